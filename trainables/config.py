@@ -1,0 +1,170 @@
+"""The configuration of one training: a typed tree with one name a key in YAML, `--set`, Ray and MLflow.
+
+A configuration is written as a nested mapping or as flat dotted keys (`curriculum.pacing`); `flatten`
+and `unflatten` go between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.errors import ConfigError, Problem, nearest
+from trainables.evaluation.metrics import METRICS
+from trainables.rankers import RANKERS, ranker_settings
+from trainables.registry import Registry
+
+
+def one_of(registry: Registry) -> AfterValidator:
+    """The value must be a name of the registry."""
+
+    def check(name: str) -> str:
+        if name not in registry:
+            raise ValueError(f"unknown value '{name}'; {nearest(name, registry)}")
+        return name
+
+    return AfterValidator(check)
+
+
+def infinity(value: object) -> object:
+    return math.inf if isinstance(value, str) and value.lower() in ("inf", "infinity") else value
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+
+class Bm25Config(Section):
+    k1: float = Field(0.9, ge=0, description="term frequency saturation (Anserini's default)")
+    b: float = Field(0.4, ge=0, le=1, description="length normalisation (Anserini's default)")
+
+
+class DataConfig(Section):
+    source: str = Field("docstrings", min_length=1, description="docstrings | PATH")
+    candidates: Literal["auto", "run", "qrels", "bm25"] = Field(
+        "auto", description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25"
+    )
+    top_k: int = Field(100, ge=1, description="candidates a query kept from a first-stage run")
+    bm25: Bm25Config = Bm25Config()
+
+
+class CurriculumConfig(Section):
+    scoring: Annotated[str, one_of(SCORINGS)] = Field("random", description="difficulty that orders the training data")
+    pacing: Annotated[str, one_of(PACINGS)] = Field("none", description="share of the order open at a step")
+    n: float = Field(2, ge=1, description="root of pacing root")
+    delta: float = Field(0.33, gt=0, le=1, description="share open at the start")
+    T: float = Field(0.9, gt=0, le=1, description="share of all training steps after which everything is open")
+    weighting: Annotated[str, one_of(WEIGHTINGS)] = Field("none", description="heuristic that weights easy samples up")
+    m: Annotated[float, BeforeValidator(infinity)] = Field(20, ge=1, description="iterations until all weights are 1, or inf")
+    anti: bool = Field(False, description="turns difficulty round: hard samples first, or weighted up")
+
+
+class TrainingConfig(Section):
+    loss: Literal["pointwise", "pairwise", "hinge", "cross_entropy"] = Field(
+        "pairwise", description="pointwise: binary cross-entropy; the others compare a positive with a negative"
+    )
+    margin: float = Field(1.0, gt=0, description="margin of loss hinge")
+    lr: float = Field(1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
+    weight_decay: float = Field(0.0, ge=0)
+    warmup: float = Field(0.0, ge=0, lt=1, description="share of all steps with a linearly rising rate")
+    schedule: Literal["constant", "linear"] = Field("constant", description="rate after warm-up; linear falls to 0")
+    clip: float = Field(1.0, gt=0, description="largest gradient norm")
+    batch_size: int = Field(16, ge=1, description="samples a step; a pair of documents is one sample")
+    batches_per_iteration: int = Field(32, ge=1, description="optimiser steps between dev evaluations")
+    max_iterations: int = Field(20, ge=1)
+    patience: int = Field(15, ge=1, description="iterations without a better dev value before training ends")
+    max_length: int = Field(128, ge=8, description="tokens of query and document together (bert) or of a document")
+    negatives: Annotated[Literal["all"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")] = Field(
+        1, description="N: negatives drawn anew for each positive; all: every candidate or pair is an instance"
+    )
+    window: int = Field(8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting")
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+
+
+class EvaluationConfig(Section):
+    relevance_level: int = Field(1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
+
+
+class TrainingRun(Section):
+    """Everything that fixes one training."""
+
+    data: DataConfig = DataConfig()
+    ranker: dict[str, Any] = Field(default={"name": "conv_knrm"}, validate_default=True)
+    curriculum: CurriculumConfig = CurriculumConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    metric: Annotated[str, one_of(METRICS)] = "map"
+    seed: int = Field(0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def short_forms(cls, tree: Any) -> Any:
+        """`data: PATH` and `ranker: NAME` stand for the mappings with one key."""
+        if not isinstance(tree, Mapping):
+            return tree
+        tree = dict(tree)
+        for key, field in (("data", "source"), ("ranker", "name")):
+            if isinstance(tree.get(key), str):
+                tree[key] = {field: tree[key]}
+        if isinstance(tree.get("ranker"), Mapping):
+            tree["ranker"] = ranker_settings(tree["ranker"]).model_dump()
+        return tree
+
+    def in_force(self) -> dict[str, Any]:
+        """Flat keys that have an effect on this training: no pacing's δ, no weighting's m, ..."""
+        flat = flatten(self.model_dump())
+        curriculum = self.curriculum
+        idle = set()
+        if curriculum.pacing == "none":
+            idle |= {"scoring", "delta", "T"}
+        if "n" not in PACINGS[curriculum.pacing].needs:
+            idle.add("n")
+        if curriculum.weighting == "none":
+            idle.add("m")
+        if curriculum.pacing == "none" and curriculum.weighting == "none":
+            idle.add("anti")
+        for key in idle:
+            flat.pop(f"curriculum.{key}")
+        if self.training.loss != "hinge":
+            flat.pop("training.margin")
+        return flat
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mapping to dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted keys to nested mapping."""
+    tree: dict[str, Any] = {}
+    for dotted, value in flat.items():
+        *path, last = dotted.split(".")
+        node = tree
+        for key in path:
+            node = node.setdefault(key, {})
+        node[last] = value
+    return tree
+
+
+def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
+    """Dotted key -> pydantic field, for every leaf of the tree."""
+    keys: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            keys |= known_keys(field.annotation, f"{prefix}{name}.")
+        else:
+            keys[f"{prefix}{name}"] = field
+    return keys

@@ -1,0 +1,120 @@
+"""RankingData: queries, documents and candidates as flat arrays.
+
+Flat arrays are memory-mapped from the cache, go through the Ray object store without a copy, and never
+turn into a Python object a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+SPLITS = ("train", "dev", "test")
+NO_RANK = 0  # first-stage rank of a candidate that is not in the run
+
+
+@dataclass(frozen=True)
+class TextColumn(Sequence[str]):
+    """N texts in one UTF-8 buffer. `data`: uint8 [bytes]; `offsets`: int64 [N + 1]."""
+
+    data: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> TextColumn:
+        buffer, offsets = bytearray(), [0]
+        for text in texts:
+            buffer += text.encode()
+            offsets.append(len(buffer))
+        return cls(np.frombuffer(bytes(buffer), np.uint8), np.asarray(offsets, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index):  # type: ignore[override]
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        index = int(index)
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes().decode()
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[i] for i in range(len(self)))
+
+
+@dataclass(frozen=True)
+class Split:
+    """The queries of one split and their candidates; the candidates of query i are rows offsets[i]:offsets[i + 1].
+
+    query     int32 [Q]      index into RankingData's queries
+    offsets   int64 [Q + 1]
+    document  int32 [C]      index into RankingData's documents
+    grade     int16 [C]      judged grade, -1 = unjudged (counts as not relevant everywhere)
+    rank      int32 [C]      first-stage rank from 1, NO_RANK = not in the run
+    score     float64 [C]    first-stage score, NaN = not in the run
+    judged_grade   int16 [J]     grades of all judged documents of the query, candidates or not
+    judged_offsets int64 [Q + 1] (trec_eval counts relevant documents from the qrels, not from the run)
+    """
+
+    query: np.ndarray
+    offsets: np.ndarray
+    document: np.ndarray
+    grade: np.ndarray
+    rank: np.ndarray
+    score: np.ndarray
+    judged_grade: np.ndarray
+    judged_offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Candidates a query, int64 [Q]."""
+        return np.diff(self.offsets)
+
+    @property
+    def owner(self) -> np.ndarray:
+        """For each candidate row the position of its query in this split, int64 [C]."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+
+@dataclass(frozen=True)
+class RankingData:
+    """One data set. A query (context) is one or more utterances; one-utterance queries are the ad-hoc case.
+
+    utterance_offsets  int64 [queries + 1]: utterances of query i are rows offsets[i]:offsets[i + 1] of `utterances`
+    domain             int16 [queries]: index into `domains`
+    digest             identifies the content: equal digests, equal data
+    notes              what was dropped or noticed on reading, for the user
+    """
+
+    name: str
+    digest: str
+    document_ids: TextColumn
+    documents: TextColumn
+    query_ids: TextColumn
+    utterances: TextColumn
+    utterance_offsets: np.ndarray
+    domain: np.ndarray
+    domains: tuple[str, ...]
+    splits: dict[str, Split]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def turns(self) -> np.ndarray:
+        """Utterances a query, int64 [queries]."""
+        return np.diff(self.utterance_offsets)
+
+    def query_utterances(self, query: int) -> list[str]:
+        return self.utterances[int(self.utterance_offsets[query]) : int(self.utterance_offsets[query + 1])]
+
+    def query_text(self, query: int) -> str:
+        """The utterances joined by a space, as Penha & Hauff (2020) feed them to the ranker."""
+        return " ".join(self.query_utterances(query))
+
+    def query_texts(self) -> TextColumn:
+        return TextColumn.of(self.query_text(i) for i in range(len(self.query_ids)))

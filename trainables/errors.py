@@ -1,0 +1,59 @@
+"""Errors that are the user's to mend, reported together and without a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+MAX_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing to mend: where it is, what is wrong, what would be right."""
+
+    place: str
+    wrong: str
+    right: str
+
+    def __str__(self) -> str:
+        return f"error: {self.place}: {self.wrong}; {self.right}"
+
+
+class UserError(Exception):
+    """Bad usage, configuration or data (exit status 2). Carries every problem found."""
+
+    def __init__(self, problems: Problem | Iterable[Problem]):
+        self.problems = [problems] if isinstance(problems, Problem) else list(problems)
+        super().__init__("\n".join(self.lines()))
+
+    def lines(self) -> list[str]:
+        """One line a problem, at most MAX_SHOWN, then a count of the rest."""
+        lines = [str(problem) for problem in self.problems[:MAX_SHOWN]]
+        rest = len(self.problems) - MAX_SHOWN
+        if rest > 0:
+            lines.append(f"error: and {rest} more problems like these")
+        return lines
+
+    def __reduce__(self):  # keeps the problems when the error crosses a process border
+        return (type(self), (self.problems,))
+
+
+class ConfigError(UserError):
+    """A key or value of the configuration or the search space is wrong."""
+
+
+class DataError(UserError):
+    """A data file is wrong."""
+
+
+class WorkFailed(Exception):
+    """The work itself failed (exit status 1): says which part, and where its log is."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Advice for an unknown name: the nearest known one, or all of them."""
+    known = sorted(known)
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
