@@ -61,6 +61,8 @@ class TextSide:
 class RankerModule(nn.Module, ABC):
     """Scores query-document pairs; higher = more relevant."""
 
+    tolerates_bf16: ClassVar[bool] = False  # whether `training.precision: auto` may use bf16
+
     @abstractmethod
     def collate(self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray) -> dict[str, Tensor]:
         """CPU tensors for `forward` from B pairs, given as rows of `queries` and `documents` (int [B] each)."""
@@ -100,10 +102,16 @@ class Ranker(ABC):
         """A module of the saved shape, whose weights the caller loads next (no downloads)."""
 
 
-def take(tokens: Tokens, rows: np.ndarray, limit: int, pad: int = 0) -> tuple[Tensor, Tensor]:
-    """First `limit` tokens of each row, right-padded: ids int64 [B, L], mask bool [B, L] (L >= 1)."""
-    starts = tokens.offsets[rows]
-    lengths = np.minimum(tokens.offsets[rows + 1] - starts, limit)
+def take(
+    tokens: Tokens, rows: np.ndarray, limit: int | np.ndarray, pad: int = 0, last: bool = False
+) -> tuple[Tensor, Tensor]:
+    """First (or `last`) `limit` tokens of each row, right-padded: ids int64 [B, L], mask bool [B, L] (L >= 1).
+
+    `limit` holds for all rows, or is one number a row, int [B].
+    """
+    ends = tokens.offsets[rows + 1]
+    lengths = np.minimum(ends - tokens.offsets[rows], limit)
+    starts = ends - lengths if last else tokens.offsets[rows]
     width = max(1, int(lengths.max(initial=0)))
     mask = np.arange(width) < lengths[:, None]
     ids = np.full(mask.shape, pad, np.int64)

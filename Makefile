@@ -1,0 +1,57 @@
+# Needs make, Python 3.11 or 3.12 with its venv module, and a package index that pip can reach.
+#   make quickstart   set up, then search on the built-in data (ARGS="--trials 4" adds arguments)
+#   make test         set up with the test tools, then lint, types and tests
+#   make setup        set up only
+VENV := .venv
+BIN := $(VENV)/bin
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
+PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
+	if $$p -c '$(SUPPORTED)' 2>/dev/null; then echo $$p; break; fi; done)
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e
+REQUIREMENTS := pyproject.toml constraints.txt
+ARGS ?=
+
+.PHONY: setup quickstart test lint format clean
+.DELETE_ON_ERROR:
+
+setup: $(VENV)/.setup
+
+quickstart: setup
+	$(BIN)/tune-cl run quickstart $(ARGS)
+
+# Rankers in test size gain nothing from threads; two test processes do.
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+lint: $(VENV)/.setup-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+format: $(VENV)/.setup-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+
+# The stamps are written last, so a set-up that was cut short is taken up again.
+$(VENV)/.setup: $(REQUIREMENTS) | $(BIN)/python
+	$(INSTALL) .
+	@touch $@
+
+$(VENV)/.setup-test: $(REQUIREMENTS) | $(BIN)/python
+	$(INSTALL) '.[test]'
+	@touch $(VENV)/.setup $@
+
+# ensurepip is looked for because Debian splits it off: `venv` alone would leave an environment without pip.
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+	  echo "error: PYTHON: no Python 3.11 or 3.12 here (python3 is $$(python3 --version 2>&1 | head -n 1)); \
+	install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; fi
+	@if ! "$(PYTHON)" -c '$(SUPPORTED)' 2>/dev/null; then \
+	  echo "error: PYTHON: $(PYTHON) is $$("$(PYTHON)" --version 2>&1 | head -n 1); Python 3.11 or 3.12 is needed" >&2; exit 1; fi
+	@if ! "$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null; then \
+	  echo "error: PYTHON: $(PYTHON) lacks the venv module; \
+	install it (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; fi
+	"$(PYTHON)" -m venv --clear $(VENV)

@@ -1,0 +1,25 @@
+"""Fixtures shared by all tests: a cache of their own, and the real data where it is there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test reads or writes the user's cache; one cache serves the whole test run."""
+    home = tmp_path_factory.getbasetemp() / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder of real data beside the checkout."""
+    folder = Path(os.environ.get("TUNE_CL_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+    if not (folder / "data").is_dir():
+        pytest.skip(f"real data not found at {folder}")
+    return folder / "data"

@@ -1,0 +1,119 @@
+"""Training instances and the batches drawn from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from trainables.curriculum.sampler import Curriculum, easy_first
+from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.data.columns import Split
+from trainables.data.instances import DRAWN, NONE, make_instances
+from trainables.errors import DataError
+from trainables.randomness import generator
+
+GRADES = [[0, 2, -1, 1, 0], [1, 1], [0, 3]]
+
+
+def graded(grades: list[list[int]]) -> Split:
+    sizes = [len(row) for row in grades]
+    total = sum(sizes)
+    return Split(
+        query=np.arange(len(grades), dtype=np.int32),
+        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        document=np.arange(total, dtype=np.int32),
+        grade=np.asarray([g for row in grades for g in row], np.int16),
+        rank=np.concatenate([np.arange(1, size + 1) for size in sizes]).astype(np.int32),
+        score=np.arange(total, 0, -1).astype(np.float64),
+        judged_grade=np.empty(0, np.int16),
+        judged_offsets=np.zeros(len(grades) + 1, np.int64),
+    )
+
+
+def test_all_pairs_have_a_lower_graded_negative() -> None:
+    instances = make_instances(graded(GRADES), pairwise=True, negatives="all", relevance_level=1)
+    pairs = sorted(zip(instances.positive.tolist(), instances.negative.tolist(), strict=True))
+    assert pairs == [(1, 0), (1, 2), (1, 3), (1, 4), (3, 0), (3, 2), (3, 4), (8, 7)]
+    assert instances.skipped_positives == 2
+
+
+def test_all_pointwise_instances_are_the_candidates_of_usable_queries() -> None:
+    instances = make_instances(graded(GRADES), pairwise=False, negatives="all", relevance_level=1)
+    positive, negative = instances.draw(np.arange(len(instances)), generator(0, "test"))
+    assert positive.tolist() == [NONE, 1, NONE, 3, NONE, NONE, 8]
+    assert negative.tolist() == [0, NONE, 2, NONE, 4, 7, NONE]
+
+
+def test_drawn_negatives_are_uniform_over_lower_grades() -> None:
+    instances = make_instances(graded(GRADES), pairwise=True, negatives=1, relevance_level=1)
+    assert instances.positive.tolist() == [1, 3, 8] and (instances.negative == DRAWN).all()
+    positive, negative = instances.draw(np.zeros(4000, np.int64), generator(1, "test"))
+    assert (positive == 1).all()
+    drawn, counts = np.unique(negative, return_counts=True)
+    assert drawn.tolist() == [0, 2, 3, 4]
+    assert chisquare(counts).pvalue > 0.001
+
+
+def test_pointwise_negatives_are_not_relevant() -> None:
+    instances = make_instances(graded(GRADES), pairwise=False, negatives=2, relevance_level=2)
+    assert len(instances) == 6  # two positives of grade 2 and more, each with two drawn negatives
+    positive, negative = instances.draw(np.arange(6), generator(2, "test"))
+    assert (positive >= 0).tolist() == [True, False, False] * 2
+    assert set(negative[positive < 0].tolist()) <= {0, 2, 3, 4, 7}
+
+
+def test_nothing_to_train_on_is_an_error_of_the_data() -> None:
+    with pytest.raises(DataError, match="no training query has both"):
+        make_instances(graded([[1, 1], [0, 0]]), pairwise=True, negatives=1, relevance_level=1)
+
+
+def curriculum(**changes) -> Curriculum:
+    settings = dict(order=np.arange(1000), value=None, pacing="linear", delta=0.1, n=2, horizon=100, m=5, anti=False, seed=3)
+    return Curriculum(**(settings | changes))
+
+
+def test_batches_come_from_the_open_pool_without_repeats() -> None:
+    drawn = curriculum().draw(step=50, batches=4, batch_size=32)
+    assert drawn.shape == (4, 32)
+    assert drawn.max() < 1000 * 0.55
+    assert all(len(set(batch.tolist())) == 32 for batch in drawn)
+
+
+def test_pool_draws_are_uniform() -> None:
+    drawn = curriculum(order=np.arange(60), delta=0.5, pacing="step").draw(step=0, batches=3000, batch_size=5)
+    counts = np.bincount(drawn.ravel(), minlength=60)
+    assert (counts[30:] == 0).all()
+    assert chisquare(counts[:30]).pvalue > 0.001
+
+
+def test_a_step_draws_the_same_whatever_came_before() -> None:
+    one = curriculum(pacing="none")
+    assert (one.draw(0, 8, 16)[5:] == one.draw(5, 3, 16)).all()
+    assert (one.draw(5, 3, 16) != curriculum(pacing="none", seed=4).draw(5, 3, 16)).any()
+
+
+def test_the_pool_is_never_smaller_than_a_batch() -> None:
+    assert curriculum(order=np.arange(40), delta=0.01).pool(0, batch_size=16) == 16
+    assert curriculum(order=np.arange(4)).draw(0, 2, 16).shape == (2, 16)
+
+
+def test_order_is_stable_and_anti_turns_it_round() -> None:
+    difficulty = np.asarray([2.0, 1, 2, 0])
+    assert easy_first(difficulty).tolist() == [3, 1, 0, 2]
+    assert easy_first(difficulty, anti=True).tolist() == [0, 2, 1, 3]
+
+
+def test_sample_weights_follow_the_pair_and_the_iteration() -> None:
+    value = WEIGHTINGS["reciprocal_rank"](graded(GRADES))
+    easy, hard = np.asarray([0]), np.asarray([4])  # ranks 1 and 5
+    weigh = curriculum(value=value, m=10)
+    assert weigh.weights(easy, hard, pairwise=True, iteration=0) == pytest.approx([0.9])
+    assert weigh.weights(hard, easy, pairwise=True, iteration=0) == pytest.approx([0.1])
+    assert weigh.weights(hard, easy, pairwise=True, iteration=5) == pytest.approx([0.55])
+    assert weigh.weights(hard, easy, pairwise=True, iteration=10) == pytest.approx([1])
+    against = curriculum(value=value, m=10, anti=True)
+    assert against.weights(easy, hard, pairwise=True, iteration=0) == pytest.approx([0.1])
+    none = np.asarray([NONE])
+    assert weigh.weights(easy, none, pairwise=False, iteration=0) == pytest.approx([1])
+    assert weigh.weights(none, hard, pairwise=False, iteration=0) == pytest.approx([0.8])

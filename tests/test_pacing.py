@@ -1,0 +1,54 @@
+"""Pacing functions against the known answers of the paper's settings (δ = .33, T = 1000), and their properties."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainables.curriculum.pacing import PACINGS
+
+STEPS = (0, 125, 250, 330, 331, 500, 750, 800, 900, 1000)
+KNOWN = {
+    ("linear", 2): (0.33, 0.41375, 0.4975, 0.5511, 0.55177, 0.665, 0.8325, 0.866, 0.933, 1),
+    ("root", 2): (0.33, 0.469348, 0.575912, 0.634794, 0.635495, 0.744614, 0.881604, 0.906521, 0.954406, 1),
+    ("root", 5): (0.33, 0.663330, 0.759630, 0.802399, 0.802879, 0.871231, 0.944334, 0.956540, 0.979234, 1),
+    ("root", 10): (0.33, 0.812261, 0.870555, 0.895061, 0.895332, 0.933034, 0.971642, 0.977933, 0.989519, 1),
+    ("root", 50): (0.33, 0.959264, 0.972655, 0.978071, 0.978130, 0.986233, 0.994263, 0.995547, 0.997895, 1),
+    ("geometric", 2): (0.33, 0.379053, 0.435397, 0.475778, 0.476306, 0.574456, 0.757929, 0.801130, 0.895058, 1),
+    ("step", 2): (0.33, 0.33, 0.33, 0.33, 0.66, 0.66, 1, 1, 1, 1),
+    ("quadratic", 2): (0.33, 0.340472, 0.371887, 0.402984, 0.403427, 0.497548, 0.706983, 0.758923, 0.872856, 1),
+    ("cubic", 2): (0.33, 0.331305, 0.340439, 0.354010, 0.354229, 0.413516, 0.611865, 0.672080, 0.817064, 1),
+    ("none", 2): (1,) * 10,
+}
+FIRST_AT_80_PERCENT = {("root", 10): 108, ("root", 5): 326, ("root", 2): 597, ("linear", 2): 702, ("geometric", 2): 799,
+                       ("quadratic", 2): 838, ("cubic", 2): 890, ("step", 2): 661, ("root", 20): 12, ("root", 50): 1}
+
+
+@pytest.mark.parametrize(("name", "n"), KNOWN)
+def test_known_shares(name: str, n: int) -> None:
+    shares = [PACINGS[name].share(step, 1000, 0.33, n) for step in STEPS]
+    assert shares == pytest.approx(KNOWN[name, n], abs=1e-6)
+
+
+@pytest.mark.parametrize(("name", "n"), FIRST_AT_80_PERCENT)
+def test_first_step_with_80_percent_open(name: str, n: int) -> None:
+    pacing = PACINGS[name]
+    assert next(s for s in range(1001) if pacing.share(s, 1000, 0.33, n) >= 0.8) == FIRST_AT_80_PERCENT[name, n]
+
+
+@given(
+    name=st.sampled_from(sorted(PACINGS)),
+    delta=st.floats(0.001, 1),
+    n=st.floats(1, 100),
+    horizon=st.floats(1, 1e6),
+    steps=st.lists(st.floats(0, 2e6), min_size=2, max_size=20),
+)
+def test_share_rises_from_delta_to_one(name: str, delta: float, n: float, horizon: float, steps: list[float]) -> None:
+    pacing = PACINGS[name]
+    shares = [pacing.share(step, horizon, delta, n) for step in sorted(steps)]
+    assert all(later >= earlier - 1e-12 for earlier, later in zip(shares, shares[1:], strict=False))
+    assert all(0 < share <= 1 for share in shares)
+    assert pacing.share(horizon, horizon, delta, n) == 1
+    if name != "none":
+        assert pacing.share(0, horizon, delta, n) == pytest.approx(delta)

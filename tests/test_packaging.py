@@ -1,0 +1,170 @@
+"""What is published: the wheel holds everything and runs anywhere, and the declared dependencies are the used ones."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("tune_cl", "trainables", "search_spaces")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+OPTIONAL = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
+IMPORTED_BY_OTHERS = {"cmaes"}  # Optuna's CMA-ES sampler
+
+
+def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=os.environ | (env or {}), capture_output=True, text=True
+    )
+
+
+def source_files(*suffixes: str) -> list[str]:
+    paths = (path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.suffix in suffixes)
+    return sorted(path.relative_to(ROOT).as_posix() for path in paths)
+
+
+def top_level_imports(package: str) -> Iterator[tuple[str, str]]:
+    """(file, top-level module) of every absolute import in `package`, those inside functions included."""
+    for name in source_files(".py"):
+        if name.startswith(f"{package}/"):
+            for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    yield from ((name, alias.name.split(".")[0]) for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                    yield name, node.module.split(".")[0]
+
+
+def distributions(requirements: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(line).name) for line in requirements}
+
+
+def pins() -> dict[str, Version]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    found = dict(line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): Version(version) for name, version in found.items()}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy: a `build/` left in the checkout would carry deleted modules into the wheel."""
+    tree = tmp_path_factory.mktemp("tree")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree / name)
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation")
+    built = run(*pip, "--wheel-dir", tree / "dist", ".", cwd=tree)
+    assert built.returncode == 0, built.stderr
+    return next((tree / "dist").glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("installed")
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps")
+    done = run(*pip, "--target", target, wheel, cwd=target)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def test_wheel_holds_every_module_and_search_space_and_nothing_else(wheel: Path) -> None:
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
+    assert sorted(names) == source_files(".py", ".yaml")
+    assert any(name.endswith(".yaml") for name in names)
+
+
+def test_wheel_carries_the_licence_and_the_command(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    info = {
+        name.split(".dist-info/")[1]: archive.read(name).decode()
+        for name in archive.namelist()
+        if ".dist-info/" in name
+    }
+    assert "Apache License" in info["licenses/LICENSE"]
+    assert "License-Expression: Apache-2.0" in info["METADATA"]
+    assert "tune-cl = tune_cl.cli:main" in info["entry_points.txt"]
+
+
+def test_installed_wheel_lists_its_search_spaces_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
+    env = {"PYTHONPATH": str(installed)}
+    where = run(sys.executable, "-c", "import tune_cl; print(tune_cl.__file__)", cwd=tmp_path, env=env)
+    assert where.stdout.startswith(str(installed)), where.stderr
+    listed = run(sys.executable, "-m", "tune_cl", "list", "spaces", "--json", cwd=tmp_path, env=env)
+    assert listed.returncode == 0, listed.stderr
+    shipped = {Path(name).stem for name in source_files(".yaml")}
+    assert {space["name"] for space in json.loads(listed.stdout)} == shipped
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_import_is_declared(package: str) -> None:
+    owners = packages_distributions()
+    declared = distributions(PROJECT["dependencies"])
+    undeclared = {
+        (file, module)
+        for file, module in top_level_imports(package)
+        if module not in sys.stdlib_module_names | set(PACKAGES)
+        and declared.isdisjoint(map(canonicalize_name, owners.get(module, [])))
+    }
+    assert undeclared == set()
+
+
+def test_every_dependency_is_used() -> None:
+    """A dependency counts as used when one of its modules is imported, or named in a string (read, not imported)."""
+    text = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in source_files(".py"))
+    modules: dict[str, set[str]] = {}
+    for module, owners in packages_distributions().items():
+        for owner in owners:
+            modules.setdefault(canonicalize_name(owner), set()).add(module)
+    used = r"^\s*(?:import|from) {0}\b|[\"']{0}[\"']"
+    unused = {
+        name
+        for name in distributions(PROJECT["dependencies"]) - IMPORTED_BY_OTHERS
+        if not any(re.search(used.format(re.escape(module)), text, re.MULTILINE) for module in modules[name])
+    }
+    assert unused == set()
+
+
+def test_trainables_know_nothing_of_search() -> None:
+    assert [file for file, module in top_level_imports("trainables") if module == "tune_cl"] == []
+
+
+def test_every_constraint_is_a_portable_exact_pin() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = [line for line in lines if not line.startswith("#")]
+    assert [line for line in pinned if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)] == []
+    assert len(pins()) == len(pinned), "a package is pinned twice"
+
+
+def test_every_declared_dependency_has_a_pin_inside_its_range() -> None:
+    pinned = pins()
+    required = [Requirement(line) for line in PROJECT["dependencies"] + OPTIONAL]
+    outside = [str(line) for line in required if pinned.get(canonicalize_name(line.name)) not in line.specifier]
+    assert outside == []
+
+
+@pytest.mark.parametrize("target", ["setup", "quickstart", "test"])
+def test_make_names_the_python_it_found_when_that_is_too_old(target: str, tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    old = tmp_path / "python3.9"
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.1"\n')
+    old.chmod(0o755)
+    made = run("make", target, f"PYTHON={old}", cwd=tmp_path)
+    assert made.returncode != 0
+    assert f"{old} is Python 3.9.1; Python 3.11 or 3.12 is needed" in made.stderr
+    assert not (tmp_path / ".venv").exists()

@@ -1,0 +1,101 @@
+"""Folders on disk that are named by the digest of everything they were made from.
+
+An entry is complete or absent: it is built in a folder of its own and renamed into place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+
+_BLOCK = 1 << 20
+
+
+def cache_root() -> Path:
+    """$XDG_CACHE_HOME/tune_cl, by default ~/.cache/tune_cl; read anew each time."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tune_cl"
+
+
+def digest_of(*parts: object) -> str:
+    """SHA-256 (64 hexadecimal digits) over parts in order: other parts, another digest.
+
+    A part is a Path (the file's bytes, not its name), a string, bytes, a number, None, a NumPy array, or a
+    list, tuple or mapping of parts. TypeError for anything else.
+    """
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(_digest(part))
+    return whole.hexdigest()
+
+
+def _digest(part: object) -> bytes:
+    """A digest a part, of fixed length, so that no two lists of parts run together into the same bytes."""
+    hasher = hashlib.sha256(type(part).__name__.encode() + b"\0" if not isinstance(part, Path) else b"file\0")
+    if isinstance(part, Path):
+        with part.open("rb") as file:
+            while block := file.read(_BLOCK):
+                hasher.update(block)
+    elif isinstance(part, np.ndarray):
+        hasher.update(f"{part.dtype.str}{part.shape}".encode())
+        hasher.update(np.ascontiguousarray(part).data)
+    elif isinstance(part, bytes):
+        hasher.update(part)
+    elif isinstance(part, str | bool | int | float | None):
+        hasher.update(str(part).encode())
+    elif isinstance(part, Mapping):
+        hasher.update(b"".join(_digest(key) + _digest(value) for key, value in part.items()))
+    elif isinstance(part, list | tuple):
+        hasher.update(b"".join(map(_digest, part)))
+    else:
+        raise TypeError(f"no digest of a {type(part).__name__}")
+    return hasher.digest()
+
+
+def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
+    """The folder of an entry; if absent, `build(folder)` first writes its files into an empty folder.
+
+    Two processes may build the same entry at once: the first to finish wins, and both get the winner's.
+    What `build` raises is passed on, and nothing is kept.
+    """
+    entry = cache_root() / kind / digest
+    if entry.is_dir():
+        return entry
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(mkdtemp(prefix=f".{digest[:16]}-", dir=entry.parent))
+    try:
+        build(temporary)
+        _rename(temporary, entry)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # gone already where the rename went through
+    return entry
+
+
+def _rename(temporary: Path, entry: Path) -> None:
+    try:
+        os.rename(temporary, entry)
+    except OSError:
+        if not entry.is_dir():  # not the case that another process was first
+            raise
+
+
+def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes one NAME.npy an array."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, values in arrays.items():
+        np.save(folder / f"{name}.npy", values, allow_pickle=False)
+
+
+def load_arrays(folder: Path) -> dict[str, np.ndarray]:
+    """All arrays of a folder by name, memory-mapped and read-only."""
+    return {path.stem: _load(path) for path in sorted(folder.glob("*.npy"))}
+
+
+def _load(path: Path) -> np.ndarray:
+    # As a plain ndarray: slices of np.memmap are several times slower, and it maps the file just the same.
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

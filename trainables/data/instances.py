@@ -1,0 +1,109 @@
+"""Training instances: what a curriculum orders and a batch is drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainables.data.columns import Split
+from trainables.errors import DataError, Problem
+
+NONE, DRAWN = -1, -2  # no such document; a document drawn anew each time
+
+
+@dataclass(frozen=True)
+class Instances:
+    """Rows of training instances over one split. Candidate rows index the split's candidates.
+
+    pairwise   True: a sample is a (positive, negative) pair of one query; False: a single document with a label
+    query      int32 [I]  position of the query in the split
+    positive   int64 [I]  candidate row, or NONE for a pointwise negative that is fixed
+    negative   int64 [I]  candidate row, NONE for a pointwise positive, DRAWN for one drawn anew each time
+    easier     int64 [C]  candidate rows sorted by grade within each query, so that all documents below a
+                          grade are a prefix of the query's part
+    below      int64 [I]  length of that prefix: the documents that may be the instance's negative
+    """
+
+    pairwise: bool
+    query: np.ndarray
+    positive: np.ndarray
+    negative: np.ndarray
+    easier: np.ndarray
+    below: np.ndarray
+    start: np.ndarray
+    skipped_positives: int
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def draw(self, rows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Candidate rows (positive, negative) of the given instances; int64 [B] each, NONE where a sample has none.
+
+        Negatives are uniform over the query's candidates with a lower grade than the positive
+        (MacAvaney et al. 2020). A drawn pointwise negative takes its positive's place.
+        """
+        positive, negative = self.positive[rows], self.negative[rows].copy()
+        drawn = np.flatnonzero(negative == DRAWN)
+        if len(drawn):
+            chosen = rows[drawn]
+            at = self.start[self.query[chosen]] + rng.integers(0, self.below[chosen])
+            negative[drawn] = self.easier[at]
+            if not self.pairwise:
+                positive = positive.copy()
+                positive[drawn] = NONE
+        return positive, negative
+
+
+def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance_level: int) -> Instances:
+    """Instances of a training split.
+
+    negatives = N: each positive stands with N negatives drawn anew each time (pointwise: 1 + N instances a
+    positive, pairwise: N); 'all': every candidate (pointwise) or every pair (pairwise) is an instance once.
+    A positive has a grade of at least `relevance_level`. Its negatives have a lower grade than itself if
+    pairwise, than `relevance_level` if pointwise. Positives without such a candidate are skipped and counted.
+    Raises DataError if nothing is left.
+    """
+    owner, grade = split.owner, split.grade
+    positives = np.flatnonzero(grade >= relevance_level)
+    limit = grade[positives].astype(np.int64) if pairwise else np.full(len(positives), relevance_level)
+    easier = np.lexsort((grade, owner))
+    below = _count_below(split, grade[easier], owner[positives], limit)
+    usable = below > 0
+    skipped = int((~usable).sum())
+    positives, below = positives[usable], below[usable]
+    if not len(positives):
+        raise DataError(
+            Problem("data.source", "no training query has both a relevant and a less relevant candidate",
+                    f"grades of {relevance_level} (evaluation.relevance_level) and below among the training candidates")
+        )
+    if negatives == "all":
+        query, positive, negative, below = _all(split, owner, grade, positives, below, easier, pairwise, relevance_level)
+    else:
+        slots = [DRAWN] * int(negatives) if pairwise else [NONE] + [DRAWN] * int(negatives)
+        query = np.repeat(owner[positives], len(slots))
+        positive = np.repeat(positives, len(slots))
+        negative = np.tile(np.asarray(slots, np.int64), len(positives))
+        below = np.repeat(below, len(slots))
+    return Instances(pairwise, query.astype(np.int32), positive, negative, easier, below, split.offsets[:-1], skipped)
+
+
+def _count_below(split: Split, sorted_grade: np.ndarray, query: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """For each (query, limit) the number of the query's candidates with a grade under the limit."""
+    low = int(sorted_grade.min(initial=0))
+    span = max(int(sorted_grade.max(initial=0)), int(limit.max(initial=0))) - low + 2
+    key = split.owner * span + (sorted_grade - low)  # rising: owners rise, grades rise within an owner
+    return np.searchsorted(key, query * span + (limit - low)) - split.offsets[query]
+
+
+def _all(split, owner, grade, positives, below, easier, pairwise, relevance_level):
+    """Every candidate of a usable query, or every pair of a positive and a lower-graded candidate."""
+    if not pairwise:
+        kept = np.isin(owner, owner[positives])
+        rows = np.flatnonzero(kept)
+        relevant = grade[rows] >= relevance_level
+        return owner[rows], np.where(relevant, rows, NONE), np.where(relevant, NONE, rows), np.zeros(len(rows), np.int64)
+    query = np.repeat(owner[positives], below)
+    positive = np.repeat(positives, below)
+    within = np.arange(len(query)) - np.repeat(np.cumsum(below) - below, below)
+    return query, positive, easier[split.offsets[query] + within], np.repeat(below, below)

@@ -1,0 +1,250 @@
+"""From what a reader found in the files to RankingData: chooses the candidates, orders them, drops what has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainables.data.bm25 import Bm25
+from trainables.data.candidates import retrieve
+from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
+from trainables.data.words import index_words, look_up
+from trainables.errors import DataError, Problem
+
+if TYPE_CHECKING:
+    from trainables.config import DataConfig
+
+NO_TEXT = -1  # document that is not in the collection
+UNJUDGED = -1
+NEARLY_ALL = 0.9  # share of the queries whose judgments name a non-relevant document, for candidates from the qrels
+
+
+@dataclass(frozen=True)
+class Rated:
+    """Rated documents of a split's queries, a row each (qrels: grades; run: scores).
+
+    query     int64 [n]  position of the query in the split
+    document  int64 [n]  row of the collection, NO_TEXT = not in it
+    value     float64 [n]
+    """
+
+    query: np.ndarray
+    document: np.ndarray
+    value: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, float]]) -> Rated:
+        query, document, value = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(np.array(query, np.int64), np.array(document, np.int64), np.array(value, np.float64))
+
+    def where(self, kept: np.ndarray) -> Rated:
+        return Rated(self.query[kept], self.document[kept], self.value[kept])
+
+
+@dataclass(frozen=True)
+class RawSplit:
+    """One split as read: queries, judgments and, where there is one, the first-stage run."""
+
+    query_ids: list[str]
+    query_texts: list[str]
+    qrels: Rated
+    run: Rated | None = None
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A data set as read."""
+
+    name: str
+    document_ids: TextColumn
+    documents: TextColumn
+    splits: dict[str, RawSplit]
+    notes: tuple[str, ...] = ()
+
+
+def candidate_source(raw: Raw, config: DataConfig) -> str:
+    """Where the candidates come from: run, qrels or bm25; decides what `auto` means."""
+    if config.candidates != "auto":
+        return config.candidates
+    if any(split.run is not None for split in raw.splits.values()):
+        return "run"
+    judged = rejected = 0
+    for split in raw.splits.values():
+        judged += len(np.unique(split.qrels.query))
+        rejected += len(np.unique(split.qrels.query[split.qrels.value <= 0]))
+    return "qrels" if judged and rejected >= NEARLY_ALL * judged else "bm25"
+
+
+def assemble(raw: Raw, config: DataConfig) -> RankingData:
+    """RankingData without a digest. WorkFailed if candidates must be retrieved and that fails."""
+    source = candidate_source(raw, config)
+    raw = _with_scores(raw, source, config)
+    order = _id_order(raw.document_ids)
+    notes = [*raw.notes, _source_note(source, config)]
+    splits, kept_queries, start = {}, [], 0
+    for name, raw_split in raw.splits.items():
+        kept, candidates = _choose(name, raw_split, source, config, order, notes)
+        kept_queries += [(name, row) for row in np.flatnonzero(kept)]
+        splits[name] = _split(raw_split, candidates, kept, start)
+        start += int(kept.sum())
+    texts = [raw.splits[name].query_texts[row] for name, row in kept_queries]
+    return RankingData(
+        name=raw.name,
+        digest="",
+        document_ids=raw.document_ids,
+        documents=raw.documents,
+        query_ids=TextColumn.of(raw.splits[name].query_ids[row] for name, row in kept_queries),
+        utterances=TextColumn.of(texts),
+        utterance_offsets=np.arange(len(texts) + 1, dtype=np.int64),
+        domain=np.zeros(len(texts), np.int16),
+        domains=(raw.name,),
+        splits=splits,
+        notes=tuple(notes),
+    )
+
+
+def _source_note(source: str, config: DataConfig) -> str:
+    scored = f"BM25 (k1 {config.bm25.k1}, b {config.bm25.b})"
+    return {
+        "run": f"candidates: the first {config.top_k} of the given run",
+        "qrels": f"candidates: the judged documents, first-stage scores by {scored}",
+        "bm25": f"candidates: the first {config.top_k} retrieved by {scored}",
+    }[source]
+
+
+def _with_scores(raw: Raw, source: str, config: DataConfig) -> Raw:
+    """The same with a scored row a candidate in each split's `run`."""
+    if source == "run":
+        return raw
+    if source == "bm25":
+        runs = _retrieved(raw, config)
+    else:
+        runs = _scored_qrels(raw, config)
+    return replace(raw, splits={name: replace(split, run=runs[name]) for name, split in raw.splits.items()})
+
+
+def _scored_qrels(raw: Raw, config: DataConfig) -> dict[str, Rated]:
+    words = index_words(raw.documents)
+    bm25 = Bm25(words, "lucene", config.bm25.k1, config.bm25.b)
+    runs = {}
+    for name, split in raw.splits.items():
+        qrels = split.qrels.where(split.qrels.document != NO_TEXT)
+        scores = bm25.pair_scores(look_up(split.query_texts, words.vocabulary), qrels.query, qrels.document)
+        runs[name] = Rated(qrels.query, qrels.document, scores)
+    return runs
+
+
+def _retrieved(raw: Raw, config: DataConfig) -> dict[str, Rated]:
+    queries = {name: split.query_texts for name, split in raw.splits.items()}
+    found = retrieve(raw.documents, queries, config.bm25.k1, config.bm25.b, config.top_k)
+    return {name: Rated(*columns) for name, columns in found.items()}
+
+
+def _id_order(ids: TextColumn) -> np.ndarray:
+    """Place of each document in the order of ids, int64 [documents]."""
+    order = np.empty(len(ids), np.int64)
+    names = list(ids)
+    order[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return order
+
+
+def ranks(query: np.ndarray, score: np.ndarray, id_order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(rows sorted by query and rank, their ranks from 1): score descending, ties by document id descending.
+
+    Scores are compared as float32, as trec_eval does.
+    """
+    rows = np.lexsort((-id_order, -score.astype(np.float32), query))
+    first = np.searchsorted(query[rows], query[rows])
+    return rows, np.arange(len(rows)) - first + 1
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Candidates of a split, sorted by query and rank; columns as in Split."""
+
+    query: np.ndarray
+    document: np.ndarray
+    grade: np.ndarray
+    rank: np.ndarray
+    score: np.ndarray
+
+
+def _choose(
+    name: str, split: RawSplit, source: str, config: DataConfig, id_order: np.ndarray, notes: list[str]
+) -> tuple[np.ndarray, _Candidates]:
+    """Which queries stay (bool [queries]), and their candidates; adds to `notes` what was dropped."""
+    run = split.run
+    if run is None:
+        raise DataError(Problem("data.candidates", f"{name} has no run", "give one, or set qrels or bm25"))
+    rows, rank = ranks(run.query, run.value, id_order[run.document])
+    if source != "qrels":
+        rows, rank = rows[rank <= config.top_k], rank[rank <= config.top_k]
+    query, document = run.query[rows], run.document[rows]
+    kept = _kept(name, split, query, notes)
+    grade = _grades(split.qrels, query, document, len(id_order))
+    mine = kept[query]
+    columns = (query, document, grade, rank, run.value[rows])
+    return kept, _Candidates(*(column[mine] for column in columns))
+
+
+def _kept(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[str]) -> np.ndarray:
+    """Queries with judgments and, for training, with candidates; bool [queries]."""
+    count = len(split.query_ids)
+    judged = np.bincount(split.qrels.query, minlength=count) > 0
+    served = np.bincount(candidate_query, minlength=count) > 0
+    _note(notes, int((~judged).sum()), f"{name}: {{}} queries without judgments dropped")
+    _note(notes, int((split.qrels.document == NO_TEXT).sum()),
+          f"{name}: {{}} judged documents without text; they count among the relevant ones but are no candidates")
+    bare = int((judged & ~served).sum())
+    if name != "train":
+        _note(notes, bare, f"{name}: {{}} queries without candidates; they count 0 in every mean (trec_eval leaves out "
+                           "a query that is not in the run)")
+        kept = judged
+    else:
+        _note(notes, bare, "train: {} queries without candidates dropped")
+        kept = judged & served
+    if not kept.any():
+        raise DataError(Problem("data.source", f"{name} has no query with judgments and candidates",
+                                "give qrels and candidates for the same queries"))
+    return kept
+
+
+def _note(notes: list[str], count: int, text: str) -> None:
+    if count:
+        notes.append(text.format(f"{count:,}"))
+
+
+def _grades(qrels: Rated, query: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
+    """Judged grade of each (query, document), UNJUDGED without one; int16 [n]."""
+    judged = qrels.where(qrels.document != NO_TEXT)
+    keys = judged.query * documents + judged.document
+    order = np.argsort(keys)
+    keys, wanted = keys[order], query * documents + document
+    if not len(keys):
+        return np.full(len(query), UNJUDGED, np.int16)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, judged.value[order][at], UNJUDGED).astype(np.int16)
+
+
+def _split(raw: RawSplit, candidates: _Candidates, kept: np.ndarray, start: int) -> Split:
+    """The split's columns; its queries get the numbers from `start` on."""
+    count, place = int(kept.sum()), np.cumsum(kept) - 1
+    judged = raw.qrels.where(kept[raw.qrels.query])
+    by_query = np.argsort(judged.query, kind="stable")
+    return Split(
+        query=np.arange(start, start + count, dtype=np.int32),
+        offsets=_offsets(place[candidates.query], count),
+        document=candidates.document.astype(np.int32),
+        grade=candidates.grade,
+        rank=candidates.rank.astype(np.int32),
+        score=candidates.score,
+        judged_grade=judged.value[by_query].astype(np.int16),
+        judged_offsets=_offsets(place[judged.query], count),
+    )
+
+
+def _offsets(owner: np.ndarray, count: int) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)

@@ -1,0 +1,280 @@
+"""Ranking metrics as trec_eval defines them, for all queries at once.
+
+Documents are ordered by score, descending; scores are compared as float32, and equal scores by document
+id, descending in byte order. A query counts even if nothing is relevant to it or it has no candidates: its
+value is 0. Relevant documents are counted over everything judged, retrieved or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from trainables.data.columns import Split, TextColumn
+from trainables.errors import ConfigError, Problem, WorkFailed
+from trainables.registry import Entry, Registry
+
+SIGN = np.uint32(1 << 31)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the judgments of Q queries fix, whatever the ranking.
+
+    relevant   int64 [Q]      documents judged relevant
+    gain       float64 [G]    positive grades, query by query, descending
+    query      int64 [G]      the query of each gain
+    rank       int64 [G]      rank of each gain in the ideal ranking, from 1
+    """
+
+    relevant: np.ndarray
+    gain: np.ndarray
+    query: np.ndarray
+    rank: np.ndarray
+
+    @classmethod
+    def of(cls, grades: np.ndarray, offsets: np.ndarray, relevance_level: int) -> Judged:
+        queries = len(offsets) - 1
+        owner = np.repeat(np.arange(queries), np.diff(offsets))
+        relevant = np.bincount(owner[grades >= relevance_level], minlength=queries)
+        ideal = np.lexsort((-grades.astype(np.int64), owner))
+        ideal = ideal[grades[ideal] > 0]
+        query = owner[ideal]
+        return cls(relevant, grades[ideal].astype(np.float64), query, _places(query))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """One ranking of the candidates of Q queries; row r stands at rank[r] (from 1) for query[r]."""
+
+    judged: Judged
+    query: np.ndarray
+    rank: np.ndarray
+    grade: np.ndarray
+    relevance_level: int
+
+    def __len__(self) -> int:
+        return len(self.judged.relevant)
+
+    @cached_property
+    def hits(self) -> np.ndarray:
+        """Rows that hold a relevant document, best rank first within a query."""
+        return np.flatnonzero(self.grade >= self.relevance_level)
+
+    def hits_within(self, cut: int | np.ndarray | None) -> np.ndarray:
+        """Relevant documents at ranks up to `cut` (one number or one a query), int64 [Q]."""
+        query, rank = self.query[self.hits], self.rank[self.hits]
+        if cut is not None:
+            query = query[rank <= (cut[query] if isinstance(cut, np.ndarray) else cut)]
+        return np.bincount(query, minlength=len(self))
+
+
+def average_precision(ranking: Ranking, cut: None) -> np.ndarray:
+    """Mean over the relevant documents of the precision at their rank; 0 for one not retrieved."""
+    query, rank = ranking.query[ranking.hits], ranking.rank[ranking.hits]
+    total = np.bincount(query, _places(query) / rank, minlength=len(ranking))
+    return _ratio(total, ranking.judged.relevant)
+
+
+def reciprocal_rank(ranking: Ranking, cut: int | None) -> np.ndarray:
+    """1 / rank of the first relevant document; 0 if it stands below the cut."""
+    query, rank = ranking.query[ranking.hits], ranking.rank[ranking.hits]
+    first = _places(query) == 1
+    if cut is not None:
+        first &= rank <= cut
+    return np.bincount(query[first], 1.0 / rank[first], minlength=len(ranking))
+
+
+def precision(ranking: Ranking, cut: int) -> np.ndarray:
+    """Relevant share of the first `cut` ranks; a shorter ranking is not excused."""
+    return ranking.hits_within(cut) / cut
+
+
+def recall(ranking: Ranking, cut: int) -> np.ndarray:
+    """Share of the relevant documents found up to the cut."""
+    return _ratio(ranking.hits_within(cut), ranking.judged.relevant)
+
+
+def r_precision(ranking: Ranking, cut: None) -> np.ndarray:
+    """Precision at rank R, where R documents are relevant to the query."""
+    return _ratio(ranking.hits_within(ranking.judged.relevant), ranking.judged.relevant)
+
+
+def ndcg(ranking: Ranking, cut: int | None) -> np.ndarray:
+    """DCG / ideal DCG, the gain being the grade, the discount log2(rank + 1) (Järvelin & Kekäläinen 2002).
+
+    The relevance level plays no part. The ideal ranking holds all judged documents.
+    """
+    rows = np.flatnonzero(ranking.grade > 0)
+    judged, queries = ranking.judged, len(ranking)
+    dcg = _dcg(ranking.query[rows], ranking.rank[rows], ranking.grade[rows], cut, queries)
+    return _ratio(dcg, _dcg(judged.query, judged.rank, judged.gain, cut, queries))
+
+
+def _dcg(query: np.ndarray, rank: np.ndarray, gain: np.ndarray, cut: int | None, queries: int) -> np.ndarray:
+    if cut is not None:
+        within = rank <= cut
+        query, rank, gain = query[within], rank[within], gain[within]
+    return np.bincount(query, gain / np.log2(rank + 1.0), minlength=queries)
+
+
+def _places(query: np.ndarray) -> np.ndarray:
+    """1, 2, 3, ... within each run of equal numbers of the ascending `query`."""
+    return np.arange(len(query)) - np.searchsorted(query, query) + 1
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A measure, and which cuts may stand behind its name."""
+
+    measure: Callable[[Ranking, int | None], np.ndarray]
+    bare: bool  # may be written without a cut
+    cut: bool  # may be written with one
+
+
+FAMILIES = {
+    "map": Family(average_precision, bare=True, cut=False),
+    "mrr": Family(reciprocal_rank, bare=True, cut=True),
+    "p": Family(precision, bare=False, cut=True),  # type: ignore[arg-type]
+    "recall": Family(recall, bare=False, cut=True),  # type: ignore[arg-type]
+    "rprec": Family(r_precision, bare=True, cut=False),
+    "ndcg": Family(ndcg, bare=True, cut=True),
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure with its cut, such as mrr@10."""
+
+    family: str
+    cut: int | None = None
+
+    def __str__(self) -> str:
+        return self.family if self.cut is None else f"{self.family}@{self.cut}"
+
+    def __call__(self, ranking: Ranking) -> np.ndarray:
+        """One value a query, float64 [Q], each from 0 to 1."""
+        return FAMILIES[self.family].measure(ranking, self.cut)
+
+
+TREC_EVAL = "trec_eval"
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    Entry("map", Metric("map"), "mean average precision over all candidates", f"{TREC_EVAL} map"),
+    Entry("mrr@10", Metric("mrr", 10), "reciprocal rank of the first relevant document", f"{TREC_EVAL} recip_rank"),
+    Entry("p@1", Metric("p", 1), "share of queries with a relevant document on top", f"{TREC_EVAL} P_1"),
+    Entry("rprec", Metric("rprec"), "precision at the number of relevant documents", f"{TREC_EVAL} Rprec"),
+    Entry("ndcg@10", Metric("ndcg", 10), "graded gain discounted by log2(rank + 1)", f"{TREC_EVAL} ndcg_cut_10"),
+)
+
+
+def parse_metrics(names: Iterable[str], place: str = METRICS.place) -> dict[str, Metric]:
+    """Metrics by the name written: those of METRICS and others such as ndcg@20, p@5, mrr, recall@100.
+
+    Raises ConfigError with every name that is none of these; `place` is where they were written.
+    """
+    metrics, problems = {}, []
+    for name in names:
+        metric = _parse(name)
+        if metric is None:
+            problems.append(
+                Problem(place, f"unknown metric '{name}'", "known: map, rprec, mrr[@K], ndcg[@K], p@K, recall@K")
+            )
+        else:
+            metrics[name] = metric
+    if problems:
+        raise ConfigError(problems)
+    return metrics
+
+
+def _parse(name: str) -> Metric | None:
+    parts = re.fullmatch(r"([a-z]+)(?:@([1-9][0-9]{0,8}))?", name)
+    family = FAMILIES.get(parts[1]) if parts else None
+    if parts is None or family is None or not (family.bare if parts[2] is None else family.cut):
+        return None
+    return Metric(parts[1], int(parts[2]) if parts[2] else None)
+
+
+class TrecOrder:
+    """Sorts the candidates of a split as trec_eval does. Built once, used for many score arrays."""
+
+    def __init__(self, split: Split, document_ids: TextColumn):
+        self.owner = split.owner
+        self.rank = np.arange(len(self.owner)) - split.offsets[:-1][self.owner] + 1
+        self._rows = np.lexsort((-_id_order(split.document, document_ids), self.owner))
+        # One uint64 a candidate, (query, score descending, place among ties), so that a plain sort of
+        # values does it: many times faster than an argsort over two keys.
+        self._place_bits = int(split.sizes.max(initial=0)).bit_length()
+        if self._place_bits + len(split).bit_length() > 32:
+            raise ValueError("too many queries times candidates to rank at once")
+        self._query_key = self.owner.astype(np.uint64) << np.uint64(32 + self._place_bits)
+        self._place_key = (self.rank - 1).astype(np.uint64)
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        """Candidate rows, best first within each query, int64 [C]; `scores`: one a candidate, [C].
+
+        Raises WorkFailed where a score is not a finite float32.
+        """
+        bits = _as_float32(scores, len(self.owner))[self._rows].view(np.uint32)
+        descending = np.where(bits & SIGN, bits, bits ^ ~SIGN)
+        key = self._query_key | (descending.astype(np.uint64) << np.uint64(self._place_bits)) | self._place_key
+        key.sort()
+        place = (key & np.uint64((1 << self._place_bits) - 1)).astype(np.int64)
+        return self._rows[place - self.rank + 1 + np.arange(len(place))]
+
+
+def _as_float32(scores: np.ndarray, count: int) -> np.ndarray:
+    if np.shape(scores) != (count,):
+        raise ValueError(f"scores have shape {np.shape(scores)}, there are {count} candidates")
+    with np.errstate(over="ignore"):
+        single = np.asarray(scores).astype(np.float32) + np.float32(0)  # + 0 turns -0.0 into 0.0, its equal
+    bad = np.count_nonzero(~np.isfinite(single))
+    if bad:
+        raise WorkFailed(f"ranking: {bad} of {count} scores are NaN or infinite")
+    return single
+
+
+def _id_order(documents: np.ndarray, document_ids: TextColumn) -> np.ndarray:
+    """For each row the place of its document's id among the sorted ids, int64 [C]."""
+    used, inverse = np.unique(documents, return_inverse=True)
+    ids = [document_ids[document] for document in used]
+    place = np.empty(len(used), np.int64)
+    place[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(used))
+    return place[inverse]
+
+
+class Evaluator:
+    """Metrics of any scores for the candidates of one split.
+
+    `relevance_level`: lowest grade that binary measures take as relevant, from 1; ndcg uses the grades.
+    """
+
+    def __init__(self, split: Split, document_ids: TextColumn, relevance_level: int = 1):
+        if relevance_level < 1:
+            raise ValueError(f"relevance_level {relevance_level} is below 1")
+        self.relevance_level = relevance_level
+        self._order = TrecOrder(split, document_ids)
+        self._grade = split.grade
+        self._judged = Judged.of(split.judged_grade, split.judged_offsets, relevance_level)
+
+    def ranking(self, scores: np.ndarray) -> np.ndarray:
+        """Candidate rows in trec_eval's order, best first within each query, int64 [C]."""
+        return self._order(scores)
+
+    def __call__(self, scores: np.ndarray, metrics: Iterable[str] = tuple(METRICS)) -> dict[str, np.ndarray]:
+        """Per-query values, float64 [Q], in the order of the split's queries; `scores`: float32 [C].
+
+        Raises ConfigError for an unknown metric, WorkFailed for scores that are not finite.
+        """
+        parsed = parse_metrics(metrics)
+        grade = self._grade[self._order(scores)]
+        ranking = Ranking(self._judged, self._order.owner, self._order.rank, grade, self.relevance_level)
+        return {name: metric(ranking) for name, metric in parsed.items()}

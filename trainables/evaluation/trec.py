@@ -1,0 +1,162 @@
+"""TREC run and qrels files, and per-query values."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+
+from trainables.data.columns import RankingData, Split
+from trainables.errors import DataError, Problem
+from trainables.evaluation.metrics import TrecOrder
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+MAX_GRADE = int(np.iinfo(np.int16).max)
+RUN_ROW = "QUERY Q0 DOCUMENT RANK SCORE TAG"
+QRELS_ROW = "QUERY 0 DOCUMENT GRADE"
+
+
+def read_run(path: str | Path) -> dict[str, dict[str, float]]:
+    """{query: {document: score}} of a TREC run, plain or .gz. As in trec_eval the rank column is not used.
+
+    Raises DataError with every wrong line: columns, score not a finite float32, document twice for a query, not UTF-8.
+    """
+    return _read(path, RUN_ROW, _score)
+
+
+def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
+    """{query: {document: grade}} of a TREC qrels file, plain or .gz.
+
+    Raises DataError with every wrong line: columns, grade not an int16, document twice for a query, not UTF-8.
+    """
+    return _read(path, QRELS_ROW, _grade)
+
+
+class _Wrong(Exception):
+    """(what is wrong, what would be right) of one line."""
+
+
+def _read(path: str | Path, form: str, value_of: Callable[[list[bytes]], float]) -> dict[str, dict]:
+    table: dict[str, dict] = {}
+    problems: list[Problem] = []
+    for number, line in _lines(path):
+        try:
+            fields = line.split()  # of bytes, so by ASCII white space only, as trec_eval
+            if fields:
+                _add(table, fields, form, value_of)
+        except _Wrong as wrong:
+            problems.append(Problem(f"{path}:{number}", *wrong.args))
+    if not table and not problems:
+        problems.append(Problem(str(path), "no rows", f"write rows '{form}'"))
+    if problems:
+        raise DataError(problems)
+    return table
+
+
+def _lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
+            yield from enumerate(file, start=1)
+    except FileNotFoundError:
+        raise DataError(Problem(str(path), "no such file", "give the path of a TREC file")) from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(Problem(str(path), f"cannot be read ({error})", "give a readable TREC file")) from None
+
+
+def _add(table: dict[str, dict], fields: list[bytes], form: str, value_of: Callable[[list[bytes]], float]) -> None:
+    columns = form.count(" ") + 1
+    if len(fields) != columns:
+        raise _Wrong(f"{len(fields)} columns instead of {columns}", f"write '{form}'")
+    try:
+        query, document = fields[0].decode(), fields[2].decode()
+    except UnicodeDecodeError:
+        raise _Wrong("not UTF-8", "convert the file to UTF-8") from None
+    row = table.setdefault(query, {})
+    if document in row:
+        raise _Wrong(f"document '{document}' a second time for query '{query}'", "keep one row a query and document")
+    row[document] = value_of(fields)
+
+
+def _score(fields: list[bytes]) -> float:
+    try:
+        score = float(fields[4])
+    except ValueError:
+        score = float("nan")
+    if not abs(score) <= FLOAT32_MAX:
+        raise _Wrong(
+            f"score '{fields[4].decode(errors='replace')}'", "write a finite number within the range of float32"
+        )
+    return score
+
+
+def _grade(fields: list[bytes]) -> int:
+    try:
+        grade = int(fields[3])
+    except ValueError:
+        grade = MAX_GRADE + 1
+    if abs(grade) > MAX_GRADE:
+        raise _Wrong(f"grade '{fields[3].decode(errors='replace')}'", f"write a whole number up to {MAX_GRADE}")
+    return grade
+
+
+def write_run(path: str | Path, split: Split, data: RankingData, scores: np.ndarray, tag: str) -> None:
+    """Writes the split's candidates as a TREC run, best first within each query; `scores`: float32 [C].
+
+    Nine significant digits, so that reading the file back gives the same float32 and the same order.
+    Raises WorkFailed for scores that are not finite, DataError for an id that a TREC file cannot hold.
+    """
+    order = TrecOrder(split, data.document_ids)
+    rows = order(scores)
+    single = np.asarray(scores, np.float32)[rows].tolist()
+    queries = [_one_word(data.query_ids[query], "query id") for query in split.query]
+    tag = _one_word(tag, "tag")
+    lines = (
+        f"{queries[owner]} Q0 {_one_word(data.document_ids[document], 'document id')} {rank} {score:.9g} {tag}\n"
+        for owner, document, rank, score in zip(
+            order.owner.tolist(), split.document[rows].tolist(), order.rank.tolist(), single, strict=True
+        )
+    )
+    _write(path, "".join(lines))
+
+
+def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, int]]) -> None:
+    """Writes {query: {document: grade}} as a TREC qrels file."""
+    lines = (
+        f"{_one_word(query, 'query id')} 0 {_one_word(document, 'document id')} {grade}\n"
+        for query, judged in qrels.items()
+        for document, grade in judged.items()
+    )
+    _write(path, "".join(lines))
+
+
+def write_per_query(path: str | Path, query_ids: Sequence[str], values: Mapping[str, np.ndarray]) -> None:
+    """Writes a TSV with a header `query_id, METRIC...` and a row a query; `values`: one array [Q] a metric."""
+    columns = [np.asarray(column, np.float64).tolist() for column in values.values()]
+    lines = ["\t".join(["query_id", *values])]
+    for query, *row in zip(query_ids, *columns, strict=True):
+        lines.append("\t".join([query, *map(repr, row)]))
+    _write(path, "\n".join(lines) + "\n")
+
+
+def _one_word(text: str, what: str) -> str:
+    encoded = text.encode()
+    if encoded.split() != [encoded]:
+        raise DataError(Problem("TREC file", f"{what} '{text}' is empty or holds white space", "use an id without"))
+    return text
+
+
+def _write(path: str | Path, text: str) -> None:
+    """All or nothing: a reader never sees half a file."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,106 @@
+"""Query-document pairs as one token sequence: where special tokens go, and what truncation keeps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from trainables.data.columns import RankingData
+from trainables.rankers.base import Tokens, take
+
+Keep = Literal["latest", "first"]
+
+
+def keeps_latest(data: RankingData, keep: Keep) -> bool:
+    """Whether long queries lose their first tokens: only where a data set has queries of several utterances."""
+    return keep == "latest" and bool((data.turns > 1).any())
+
+
+def truncated(query: np.ndarray, document: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths kept of two texts of lengths int [B] so that they sum to at most `limit`.
+
+    Equals popping one token at a time off the longer text, off the document where both are equally
+    long (the `longest_first` truncation of BERT's sentence pairs).
+    """
+    kept_query = np.minimum(query, np.maximum(limit - document, limit - limit // 2))
+    kept_document = np.minimum(document, np.maximum(limit - query, limit // 2))
+    return kept_query, kept_document
+
+
+@dataclass(frozen=True)
+class PairTemplate:
+    """Special tokens around the two texts of a pair, e.g. [CLS] query [SEP] document [SEP].
+
+    `second_segment`: whether the document has token type 1. `pad`: id that fills a batch up.
+    `from_front`: whether a truncated query loses its first tokens, not its last.
+    """
+
+    before: tuple[int, ...]
+    between: tuple[int, ...]
+    after: tuple[int, ...]
+    second_segment: bool
+    pad: int
+    from_front: bool
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer, pad: int, from_front: bool) -> PairTemplate:
+        """Read off a pair encoded by the tokenizer's own post-processor."""
+        pair = tokenizer.encode("a", "a")
+        query, document = (
+            np.flatnonzero([i == side and not special for i, special in zip(pair.sequence_ids, pair.special_tokens_mask)])
+            for side in (0, 1)
+        )
+        return cls(
+            before=tuple(pair.ids[: query[0]]),
+            between=tuple(pair.ids[query[-1] + 1 : document[0]]),
+            after=tuple(pair.ids[document[-1] + 1 :]),
+            second_segment=pair.type_ids[document[0]] == 1,
+            pad=pad,
+            from_front=from_front,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> PairTemplate:
+        fields = json.loads(text)
+        return cls(**fields | {side: tuple(fields[side]) for side in ("before", "between", "after")})
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @property
+    def specials(self) -> int:
+        return len(self.before) + len(self.between) + len(self.after)
+
+    def lengths(self, queries: np.ndarray, documents: np.ndarray, max_length: int) -> tuple[np.ndarray, np.ndarray]:
+        """Kept lengths of the two texts, int [B] each, when the pair has at most `max_length` tokens."""
+        return truncated(queries, documents, max_length - self.specials)
+
+    def assemble(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray, max_length: int
+    ) -> dict[str, Tensor]:
+        """`input_ids` and `token_type_ids` int64 [B, L], `attention_mask` bool [B, L], right-padded."""
+        kept = self.lengths(queries.lengths[query_rows], documents.lengths[document_rows], max_length)
+        query, query_mask = take(queries, query_rows, kept[0], last=self.from_front)
+        document, document_mask = take(documents, document_rows, kept[1])
+        parts = [self.before, query[query_mask], self.between, document[document_mask], self.after]
+        sizes = np.stack(np.broadcast_arrays(len(self.before), kept[0], len(self.between), kept[1], len(self.after)), 1)
+        ends = np.cumsum(sizes, axis=1)
+        columns = np.arange(ends[:, -1].max())
+        ids = np.full((len(ends), len(columns)), self.pad, np.int64)
+        for part, end, size in zip(parts, ends.T, sizes.T):
+            # A boolean index fills row by row, the order in which the texts' tokens lie in `part`.
+            place = (columns >= (end - size)[:, None]) & (columns < end[:, None])
+            ids[place] = part if torch.is_tensor(part) else np.tile(part, len(ends))
+        mask = columns < ends[:, -1:]
+        types = mask & (columns >= ends[:, 2:3]) & self.second_segment
+        return {
+            "input_ids": torch.from_numpy(ids),
+            "attention_mask": torch.from_numpy(mask),
+            "token_type_ids": torch.from_numpy(types.astype(np.int64)),
+        }

@@ -1,0 +1,48 @@
+"""Subword tokenisation: token ids of many texts, and a WordPiece vocabulary learned from a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import numpy as np
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from trainables.data.columns import RankingData
+from trainables.rankers.base import Tokens
+
+CHUNK = 8192  # texts handed to the tokenizer's threads at a time
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def train_wordpiece(texts: Iterable[str], size: int) -> Tokenizer:
+    """Lower-casing WordPiece tokenizer of at most `size` entries in BERT's pair format; deterministic."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=list(SPECIALS), show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, SPECIALS.index(token)) for token in ("[CLS]", "[SEP]")],
+    )
+    return tokenizer
+
+
+def training_texts(data: RankingData) -> Iterator[str]:
+    """Queries and candidate documents of the training split, each once."""
+    train = data.splits["train"]
+    yield from (data.query_text(int(query)) for query in np.unique(train.query))
+    yield from (data.documents[int(document)] for document in np.unique(train.document))
+
+
+def encode_texts(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokens:
+    """Token ids of whole texts, without special tokens."""
+    texts, ids, lengths = iter(texts), [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
+    while chunk := list(islice(texts, CHUNK)):
+        rows = [encoding.ids for encoding in tokenizer.encode_batch_fast(chunk, add_special_tokens=False)]
+        lengths.append(np.fromiter(map(len, rows), np.int64, len(rows)))
+        ids.append(np.fromiter((i for row in rows for i in row), np.int32, int(lengths[-1].sum())))
+    return Tokens(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))

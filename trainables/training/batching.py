@@ -1,0 +1,62 @@
+"""From instance rows to batches for the ranker: drawn by the curriculum, then sorted by length inside a window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainables.curriculum.sampler import Curriculum
+from trainables.data.columns import Split
+from trainables.data.instances import Instances
+from trainables.randomness import generator
+from trainables.rankers.base import RankerModule, TextSide
+from trainables.training.materials import Materials
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One optimiser step. Candidate rows as from Instances.draw, NONE where a sample has no such document."""
+
+    positive: np.ndarray
+    negative: np.ndarray
+
+
+class Batcher:
+    """Draws the batches of a training and turns candidate rows into token rows."""
+
+    def __init__(self, materials: Materials, split: Split, instances: Instances, curriculum: Curriculum,
+                 module: RankerModule, batch_size: int, window: int):
+        self.text: TextSide = materials.text
+        self.split, self.instances, self.curriculum = split, instances, curriculum
+        self.module, self.batch_size, self.window = module, batch_size, window
+        self.query_of_row = split.query[split.owner]
+
+    def batches(self, step: int, count: int) -> Iterator[Batch]:
+        """The batches of steps step .. step + count - 1."""
+        for start in range(step, step + count, self.window):
+            yield from self._window(start, min(self.window, step + count - start))
+
+    def _window(self, step: int, batches: int) -> Iterator[Batch]:
+        rows = self.curriculum.draw(step, batches, self.batch_size).ravel()
+        rng = generator(self.curriculum.seed, "negatives", step)
+        positive, negative = self.instances.draw(rows, rng)
+        if batches > 1:
+            by_cost = np.argsort(self._costs(positive, negative), kind="stable")
+            positive, negative = positive[by_cost], negative[by_cost]
+        for index in rng.permutation(batches):
+            at = slice(index * self.batch_size, (index + 1) * self.batch_size)
+            yield Batch(positive[at], negative[at])
+
+    def _costs(self, positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
+        """Padded length of each sample: its longest document counts."""
+        sides = [np.where(side >= 0, side, other) for side, other in ((positive, negative), (negative, positive))]
+        return np.maximum(*(self.costs(rows) for rows in sides))
+
+    def costs(self, rows: np.ndarray) -> np.ndarray:
+        return self.module.costs(self.text.queries, self.text.documents, self.query_of_row[rows], self.split.document[rows])
+
+    def inputs(self, rows: np.ndarray):
+        """Tensors of candidate rows for the ranker's forward pass."""
+        return self.module.collate(self.text.queries, self.text.documents, self.query_of_row[rows], self.split.document[rows])

@@ -1,0 +1,85 @@
+"""Training state on disk: safetensors and JSON, no pickle; a folder is complete or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from trainables.errors import DataError, Problem
+
+
+def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """Calls write(temporary folder), then renames it to `folder`, replacing what was there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        write(temporary)
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def save_iteration(root: Path, iteration: int, write: Callable[[Path], None]) -> Path:
+    """Writes root/iteration-NNNNN and then removes older ones, so that a kill always leaves a whole one."""
+    folder = root / f"iteration-{iteration:05d}"
+    write_folder(folder, write)
+    for older in sorted(root.glob("iteration-*")):
+        if older.name < folder.name:
+            shutil.rmtree(older)
+    return folder
+
+
+def latest_iteration(root: Path) -> Path | None:
+    """The newest complete folder written by save_iteration."""
+    return max(root.glob("iteration-*"), default=None)
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Atomic; NaN and infinities are written as JSON extensions, as Python reads them."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(document, indent=1))
+    os.replace(temporary, path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())
+
+
+def trained_state(module: nn.Module) -> dict[str, Tensor]:
+    """Trainable parameters and buffers on the CPU; frozen parameters come from the shared text side."""
+    frozen = {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
+    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in module.state_dict().items() if name not in frozen}
+
+
+def load_trained_state(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """The inverse of trained_state; the names must be the same."""
+    expected = set(trained_state(module))
+    if set(state) != expected:
+        raise DataError(Problem("checkpoint", f"holds other weights: {sorted(expected ^ set(state))[:3]} ...", "a checkpoint of the same ranker"))
+    module.load_state_dict(state, strict=False)
+
+
+def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
+    """Moments and step counts of each parameter, by its index."""
+    state = optimizer.state_dict()["state"]
+    tensors = {f"{index}.{key}": value.cpu().contiguous() for index, row in state.items() for key, value in row.items()}
+    save_file(tensors, path)
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in load_file(path).items():
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

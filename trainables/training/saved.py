@@ -1,0 +1,76 @@
+"""A trained ranker as a folder of its own: weights, configuration and the files that read new texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from trainables.config import TrainingRun
+from trainables.errors import DataError, Problem
+from trainables.rankers.base import RankerModule, TextSide
+from trainables.training import checkpoint
+from trainables.training.materials import ranker_of
+from trainables.training.precision import choose_precision
+from trainables.training.scoring import score_candidates
+from trainables.training.training import Training
+
+WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
+
+
+@dataclass(frozen=True)
+class SavedRanker:
+    """A trained ranker that scores new texts; needs neither its training data nor a download."""
+
+    run: TrainingRun
+    module: RankerModule
+    files: dict[str, str]
+
+    def score(self, queries: Sequence[str], documents: Sequence[str], query_rows: np.ndarray, document_rows: np.ndarray) -> np.ndarray:
+        """Scores of pairs (queries[query_rows[i]], documents[document_rows[i]]), float32 [B]."""
+        ranker, settings = ranker_of(self.run)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        module = self.module.to(device)
+        encoded = [ranker.encode(self.files, settings, texts) for texts in (queries, documents)]
+        precision = choose_precision(self.run.training.precision, device, module)
+        return score_candidates(module, *encoded, query_rows, document_rows, device, precision)
+
+
+def save_ranker(training: Training, folder: Path) -> None:
+    """Writes the best weights of a training as a SavedRanker folder."""
+    checkpoint.load_trained_state(training.module, training.best_weights)
+    write_ranker(training.run, training.module, training.materials.text, folder)
+
+
+def write_ranker(run: TrainingRun, module: RankerModule, text: TextSide, folder: Path) -> None:
+    def write(temporary: Path) -> None:
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+        save_file(weights, temporary / WEIGHTS)
+        checkpoint.write_json(temporary / CONFIG, {"run": run.model_dump()})
+        (temporary / TEXT).mkdir()
+        for name, content in text.files.items():
+            (temporary / TEXT / name).write_text(content, encoding="utf-8")
+
+    checkpoint.write_folder(folder, write)
+
+
+def load_ranker_folder(folder: Path) -> SavedRanker:
+    """Raises DataError where the folder is no trained ranker or a file of it is broken."""
+    if not (folder / CONFIG).is_file():
+        raise DataError(Problem(str(folder), "is not a trained ranker", f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"))
+    try:
+        run = TrainingRun.model_validate(checkpoint.read_json(folder / CONFIG)["run"])
+        files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / TEXT).iterdir())}
+        weights = load_file(folder / WEIGHTS)
+    except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError) as error:
+        raise DataError(Problem(str(folder), f"cannot be read: {error}", "a ranker written by tune-cl train")) from error
+    ranker, settings = ranker_of(run)
+    module = ranker.restore(files, settings, run.training.max_length)
+    module.load_state_dict(weights)
+    return SavedRanker(run, module, files)

@@ -1,0 +1,175 @@
+"""Turns wrong configuration values into Problems that say, in the user's terms, what would be right."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from trainables.config import TrainingRun, known_keys, one_of
+from trainables.errors import ConfigError, Problem
+from trainables.rankers import RANKERS, load_ranker, ranker_settings
+
+WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", type(None): "null"}
+WRONG = {
+    "greater_than": "{value} is not greater than {gt}",
+    "greater_than_equal": "{value} is below {ge}",
+    "less_than": "{value} is not below {lt}",
+    "less_than_equal": "{value} is above {le}",
+    "int_from_float": "{value} is not a whole number",
+    "literal_error": "unknown value {value}",
+    "missing": "missing",
+}
+RANKER_NAME: Any = Field(description="the kind of ranker")
+RANKER_NAME.annotation, RANKER_NAME.metadata = str, [one_of(RANKERS)]
+
+
+def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
+    """Dotted key -> field of everything a training reads; `ranker.*` keys are those of the named rankers."""
+    fields = known_keys(TrainingRun)
+    del fields["ranker"]
+    for ranker in rankers:
+        fields |= ranker_fields(ranker)
+    return fields | {"ranker.name": RANKER_NAME}
+
+
+def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
+    """Dotted key -> field of one ranker's settings."""
+    return known_keys(load_ranker(ranker).Settings, "ranker.")
+
+
+def validated(tree: Mapping[str, Any]) -> TrainingRun:
+    """The training that a nested mapping describes; raises ConfigError with every problem in it."""
+    ranker = tree.get("ranker", {})
+    problems = ranker_problems({"name": ranker} if isinstance(ranker, str) else ranker) if ranker else []
+    try:
+        run = TrainingRun.model_validate({**tree} if not problems else {k: v for k, v in tree.items() if k != "ranker"})
+    except ValidationError as error:
+        problems += problems_of(error, known_keys(TrainingRun))
+    if problems:
+        raise ConfigError(problems)
+    return run
+
+
+def ranker_problems(keys: Any) -> list[Problem]:
+    if not isinstance(keys, Mapping):
+        return [Problem("ranker", f"{shown(keys)} is not a ranker", "a name, or a mapping with the key name")]
+    try:
+        ranker_settings(keys)
+    except ConfigError as error:
+        return error.problems
+    except ValidationError as error:
+        return problems_of(error, ranker_fields(keys["name"]), "ranker.")
+    return []
+
+
+def checked(key: str, field: FieldInfo, value: Any) -> Any:
+    """The value as the configuration holds it (`inf` a float, ...); raises ConfigError placed at the key."""
+    annotation: Any = field.annotation
+    if field.metadata:
+        annotation = Annotated[annotation, *field.metadata]
+    try:
+        return TypeAdapter(annotation).validate_python(value)
+    except ValidationError as error:
+        raise ConfigError(field_problem(key, error.errors(), value, field)) from None
+
+
+def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:
+    """One Problem a key of a pydantic error; `prefix` is the dotted place of the validated model in the configuration."""
+    by_key: dict[str, list[Any]] = defaultdict(list)
+    for detail in error.errors():
+        path = [str(part) for part in detail["loc"]]
+        dotted = [prefix + ".".join(path[:end]) for end in range(1, len(path) + 1)]
+        by_key[next((key for key in dotted if key in fields), dotted[-1] if dotted else prefix.rstrip("."))].append(detail)
+    return [problem_at(key, details, fields) for key, details in by_key.items()]
+
+
+def problem_at(key: str, details: list[Any], fields: Mapping[str, FieldInfo]) -> Problem:
+    """What is wrong at a key, which may be unknown or a whole section."""
+    if key in fields:
+        return field_problem(key, details, details[0]["input"], fields[key])
+    if details[0]["type"] == "extra_forbidden":
+        return unknown_key(key, fields)
+    return section_problem(key, details[0]["input"], fields)
+
+
+def unknown_key(key: str, known: Iterable[str]) -> Problem:
+    return Problem(key, "unknown key", nearest_key(key, known))
+
+
+def section_problem(key: str, value: Any, known: Iterable[str]) -> Problem:
+    """A value stands where a section of keys is due."""
+    inside = [name for name in known if name.startswith(f"{key}.")]
+    return Problem(key, f"{shown(value)} given for a section of keys", f"its keys: {', '.join(inside)}")
+
+
+def field_problem(key: str, details: list[Any], value: Any, field: FieldInfo) -> Problem:
+    """What is wrong with a known key's value, from pydantic's details (several for a union)."""
+    right = expected(field.annotation, field.metadata)
+    if field.description:
+        right += f" ({field.description})"
+    kind, context = details[0]["type"], details[0].get("ctx", {})
+    if kind == "value_error":
+        wrong, _, advice = str(context["error"]).partition("; ")
+        return Problem(key, wrong, advice or right)
+    if len(details) > 1 or kind not in WRONG:
+        return Problem(key, f"{shown(value)} is not possible", right)
+    return Problem(key, WRONG[kind].format(value=shown(value), **context), right)
+
+
+def expected(annotation: Any, metadata: Iterable[Any] = ()) -> str:
+    """The values a type takes, in words: 'a number in (0, 1]', 'one of a, b', ..."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *more = get_args(annotation)
+        return expected(inner, [*more, *metadata])
+    if origin in (Union, UnionType):
+        return " or ".join(expected(part) for part in get_args(annotation))
+    if origin is Literal:
+        names = [str(name) for name in get_args(annotation)]
+        return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+    return WORDS.get(annotation, "a value of another kind") + interval(metadata)
+
+
+def interval(metadata: Iterable[Any]) -> str:
+    """' in (0, 1]', ' above 0', ', 1 or more' or nothing."""
+    bounds: dict[type, Any] = {}
+    for item in metadata:
+        for part in item.metadata if isinstance(item, FieldInfo) else [item]:
+            bounds[type(part)] = part
+    low, high = bounds.get(Ge) or bounds.get(Gt), bounds.get(Le) or bounds.get(Lt)
+    low_value = getattr(low, "ge", getattr(low, "gt", None))
+    high_value = getattr(high, "le", getattr(high, "lt", None))
+    if low and high:
+        return f" in {'[' if Ge in bounds else '('}{low_value}, {high_value}{']' if Le in bounds else ')'}"
+    if low:
+        return f", {low_value} or more" if Ge in bounds else f" above {low_value}"
+    if high:
+        return f", {high_value} or less" if Le in bounds else f" below {high_value}"
+    return ""
+
+
+def nearest_key(key: str, known: Iterable[str]) -> str:
+    """Advice for an unknown dotted key: the like-named key of its section, or of any; else the keys of its section."""
+    names = list(known)
+    section, last = key.partition(".")[0], key.rpartition(".")[2]
+    inside = [name for name in names if name.startswith(f"{section}.")]
+    for candidates in (inside, names):
+        by_last = {name.rpartition(".")[2]: name for name in reversed(candidates)}
+        if close := get_close_matches(last, by_last, n=1, cutoff=0.6):
+            return f"did you mean {by_last[close[0]]}?"
+    sections = list(dict.fromkeys(name.partition(".")[0] for name in names))
+    return f"known: {', '.join(inside)}" if inside else f"known sections: {', '.join(sections)}"
+
+
+def shown(value: Any) -> str:
+    """A value as its user wrote it."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    return repr(value)

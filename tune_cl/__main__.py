@@ -1,0 +1,5 @@
+import sys
+
+from tune_cl.cli import main
+
+sys.exit(main())

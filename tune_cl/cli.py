@@ -1,0 +1,147 @@
+"""The console: `tune-cl COMMAND ...`. Exit status, error lines and `--json` are handled here, once for all commands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, NoReturn
+
+from trainables.errors import Problem, UserError, WorkFailed, nearest
+
+COMMANDS = {
+    "run": "search a space of curricula and rankers",
+    "resume": "go on with a search after a stop, crash or kill",
+    "check": "validate a search space and forecast its cost",
+    "train": "one training, no search, no Ray",
+    "rerank": "apply a trained ranker",
+    "score": "difficulty of each training instance",
+    "pace": "share of the training data available at given steps",
+    "weigh": "sample weight at given iterations",
+    "evaluate": "trec_eval metrics and paired tests of run files",
+    "list": "what there is: rankers, scorings, pacings, spaces, ...",
+}
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class Interrupted(Exception):
+    """Stopped by Ctrl-C with the state saved; the message names the command that goes on."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports usage errors in the form of every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        place, wrong = self.prog, message
+        found = re.match(r"argument ([^:]+): (.*)", message)
+        if found:
+            place, wrong = found.group(1), found.group(2)
+        raise UserError(Problem(place, wrong, f"see {self.prog} --help"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit status of the interface (0, 1, 2 or 130)."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments
+    try:
+        return _run(arguments)
+    except UserError as error:
+        _say(debug, *error.lines())
+        return BAD_INPUT
+    except Interrupted as stop:
+        _say(False, str(stop))
+        return INTERRUPTED
+    except KeyboardInterrupt:
+        _say(debug, "stopped")
+        return INTERRUPTED
+    except WorkFailed as error:
+        _say(debug, f"error: {error}")
+        return FAILED
+    except BrokenPipeError:  # the reader of our output went away: nothing more to say to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        _say(debug, f"error: {type(error).__name__}: {error}; --debug shows where")
+        return FAILED
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return DONE
+    if arguments[0] == "--version":
+        print(_version())
+        return DONE
+    flags = [argument for argument in arguments if argument in ("--json", "--debug")]
+    name, *rest = [argument for argument in arguments if argument not in flags] or [""]
+    if name not in COMMANDS:
+        raise UserError(Problem("tune-cl", f"unknown command '{name}'", nearest(name, COMMANDS)))
+    command = import_module(f"tune_cl.commands.{name}")
+    parser = Parser(prog=f"tune-cl {name}", description=COMMANDS[name], epilog=command.__doc__,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout, all else on stderr")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    options = parser.parse_args(rest)
+    if "--json" not in flags:
+        document = command.execute(options)
+        print(command.render(document))
+        return DONE
+    with _stdout_kept_clean() as stdout:
+        document = command.execute(options)
+        stdout.write(json.dumps(_plain(document), ensure_ascii=False) + "\n")
+    return DONE
+
+
+@contextmanager
+def _stdout_kept_clean() -> Iterator[Any]:
+    """Sends everything written to file descriptor 1 (libraries and child processes too) to stderr; yields the real stdout."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with os.fdopen(kept, "w", encoding="utf-8", closefd=False) as stdout:
+            yield stdout
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN or infinity: NaN becomes null, infinity the word that configuration uses."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(["tune-cl: find the training curriculum that really improves your ranker", "", *lines, "",
+                      "tune-cl COMMAND --help tells more."])
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"tune-cl {version('tune-cl')}"
+
+
+def _say(debug: bool, *lines: str) -> None:
+    if debug:
+        traceback.print_exc()
+    print(*lines, sep="\n", file=sys.stderr)

@@ -1,0 +1,170 @@
+"""`tune-cl evaluate`: trec_eval metrics of run files, and paired tests against the first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import pytrec_eval
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from trainables.errors import ConfigError, DataError, Problem
+from trainables.evaluation.metrics import Metric, parse_metrics
+from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
+from trainables.evaluation.trec import read_qrels, read_run
+
+T = TypeVar("T")
+Qrels = Mapping[str, Mapping[str, int]]
+Run = Mapping[str, Mapping[str, float]]
+
+BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg"}
+CUT_MEASURES = {"p": "P", "recall": "recall", "ndcg": "ndcg_cut"}
+
+
+def evaluate(
+    qrels: str, runs: list[str], metrics: list[str], relevance_level: int = 1, correction: str = "holm"
+) -> dict[str, Any]:
+    """Judges TREC runs with pytrec_eval; from the second run on, a paired t-test against the first.
+
+    Means are over all queries of the qrels (trec_eval's -c): a query the run lacks counts 0, and
+    `queries_missing` says how many those are; queries without judgments are ignored. p-values are corrected,
+    metric by metric, over the runs compared. `t` is null where it is infinite (all differences equal).
+
+    Returns `{"runs": [{run, metrics, queries_missing, vs_first: {metric: {difference, t, p, p_adjusted, ci95}}}]}`.
+    Raises ConfigError for a wrong option, DataError for wrong files.
+    """
+    parsed = _check_options(runs, metrics, relevance_level, correction)
+    judged, read = _read_all(qrels, runs)
+    if len(runs) > 1 and len(judged) < 2:
+        raise DataError(Problem(qrels, "one query only", "a paired t-test needs judgments for two or more"))
+    values = [per_query(judged, run, parsed, relevance_level) for run in read]
+    document: list[dict[str, Any]] = [
+        {
+            "run": path,
+            "metrics": {name: float(column.mean()) for name, column in columns.items()},
+            "queries_missing": len(judged.keys() - run.keys()),
+        }
+        for path, run, columns in zip(runs, read, values, strict=True)
+    ]
+    for entry, comparison in zip(document[1:], _compare(values, list(parsed), correction), strict=True):
+        entry["vs_first"] = comparison
+    return {"runs": document}
+
+
+def per_query(qrels: Qrels, run: Run, metrics: Mapping[str, Metric], relevance_level: int = 1) -> dict[str, np.ndarray]:
+    """Values by pytrec_eval, float64 [Q] a metric, in the order of the qrels; 0 for a query the run lacks."""
+    measures = {_measure(metric) for metric in metrics.values()}
+    judge = pytrec_eval.RelevanceEvaluator(qrels, measures, relevance_level=relevance_level)
+    results = judge.evaluate({query: ranked for query, ranked in run.items() if query in qrels})
+    values = {}
+    for name, metric in metrics.items():
+        key = _measure(metric).replace(".", "_")
+        values[name] = np.array([results[query][key] if query in results else 0.0 for query in qrels])
+        if metric.family == "mrr" and metric.cut is not None:
+            values[name][values[name] < 1 / metric.cut] = 0.0  # first relevant document below the cut
+    return values
+
+
+def _measure(metric: Metric) -> str:
+    """trec_eval's name for the measure; it has no reciprocal rank with a cut."""
+    if metric.cut is None or metric.family == "mrr":
+        return BARE_MEASURES[metric.family]
+    return f"{CUT_MEASURES[metric.family]}.{metric.cut}"
+
+
+def _check_options(runs: list[str], metrics: list[str], relevance_level: int, correction: str) -> dict[str, Metric]:
+    problems: list[Problem] = []
+    parsed = _collect(problems, lambda: parse_metrics(metrics, "--metrics"))
+    _collect(problems, lambda: CORRECTIONS[correction])
+    if relevance_level < 1:
+        problems.append(Problem("--relevance-level", f"{relevance_level} is below 1", "give 1 or more"))
+    if not metrics:
+        problems.append(Problem("--metrics", "no metric", "name at least one, such as map"))
+    if not runs:
+        problems.append(Problem("RUN", "no run", "give at least one TREC run file"))
+    if problems or parsed is None:
+        raise ConfigError(problems)
+    return parsed
+
+
+def _read_all(qrels: str, runs: list[str]) -> tuple[Qrels, list[Run]]:
+    """All files, or one DataError with the problems of all of them."""
+    problems: list[Problem] = []
+    judged = _collect(problems, lambda: read_qrels(qrels))
+    read = [_collect(problems, lambda path=path: read_run(path)) for path in runs]
+    if judged is not None:
+        for path, run in zip(runs, read, strict=True):
+            if run is not None and not judged.keys() & run.keys():
+                problems.append(
+                    Problem(path, f"no query of the run is in {qrels}", "give the qrels of this run's queries")
+                )
+    if problems or judged is None:
+        raise DataError(problems)
+    return judged, [run for run in read if run is not None]
+
+
+def _collect(problems: list[Problem], work: Callable[[], T]) -> T | None:
+    try:
+        return work()
+    except (ConfigError, DataError) as error:
+        problems += error.problems
+        return None
+
+
+def _compare(values: list[dict[str, np.ndarray]], metrics: list[str], correction: str) -> list[dict[str, Any]]:
+    """For each run from the second on: {metric: {difference, t, p, p_adjusted, ci95}}."""
+    first, *others = values
+    comparisons: list[dict[str, Any]] = [{} for _ in others]
+    for metric in metrics:
+        tests = [paired_t_test(other[metric], first[metric]) for other in others]
+        adjusted = adjust([test.p for test in tests], correction)
+        for comparison, test, p_adjusted in zip(comparisons, tests, adjusted, strict=True):
+            comparison[metric] = {
+                "difference": test.difference,
+                "t": test.t if math.isfinite(test.t) else None,
+                "p": test.p,
+                "p_adjusted": float(p_adjusted),
+                "ci95": list(test.ci95),
+            }
+    return comparisons
+
+
+def render(document: Mapping[str, Any], width: int | None = None) -> str:
+    """The document as tables for people: the means, then each comparison with the first run."""
+    runs = document["runs"]
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(_means_table(runs))
+        for entry in runs:
+            if entry["queries_missing"]:
+                console.print(
+                    f"{entry['run']}: {entry['queries_missing']} judged queries missing, counted 0", markup=False
+                )
+        for entry in runs[1:]:
+            console.print(_comparison_table(entry, runs[0]["run"]))
+    return captured.get()
+
+
+def _means_table(runs: list[Mapping[str, Any]]) -> Table:
+    table = Table("run")
+    for metric in runs[0]["metrics"]:
+        table.add_column(metric, justify="right")
+    for entry in runs:
+        table.add_row(escape(entry["run"]), *(f"{mean:.4f}" for mean in entry["metrics"].values()))
+    return table
+
+
+def _comparison_table(entry: Mapping[str, Any], first: str) -> Table:
+    table = Table("metric", title=escape(f"{entry['run']} against {first}"), title_justify="left")
+    for column in ("difference", "95 % interval", "t", "p", "p adjusted"):
+        table.add_column(column, justify="right")
+    for metric, test in entry["vs_first"].items():
+        low, high = test["ci95"]
+        t = "infinite" if test["t"] is None else f"{test['t']:.3f}"
+        difference, interval = f"{test['difference']:+.4f}", f"{low:+.4f} to {high:+.4f}"
+        table.add_row(metric, difference, interval, t, f"{test['p']:.4g}", f"{test['p_adjusted']:.4g}")
+    return table

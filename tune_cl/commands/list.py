@@ -1,0 +1,43 @@
+"""Example: tune-cl list scorings"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from search_spaces import SPACES
+from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.data import DATA_FORMS
+from trainables.evaluation.metrics import METRICS
+from trainables.rankers import RANKERS
+from trainables.registry import Registry
+from tune_cl.commands.tables import table
+from tune_cl.search.rungs import SCHEDULERS
+from tune_cl.search.samplers import SEARCHERS
+
+KINDS = {
+    "rankers": lambda: RANKERS,
+    "scorings": lambda: SCORINGS,
+    "pacings": lambda: PACINGS,
+    "weightings": lambda: WEIGHTINGS,
+    "spaces": lambda: SPACES,
+    "data": lambda: DATA_FORMS,
+    "metrics": lambda: METRICS,
+    "searchers": lambda: SEARCHERS,
+    "schedulers": lambda: SCHEDULERS,
+}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("kind", choices=KINDS, help=", ".join(KINDS))
+
+
+def execute(options: Namespace) -> list[dict[str, Any]]:
+    registry: Registry = KINDS[options.kind]()
+    return [{"name": entry.name, "summary": entry.summary, "source": entry.source} for entry in registry.entries.values()]
+
+
+def render(document: list[dict[str, Any]]) -> str:
+    return table(["name", "summary", "source"], ([row["name"], row["summary"], row["source"]] for row in document))

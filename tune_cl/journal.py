@@ -1,0 +1,301 @@
+"""The journal of a search: an append-only file of JSON lines, its state of truth and the spool of its tracking.
+
+One line is one event with the key `event`; times are unix seconds. Kinds of event, and what they hold beside it:
+
+    search        name space data{name,digest} ranker metric mode seed baseline yaml versions git_commit
+                  tracking_uri storage forecast time
+    session       number time                                      each start or resume that has work to do
+    trial         trial number params seed baseline time           again: the trial goes on
+    result        trial iteration metrics time                     iteration from 1
+    checkpoint    trial iteration path
+    end           trial outcome reason best{iteration,dev} artifacts time
+    interrupted   time                                             stopped, may be resumed
+    search_end    best cost seconds time [checkpoint]
+    confirmation  label params seed metrics time [trial artifacts] one training of `confirm`
+    artifact      path [folder]                                    a file or folder for the parent run
+
+Numbers that are not finite stand as NaN, Infinity and -Infinity, Python's extension of JSON, so that every value
+reads back as it was written. Knows neither Ray nor MLflow.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from trainables.errors import ConfigError, DataError, Problem
+
+Event = dict[str, Any]
+FILE = "journal.jsonl"
+LOCK = "journal.lock"
+RUNNING = "running"
+
+
+class Journal:
+    """The journal of one search, held by one process at a time.
+
+    `note` says what was cut from the end of the file if the last writer was killed in the middle of a line, else
+    None. Raises ConfigError where another process holds the search, DataError where the file is damaged.
+    """
+
+    def __init__(self, folder: Path):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / FILE
+        self._lock = hold(folder / LOCK, folder.name)
+        try:
+            self.note = cut_torn_line(self.path)
+            self._file = FileIO(self.path, "a")
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def append(self, event: Event) -> None:
+        """Adds one event in one write and returns once it is on disk. A failed write leaves no part of a line."""
+        line = (json.dumps(event, ensure_ascii=False) + "\n").encode()
+        end = os.fstat(self._file.fileno()).st_size
+        try:
+            if self._file.write(line) != len(line):
+                raise OSError(f"{self.path}: no space left for an event of {len(line)} bytes")
+            os.fsync(self._file.fileno())
+        except BaseException:
+            self._file.truncate(end)
+            raise
+
+    def events(self) -> Iterator[Event]:
+        """Every event so far, oldest first."""
+        return read_events(self.path)
+
+    def close(self) -> None:
+        """Lets another process hold the search."""
+        self._file.close()
+        self._lock.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """The events of a journal, without holding it; a line still being written is left out.
+
+    Raises DataError naming the line that is no event.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.endswith(b"\n"):
+                yield parse(line, f"{path}:{number}")
+
+
+def parse(line: bytes, place: str) -> Event:
+    """One event; raises DataError(place)."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        event = None
+    if not isinstance(event, dict) or "event" not in event:
+        raise DataError(Problem(place, "not an event of a journal", "one JSON object a line with the key 'event'"))
+    return event
+
+
+def cut_torn_line(path: Path) -> str | None:
+    """Cuts a last line that its writer could not finish; says so, or None where there is none.
+
+    Raises DataError where a line before the last is damaged: that is no torn write.
+    """
+    if not path.exists():
+        return None
+    with path.open("r+b") as file:
+        whole = 0
+        for number, line in enumerate(file, 1):
+            try:
+                parse(line, f"{path}:{number}")
+                whole += len(line) if line.endswith(b"\n") else 0
+            except DataError:
+                if file.read(1):
+                    raise
+        torn = os.fstat(file.fileno()).st_size - whole
+        if not torn:
+            return None
+        file.truncate(whole)
+        os.fsync(file.fileno())
+    return f"{path}: the last event was written only in part ({torn} bytes) and has been dropped"
+
+
+def hold(path: Path, name: str) -> FileIO:
+    """A file that holds the lock at `path` until it is closed or the process ends.
+
+    Raises ConfigError naming the process that holds it.
+    """
+    lock = FileIO(path, "a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        holder = path.read_text(errors="replace").strip() or "another process"
+        raise ConfigError(
+            Problem("name", f"search '{name}' is in use by {holder}", "stop that one first, or choose another --name")
+        ) from None
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}\n".encode())
+    return lock
+
+
+@dataclass(frozen=True)
+class Dev:
+    """A value of the configured metric on dev, and the iteration (from 1) that reached it."""
+
+    iteration: int
+    dev: float
+
+
+@dataclass
+class TrialState:
+    """One trial: what it was given, what it reported, how it ended (`outcome` is None while it has not)."""
+
+    trial: str
+    number: int
+    params: dict[str, Any]
+    seed: int
+    baseline: bool
+    time: float
+    results: dict[int, dict[str, float]] = field(default_factory=dict)
+    checkpoints: dict[int, str] = field(default_factory=dict)
+    outcome: str | None = None
+    reason: str | None = None
+    artifacts: str | None = None
+    ended: float | None = None
+
+    def dev(self, metric: str) -> dict[int, float]:
+        """Value of the metric on dev by iteration."""
+        key = f"dev_{metric}"
+        return {iteration: values[key] for iteration, values in sorted(self.results.items()) if key in values}
+
+    def best(self, metric: str) -> Dev | None:
+        """The highest value, at the earliest iteration that reached it; values that are not numbers do not count."""
+        known = [Dev(iteration, value) for iteration, value in self.dev(metric).items() if not math.isnan(value)]
+        return max(known, key=lambda at: at.dev, default=None)
+
+    @property
+    def iterations(self) -> int:
+        """Iterations reported."""
+        return len(self.results)
+
+
+@dataclass
+class SearchState:
+    """One search; the fields up to `forecast` are those of its `search` event, `end` is its `search_end` event."""
+
+    name: str
+    space: str
+    data: dict[str, Any]
+    ranker: str
+    metric: str
+    seed: int
+    baseline: str
+    yaml: str
+    storage: str
+    time: float
+    mode: str = "max"
+    tracking_uri: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    git_commit: str | None = None
+    forecast: dict[str, Any] = field(default_factory=dict)
+    sessions: int = 0
+    trials: dict[str, TrialState] = field(default_factory=dict)
+    end: Event | None = None
+    confirmations: list[Event] = field(default_factory=list)
+
+    def best(self) -> tuple[TrialState, Dev] | None:
+        """The trial with the highest dev value, the baseline included; the lowest number wins a tie.
+
+        Failed trials do not count: what they reported may be what broke.
+        """
+        sound = [trial for trial in self.by_number() if trial.outcome != "failed"]
+        reached = [(trial, at) for trial in sound if (at := trial.best(self.metric))]
+        return max(reached, key=lambda pair: pair[1].dev, default=None)
+
+    def by_number(self) -> list[TrialState]:
+        return sorted(self.trials.values(), key=lambda trial: trial.number)
+
+    def baseline_trial(self) -> TrialState | None:
+        return self.trials.get(self.baseline)
+
+    def open_trials(self) -> list[TrialState]:
+        """Trials begun and not ended: those a resumed search goes on with."""
+        return [trial for trial in self.by_number() if trial.outcome is None]
+
+    @property
+    def iterations(self) -> int:
+        """Iterations over all trials."""
+        return sum(trial.iterations for trial in self.trials.values())
+
+    def counts(self) -> Counter[str]:
+        """Number of trials by outcome; those that have not ended count as 'running'."""
+        return Counter(trial.outcome or RUNNING for trial in self.trials.values())
+
+    def apply(self, event: Event) -> None:
+        """Takes in one event; kinds that the state does not hold are passed over."""
+        match event["event"]:
+            case "session":
+                self.sessions, self.end = event["number"], None
+            case "trial":
+                self._begin(event)
+            case "result":  # the first stays: after a kill a trial reports some iterations again
+                self.trials[event["trial"]].results.setdefault(event["iteration"], event["metrics"])
+            case "checkpoint":
+                self.trials[event["trial"]].checkpoints[event["iteration"]] = event["path"]
+            case "end":
+                trial = self.trials[event["trial"]]
+                trial.outcome, trial.reason = event["outcome"], event.get("reason")
+                trial.artifacts, trial.ended = event.get("artifacts"), event["time"]
+            case "search_end":
+                self.end = event
+            case "confirmation":
+                self.confirmations.append(event)
+
+    def _begin(self, event: Event) -> None:
+        if known := self.trials.get(event["trial"]):
+            known.outcome = known.reason = known.ended = None
+            return
+        keys = ("trial", "number", "params", "seed", "baseline", "time")
+        self.trials[event["trial"]] = TrialState(**{key: event[key] for key in keys})
+
+
+def replay(events: Iterable[Event]) -> SearchState:
+    """The state that the events lead to.
+
+    Raises DataError where the first is no `search`, or one lacks a key or names a trial that was not begun.
+    """
+    state: SearchState | None = None
+    for number, event in enumerate(events, 1):
+        try:
+            if state is None:
+                state = begun(event)
+            else:
+                state.apply(event)
+        except (KeyError, TypeError) as wrong:
+            what = f"event '{event['event']}' does not fit: {wrong}"
+            raise DataError(Problem(f"journal:{number}", what, "a journal as tune-cl wrote it")) from wrong
+    if state is None:
+        raise DataError(Problem("journal", "holds no event", "a journal that begins with the event 'search'"))
+    return state
+
+
+def begun(event: Event) -> SearchState:
+    """The state right after the event `search`; raises KeyError for another, TypeError where a key is missing."""
+    if event["event"] != "search":
+        raise KeyError("a journal begins with the event 'search'")
+    known = {entry.name for entry in fields(SearchState)}
+    return SearchState(**{key: value for key, value in event.items() if key in known})

@@ -1,0 +1,130 @@
+"""How a search looks in MLflow: names, tags and values of its runs. Pure functions of journal events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from trainables.config import flatten
+from tune_cl.journal import Event
+from tune_cl.tracking.uri import masked
+
+PARENT = "search"  # key of the parent run; a child's key is its trial id, or names its confirmation
+PARAM_LENGTH = 6000  # mlflow.utils.validation.MAX_PARAM_VAL_LENGTH
+TAG_LENGTH = 5000  # the smallest limit of the stores that MLflow supports
+STATUS = {"failed": "FAILED"}  # of a trial's outcomes; any other is FINISHED
+
+
+def search_id(search: Event) -> str:
+    """Tells this search from any other of the same name, on whatever server."""
+    return sha256(json.dumps([search["name"], search["storage"], search["time"]]).encode()).hexdigest()[:16]
+
+
+def milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def metric_name(name: str) -> str:
+    """MLflow allows no `@` in the name of a metric."""
+    return name.replace("@", "_at_")
+
+
+def text(value: Any) -> str:
+    """A value as YAML and `--set` would take it back: true, inf, null, [1, 2]."""
+    if isinstance(value, bool | list | dict) or value is None:
+        return json.dumps(value)
+    return str(value)
+
+
+def cut(value: str, length: int) -> str:
+    return value if len(value) <= length else value[: length - 3] + "..."
+
+
+def parameters(params: Mapping[str, Any]) -> dict[str, str]:
+    """Flat parameters as MLflow holds them: text of at most PARAM_LENGTH characters."""
+    return {key: cut(text(value), PARAM_LENGTH) for key, value in params.items()}
+
+
+def cut_parameters(params: Mapping[str, Any]) -> list[str]:
+    """Keys whose value MLflow cannot hold in full."""
+    return [key for key, value in params.items() if len(text(value)) > PARAM_LENGTH]
+
+
+def tags(values: Mapping[str, Any]) -> dict[str, str]:
+    """Tags under `tune_cl.`; nested mappings become dotted names, what is None is left out, secrets are hidden."""
+    flat = {key: value for key, value in flatten(values).items() if value is not None}
+    return {f"tune_cl.{key}": cut(masked(text(value)), TAG_LENGTH) for key, value in flat.items()}
+
+
+def run_key(search: Event, key: str) -> str:
+    """Value of the tag `tune_cl.key`, by which a run is found again."""
+    return f"{search_id(search)}/{key}"
+
+
+def search_tags(search: Event) -> dict[str, str]:
+    """Tags of the parent run from the event `search`."""
+    held = ("ranker", "metric", "seed", "baseline", "yaml", "git_commit", "forecast")
+    versions = ", ".join(f"{package} {version}" for package, version in search["versions"].items())
+    values = {"kind": "search", "search": search["name"], "search_id": search_id(search), "versions": versions}
+    values |= {"key": run_key(search, PARENT), "data": search["data"]["name"], "data_digest": search["data"]["digest"]}
+    commit = {"mlflow.source.git.commit": search["git_commit"]} if search.get("git_commit") else {}
+    source = {"mlflow.source.name": f"tune-cl run {search['space']}", "mlflow.source.type": "LOCAL"}
+    return tags(values | {key: search.get(key) for key in held}) | commit | source
+
+
+def trial_tags(search: Event, trial: Event) -> dict[str, str]:
+    """Tags of a child run from the event `trial`."""
+    cut_keys = cut_parameters(trial["params"])
+    values = {"kind": "trial", "trial_id": trial["trial"], "seed": trial["seed"], "baseline": trial["baseline"]}
+    values |= {"cut_parameters": ", ".join(cut_keys) if cut_keys else None}
+    return tags(values) | child_tags(search, trial["trial"])
+
+
+def confirmation_tags(search: Event, confirmation: Event) -> dict[str, str]:
+    """Tags of a child run from the event `confirmation`."""
+    values = {"kind": "confirmation", "label": confirmation["label"], "seed": confirmation["seed"]}
+    return tags(values | {"trial_id": confirmation.get("trial")}) | child_tags(search, confirmation_key(confirmation))
+
+
+def child_tags(search: Event, key: str) -> dict[str, str]:
+    return tags({"search": search["name"], "search_id": search_id(search), "key": run_key(search, key)})
+
+
+def confirmation_key(confirmation: Event) -> str:
+    digest = sha256(json.dumps([confirmation["label"], confirmation["seed"]]).encode()).hexdigest()[:16]
+    return f"confirmation-{digest}"
+
+
+def trial_name(trial: Event) -> str:
+    """Run name: the trial id and what makes the trial recognisable, e.g. `t0003 root 2 response_words`."""
+    return f"{trial['trial']} {'baseline' if trial['baseline'] else curriculum(trial['params'])}".rstrip()
+
+
+def curriculum(params: Mapping[str, Any]) -> str:
+    """A few words for the curriculum among flat parameters; empty where there is none."""
+
+    def chosen(key: str) -> str:
+        value = params.get(f"curriculum.{key}")
+        return "" if value in (None, "none", False) else text(value)
+
+    words = [chosen("pacing")]
+    if chosen("pacing"):
+        words += [chosen("n"), chosen("scoring")]
+    if chosen("weighting"):
+        words += [chosen("weighting"), f"m={chosen('m')}"]
+    words += [chosen("subset"), chosen("objective_switch"), "anti" if chosen("anti") else ""]
+    return " ".join(filter(None, words))
+
+
+def summary(search: Event, end: Event) -> str:
+    """The parent run's description (Markdown): the best trial, its parameters, and the cost."""
+    best = end["best"] or {}
+    lines = [f"Search of `{search['space']}` over {search['data']['name']} with {search['ranker']}."]
+    if best:
+        lines += ["", f"Best: **{best['trial_id']}**, dev {search['metric']} {best['dev']:.4f} at iteration {best['iteration']}."]
+        lines += ["", "| parameter | value |", "|---|---|"]
+        lines += [f"| {key} | {cut(text(value), 200)} |" for key, value in best.get("params", {}).items()]
+    lines += ["", f"Took {end['seconds']:.0f} s."]
+    return "\n".join(lines)

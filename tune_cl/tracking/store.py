@@ -1,0 +1,130 @@
+"""MLflow's runs, behind operations that may be done twice and say whether a failure can mend itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import batched, chain
+from pathlib import Path
+
+from mlflow.entities import Metric, Param, Run, RunTag, ViewType
+from mlflow.exceptions import MlflowException, RestException
+from mlflow.tracking import MlflowClient
+
+METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
+REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
+"""Codes that the same request will always meet again: a run that a user deleted, a value that MLflow does not take."""
+
+logging.getLogger("mlflow").setLevel(logging.WARNING)
+
+
+class Refused(Exception):
+    """MLflow answered that it will not take this, now or later."""
+
+
+class RunStore:
+    """Runs of one tracking server or database.
+
+    Every method may raise Refused; any other error means that the outcome is unknown and the call is to be repeated.
+    `artifacts` is where new experiments keep artifacts (None: as the server decides).
+    """
+
+    def __init__(self, uri: str, artifacts: str | None):
+        self.client = MlflowClient(tracking_uri=uri)
+        self.artifacts = artifacts
+        self.remote = uri.startswith("http")
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Tells refusals from outages. A proxy's answer in place of the server's is no refusal."""
+        try:
+            yield
+        except MlflowException as error:
+            answered = isinstance(error, RestException) or not self.remote
+            if answered and error.error_code in REFUSALS:
+                raise Refused(error.message) from error
+            raise
+
+    def experiment(self, name: str) -> str:
+        """Id of the experiment, made or brought back from the trash where needed."""
+        with self.refusals():
+            found = self.client.get_experiment_by_name(name)
+            if found is None:
+                return self.client.create_experiment(name, artifact_location=self.artifacts)
+            if found.lifecycle_stage == "deleted":
+                self.client.restore_experiment(found.experiment_id)
+            return found.experiment_id
+
+    def exists(self, run: str) -> bool:
+        """Whether the run is known, be it in the trash."""
+        try:
+            with self.refusals():
+                self.client.get_run(run)
+        except Refused:
+            return False
+        return True
+
+    def tagged(self, experiment: str, tag: str, value: str) -> list[Run]:
+        """All runs with the tag, those in the trash left out."""
+        found: list[Run] = []
+        token: str | None = ""
+        where = f"tags.`{tag}` = '{value}'"
+        with self.refusals():
+            while token is not None:
+                page = self.client.search_runs([experiment], where, ViewType.ACTIVE_ONLY, 1000, page_token=token or None)
+                found += page
+                token = page.token or None
+        return found
+
+    def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
+        """Id of a new run, begun at `start` (milliseconds)."""
+        first = dict(list(tags.items())[:TAGS])
+        with self.refusals():
+            run = self.client.create_run(experiment, start_time=start, tags=first, run_name=name).info.run_id
+        self.log_tags(run, dict(list(tags.items())[TAGS:]))
+        return run
+
+    def log_params(self, run: str, params: Mapping[str, str]) -> None:
+        with self.refusals():
+            for part in batched(params.items(), PARAMS):
+                self.client.log_batch(run, params=[Param(*pair) for pair in part], synchronous=True)
+
+    def log_tags(self, run: str, tags: Mapping[str, str]) -> None:
+        with self.refusals():
+            for part in batched(tags.items(), TAGS):
+                self.client.log_batch(run, tags=[RunTag(*pair) for pair in part], synchronous=True)
+
+    def log_metrics(self, run: str, metrics: Sequence[Metric], in_doubt: bool) -> None:
+        """Adds points; where a part of them may have arrived before (in_doubt), only those that are missing."""
+        with self.refusals():
+            if in_doubt:
+                known = {key: self.steps(run, key) for key in {metric.key for metric in metrics}}
+                metrics = [metric for metric in metrics if metric.step not in known[metric.key]]
+            for part in batched(metrics, METRICS):
+                self.client.log_batch(run, metrics=part, synchronous=True)
+
+    def steps(self, run: str, key: str) -> set[int]:
+        """Steps at which the run has a point of the metric."""
+        return {point.step for point in self.client.get_metric_history(run, key)}
+
+    def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
+        """Copies a file, or everything in a folder, under `folder` of the run's artifacts."""
+        with self.refusals():
+            copy = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
+            copy(run, str(path), folder)
+
+    def set_status(self, run: str, status: str) -> None:
+        """Sets the status and leaves the end time as it is."""
+        with self.refusals():
+            self.client.update_run(run, status=status)
+
+    def finish(self, run: str, status: str, end: int) -> None:
+        """Ends the run at `end` (milliseconds)."""
+        with self.refusals():
+            self.client.set_terminated(run, status, end)
+
+    def delete(self, run: str) -> None:
+        """Moves the run to the trash."""
+        with self.refusals():
+            self.client.delete_run(run)

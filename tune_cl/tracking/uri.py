@@ -1,0 +1,38 @@
+"""Where tracking goes, and how its address is shown without the secrets in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from trainables.errors import ConfigError, Problem
+
+CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@|(?<=://)[^/\s]+@(?=[^/\s@]*[/\s:])")
+SERVERS = ("http", "databricks")
+
+
+def resolve_tracking_uri(storage: Path, given: str | None = None) -> str:
+    """The address in force: the one given, else MLFLOW_TRACKING_URI, else a SQLite file in the storage folder.
+
+    Raises ConfigError for a plain folder, which MLflow refuses since 3.13.
+    """
+    uri = given or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+    if "://" not in uri and not uri.startswith("databricks") or uri.startswith("file:"):
+        place = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
+        right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"
+        raise ConfigError(Problem(place, f"'{uri}' is a folder, and MLflow keeps no runs in folders any more", right))
+    return uri
+
+
+def artifact_location(uri: str, storage: Path) -> str | None:
+    """Where a new experiment keeps its artifacts: a server's own choice (None), else beside the runs of the storage.
+
+    MLflow's default for a database is a folder of the working directory, another one at each start.
+    """
+    return None if uri.startswith(SERVERS) else (storage.resolve() / "mlartifacts").as_uri()
+
+
+def masked(text: str) -> str:
+    """The text with the user and password of every address in it hidden."""
+    return CREDENTIALS.sub("***@", text)
