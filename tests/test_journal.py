@@ -34,7 +34,7 @@ def result(number: int, iteration: int, dev: float) -> Event:
 
 
 def end(number: int, outcome: str) -> Event:
-    return {"event": "end", "trial": f"t{number:04d}", "outcome": outcome, "reason": None, "artifacts": None, "time": 4.0}
+    return {"event": "end", "trial": f"t{number:04d}", "outcome": outcome, "reason": None, "time": 4.0}
 
 
 def written(folder: Path, *events: Event) -> Path:

@@ -134,7 +134,9 @@ def test_every_dependency_is_used() -> None:
     unused = {
         name
         for name in distributions(PROJECT["dependencies"]) - IMPORTED_BY_OTHERS
-        if not any(re.search(used.format(re.escape(module)), text, re.MULTILINE) for module in modules[name])
+        if not any(
+            re.search(used.format(re.escape(module)), text, re.MULTILINE) for module in modules.get(name, {name})
+        )
     }
     assert unused == set()
 
@@ -153,7 +155,7 @@ def test_every_constraint_is_a_portable_exact_pin() -> None:
 def test_every_declared_dependency_has_a_pin_inside_its_range() -> None:
     pinned = pins()
     required = [Requirement(line) for line in PROJECT["dependencies"] + OPTIONAL]
-    outside = [str(line) for line in required if pinned.get(canonicalize_name(line.name)) not in line.specifier]
+    outside = [str(line) for line in required if pinned[canonicalize_name(line.name)] not in line.specifier]
     assert outside == []
 
 

@@ -7,18 +7,20 @@ and `unflatten` go between the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.errors import ConfigError, Problem, nearest
 from trainables.evaluation.metrics import METRICS
-from trainables.rankers import RANKERS, ranker_settings
+from trainables.rankers import RANKERS, load_ranker, ranker_settings
 from trainables.registry import Registry
+from trainables.validation import problems_of, shown
 
 
 def one_of(registry: Registry) -> AfterValidator:
@@ -61,7 +63,9 @@ class CurriculumConfig(Section):
     delta: float = Field(0.33, gt=0, le=1, description="share open at the start")
     T: float = Field(0.9, gt=0, le=1, description="share of all training steps after which everything is open")
     weighting: Annotated[str, one_of(WEIGHTINGS)] = Field("none", description="heuristic that weights easy samples up")
-    m: Annotated[float, BeforeValidator(infinity)] = Field(20, ge=1, description="iterations until all weights are 1, or inf")
+    m: Annotated[float, BeforeValidator(infinity)] = Field(
+        20, ge=1, description="iterations until all weights are 1, or inf"
+    )
     anti: bool = Field(False, description="turns difficulty round: hard samples first, or weighted up")
 
 
@@ -159,12 +163,58 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, Any]:
+def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
     """Dotted key -> pydantic field, for every leaf of the tree."""
-    keys: dict[str, Any] = {}
+    keys: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             keys |= known_keys(field.annotation, f"{prefix}{name}.")
         else:
             keys[f"{prefix}{name}"] = field
     return keys
+
+
+class RankerName(Section):
+    """Holds the one key that every ranker has."""
+
+    name: Annotated[str, one_of(RANKERS)] = Field("conv_knrm", description="the kind of ranker")
+
+
+def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
+    """Dotted key -> field of all that a training reads; `ranker.*` keys are those of the named rankers."""
+    fields = known_keys(TrainingRun)
+    del fields["ranker"]
+    for ranker in rankers:
+        fields |= ranker_fields(ranker)
+    return fields | known_keys(RankerName, "ranker.")
+
+
+def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
+    """Dotted key -> field of one ranker's settings."""
+    return known_keys(load_ranker(ranker).Settings, "ranker.")
+
+
+def validated(tree: Mapping[str, Any]) -> TrainingRun:
+    """The training that a nested mapping describes; raises ConfigError with every problem in it."""
+    problems = ranker_problems(tree["ranker"]) if "ranker" in tree else []
+    try:
+        run = TrainingRun.model_validate({key: value for key, value in tree.items() if key != "ranker" or not problems})
+    except ValidationError as error:
+        raise ConfigError([*problems, *problems_of(error, known_keys(TrainingRun))]) from None
+    if problems:
+        raise ConfigError(problems)
+    return run
+
+
+def ranker_problems(ranker: Any) -> list[Problem]:
+    """What is wrong with the value of `ranker`: a name, or a mapping with one."""
+    keys = {"name": ranker} if isinstance(ranker, str) else ranker
+    if not isinstance(keys, Mapping):
+        return [Problem("ranker", f"{shown(ranker)} is not a ranker", "a name, or a mapping with the key name")]
+    try:
+        ranker_settings(keys)
+    except ConfigError as error:
+        return error.problems
+    except ValidationError as error:
+        return problems_of(error, ranker_fields(keys["name"]), "ranker.")
+    return []

@@ -57,3 +57,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+
+
+class Interrupted(Exception):
+    """Stopped by Ctrl-C with the state saved (exit status 130); the message names the command that goes on."""

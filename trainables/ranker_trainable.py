@@ -9,6 +9,7 @@ import torch
 from ray import tune
 
 from trainables.config import TrainingRun
+from trainables.errors import UserError, WorkFailed
 from trainables.training.materials import Materials, materials_key, prepare
 from trainables.training.training import Training
 
@@ -42,12 +43,17 @@ class RankerTrainable(tune.Trainable):
         return self.shared[key]
 
     def step(self) -> dict[str, Any]:
-        """Metrics of interface section 7, with `iteration` and, at the end of the training, `done`."""
-        metrics: dict[str, Any] = {}
-        if not self.training.finished:
-            metrics = self.training.iterate()
-        elif self.training.history:  # a checkpoint of a finished training: report its last iteration once more
-            metrics = dict(self.training.history[-1])
+        """Metrics of interface section 7, with `iteration` and, at the end of the training, `done`.
+
+        What no retry would mend (a loss that is no number) is a result `failed: reason`, not an exception:
+        Tune retries a trial that raises.
+        """
+        if self.training.finished:  # restored from its last checkpoint: that iteration once more
+            return self.training.history[-1] | {"iteration": self.training.iteration, "done": True}
+        try:
+            metrics: dict[str, Any] = dict(self.training.iterate())
+        except (UserError, WorkFailed) as error:
+            return {"failed": str(error), "iteration": self.training.iteration + 1, "done": True}
         return metrics | {"iteration": self.training.iteration, "done": self.training.finished}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

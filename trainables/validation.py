@@ -9,64 +9,21 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from trainables.config import TrainingRun, known_keys, one_of
 from trainables.errors import ConfigError, Problem
-from trainables.rankers import RANKERS, load_ranker, ranker_settings
 
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", type(None): "null"}
 WRONG = {
-    "greater_than": "{value} is not greater than {gt}",
-    "greater_than_equal": "{value} is below {ge}",
-    "less_than": "{value} is not below {lt}",
-    "less_than_equal": "{value} is above {le}",
+    "greater_than": "{value} is not greater than {gt:g}",
+    "greater_than_equal": "{value} is below {ge:g}",
+    "less_than": "{value} is not below {lt:g}",
+    "less_than_equal": "{value} is above {le:g}",
     "int_from_float": "{value} is not a whole number",
     "literal_error": "unknown value {value}",
     "missing": "missing",
 }
-RANKER_NAME: Any = Field(description="the kind of ranker")
-RANKER_NAME.annotation, RANKER_NAME.metadata = str, [one_of(RANKERS)]
-
-
-def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
-    """Dotted key -> field of everything a training reads; `ranker.*` keys are those of the named rankers."""
-    fields = known_keys(TrainingRun)
-    del fields["ranker"]
-    for ranker in rankers:
-        fields |= ranker_fields(ranker)
-    return fields | {"ranker.name": RANKER_NAME}
-
-
-def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
-    """Dotted key -> field of one ranker's settings."""
-    return known_keys(load_ranker(ranker).Settings, "ranker.")
-
-
-def validated(tree: Mapping[str, Any]) -> TrainingRun:
-    """The training that a nested mapping describes; raises ConfigError with every problem in it."""
-    ranker = tree.get("ranker", {})
-    problems = ranker_problems({"name": ranker} if isinstance(ranker, str) else ranker) if ranker else []
-    try:
-        run = TrainingRun.model_validate({**tree} if not problems else {k: v for k, v in tree.items() if k != "ranker"})
-    except ValidationError as error:
-        problems += problems_of(error, known_keys(TrainingRun))
-    if problems:
-        raise ConfigError(problems)
-    return run
-
-
-def ranker_problems(keys: Any) -> list[Problem]:
-    if not isinstance(keys, Mapping):
-        return [Problem("ranker", f"{shown(keys)} is not a ranker", "a name, or a mapping with the key name")]
-    try:
-        ranker_settings(keys)
-    except ConfigError as error:
-        return error.problems
-    except ValidationError as error:
-        return problems_of(error, ranker_fields(keys["name"]), "ranker.")
-    return []
 
 
 def checked(key: str, field: FieldInfo, value: Any) -> Any:
@@ -81,12 +38,13 @@ def checked(key: str, field: FieldInfo, value: Any) -> Any:
 
 
 def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:
-    """One Problem a key of a pydantic error; `prefix` is the dotted place of the validated model in the configuration."""
+    """One Problem a key of a pydantic error; `prefix` is the dotted place of the validated model."""
     by_key: dict[str, list[Any]] = defaultdict(list)
     for detail in error.errors():
         path = [str(part) for part in detail["loc"]]
         dotted = [prefix + ".".join(path[:end]) for end in range(1, len(path) + 1)]
-        by_key[next((key for key in dotted if key in fields), dotted[-1] if dotted else prefix.rstrip("."))].append(detail)
+        whole = dotted[-1] if dotted else prefix.rstrip(".")
+        by_key[next((key for key in dotted if key in fields), whole)].append(detail)
     return [problem_at(key, details, fields) for key, details in by_key.items()]
 
 
@@ -94,9 +52,14 @@ def problem_at(key: str, details: list[Any], fields: Mapping[str, FieldInfo]) ->
     """What is wrong at a key, which may be unknown or a whole section."""
     if key in fields:
         return field_problem(key, details, details[0]["input"], fields[key])
-    if details[0]["type"] == "extra_forbidden":
-        return unknown_key(key, fields)
-    return section_problem(key, details[0]["input"], fields)
+    return key_problem(key, details[0]["input"], fields)
+
+
+def key_problem(key: str, value: Any, known: Iterable[str]) -> Problem:
+    """What is wrong with a key that holds no value: it is a section, or unknown."""
+    known = list(known)
+    inside = any(name.startswith(f"{key}.") for name in known)
+    return section_problem(key, value, known) if inside else unknown_key(key, known)
 
 
 def unknown_key(key: str, known: Iterable[str]) -> Problem:
@@ -164,8 +127,11 @@ def nearest_key(key: str, known: Iterable[str]) -> str:
         by_last = {name.rpartition(".")[2]: name for name in reversed(candidates)}
         if close := get_close_matches(last, by_last, n=1, cutoff=0.6):
             return f"did you mean {by_last[close[0]]}?"
+    if inside:
+        return f"known: {', '.join(inside)}"
     sections = list(dict.fromkeys(name.partition(".")[0] for name in names))
-    return f"known: {', '.join(inside)}" if inside else f"known sections: {', '.join(sections)}"
+    close = get_close_matches(section, sections, n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(sections)}"
 
 
 def shown(value: Any) -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
-from trainables.errors import Problem, UserError, WorkFailed, nearest
+from trainables.errors import Interrupted, Problem, UserError, WorkFailed, nearest
 
 COMMANDS = {
     "run": "search a space of curricula and rankers",
@@ -29,10 +29,6 @@ COMMANDS = {
     "list": "what there is: rankers, scorings, pacings, spaces, ...",
 }
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-
-
-class Interrupted(Exception):
-    """Stopped by Ctrl-C with the state saved; the message names the command that goes on."""
 
 
 class Parser(argparse.ArgumentParser):

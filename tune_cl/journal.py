@@ -5,7 +5,7 @@ One line is one event with the key `event`; times are unix seconds. Kinds of eve
     search        name space data{name,digest} ranker metric mode seed baseline yaml versions git_commit
                   tracking_uri storage forecast time
     session       number time                                      each start or resume that has work to do
-    trial         trial number params seed baseline time           again: the trial goes on
+    trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
     result        trial iteration metrics time                     iteration from 1
     checkpoint    trial iteration path
     end           trial outcome reason best{iteration,dev} artifacts time
@@ -170,6 +170,7 @@ class TrialState:
     seed: int
     baseline: bool
     time: float
+    chosen: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
     outcome: str | None = None
@@ -206,13 +207,14 @@ class SearchState:
     baseline: str
     yaml: str
     storage: str
-    time: float
+    time: float  # of the newest event
     mode: str = "max"
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
     forecast: dict[str, Any] = field(default_factory=dict)
     sessions: int = 0
+    seconds: float = 0.0  # from the start of each session to its last event
     trials: dict[str, TrialState] = field(default_factory=dict)
     end: Event | None = None
     confirmations: list[Event] = field(default_factory=list)
@@ -247,6 +249,9 @@ class SearchState:
 
     def apply(self, event: Event) -> None:
         """Takes in one event; kinds that the state does not hold are passed over."""
+        if "time" in event:
+            self.seconds += 0.0 if event["event"] == "session" else max(0.0, event["time"] - self.time)
+            self.time = event["time"]
         match event["event"]:
             case "session":
                 self.sessions, self.end = event["number"], None
@@ -270,7 +275,8 @@ class SearchState:
             known.outcome = known.reason = known.ended = None
             return
         keys = ("trial", "number", "params", "seed", "baseline", "time")
-        self.trials[event["trial"]] = TrialState(**{key: event[key] for key in keys})
+        values = {key: event[key] for key in keys}
+        self.trials[event["trial"]] = TrialState(**values, chosen=event.get("chosen", {}))
 
 
 def replay(events: Iterable[Event]) -> SearchState:

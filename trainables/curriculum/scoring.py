@@ -26,11 +26,6 @@ class Scored:
 Scoring = Callable[[Scored], np.ndarray]
 
 
-def difficulty(name: str, scored: Scored) -> np.ndarray:
-    """Difficulty by name, float64 [instances]."""
-    return SCORINGS[name](scored)
-
-
 def random(scored: Scored) -> np.ndarray:
     """A random order of the instances."""
     return generator(scored.seed, "random difficulty").permutation(len(scored.instances)).astype(np.float64)

@@ -1,0 +1,70 @@
+"""Data by name or path: `load_data` gives RankingData, from the cache where it has been read before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainables.data.cache import cached, digest_of
+from trainables.data.columns import RankingData
+from trainables.data.readers import READERS, reader_for
+from trainables.data.store import load_data_folder, save_data
+from trainables.errors import DataError, Problem
+from trainables.registry import Entry, Registry
+
+if TYPE_CHECKING:
+    from trainables.config import DataConfig
+
+_FORMAT = 1  # raise it when a reader or the store would give other columns for the same files
+DOCSTRINGS = "docstrings"
+_IR_DATASETS = "ir_datasets:"
+
+DATA_FORMS: Registry[str] = Registry(
+    "data.source",
+    Entry(DOCSTRINGS, DOCSTRINGS, "built in: the next part of a documentation string of the installed packages",
+          "in the form of Penha & Hauff 2020"),
+    *(Entry(name, "PATH", entry.summary, entry.source) for name, entry in READERS.entries.items()),
+)
+
+
+def load_data(config: DataConfig) -> RankingData:
+    """The data that `data.source` names, memory-mapped from the cache.
+
+    Raises DataError for a source that is unknown or wrong, WorkFailed if candidates cannot be retrieved.
+    """
+    source = config.source
+    if source == DOCSTRINGS:
+        return import_module("trainables.data.docstrings").load_docstrings(config)
+    if source.startswith(_IR_DATASETS):
+        raise DataError(Problem("data.source", f"'{source}' is not supported in this version",
+                                "export it to a TREC folder and give its path"))
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        wrong = "is not a folder" if folder.exists() else "does not exist"
+        raise DataError(Problem("data.source", f"'{source}' {wrong}", f"known: {_forms()}"))
+    return _load_folder(folder, config)
+
+
+def _forms() -> str:
+    return "; ".join(f"{entry.value} ({entry.summary})" for entry in DATA_FORMS.entries.values())
+
+
+def _load_folder(folder: Path, config: DataConfig) -> RankingData:
+    name = reader_for(folder)
+    reader = READERS[name]
+    digest = _folder_digest(name, reader.files(folder), config)
+
+    def build(entry: Path) -> None:
+        save_data(replace(reader.read(folder, config), digest=digest), entry)
+
+    return replace(load_data_folder(cached("data", digest, build)), name=folder.resolve().name)
+
+
+def _folder_digest(reader: str, files: list[Path], config: DataConfig) -> str:
+    try:
+        contents = [(path.name, path) for path in files]
+        return digest_of(_FORMAT, reader, contents, config.candidates, config.top_k, config.bm25.k1, config.bm25.b)
+    except OSError as error:
+        raise DataError(Problem(str(error.filename), f"cannot be read ({error.strerror})", "give a readable file")) from None

@@ -57,9 +57,20 @@ class Bm25:
         for start in range(0, len(queries), step):
             part = slice(start, start + step)
             dense = (counts[part] @ self.weights.T).toarray()
-            found[part] = np.argsort(-dense, axis=1, kind="stable")[:, : found.shape[1]]
+            found[part] = _best(dense, found.shape[1])
             scores[part] = np.take_along_axis(dense, found[part], axis=1)
         return found, scores
+
+
+def _best(scores: np.ndarray, k: int) -> np.ndarray:
+    """Columns of the k highest scores a row, highest first, ties by column; int64 [rows, k], 0 <= k <= columns."""
+    if not scores.size or not k:
+        return np.empty((len(scores), k), np.int64)
+    least = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k]
+    row, column = np.nonzero(scores >= least)  # k a row, and all that tie with the last
+    order = np.lexsort((column, -scores[row, column], row))
+    starts = np.searchsorted(row, np.arange(len(scores)))
+    return column[order][starts[:, None] + np.arange(k)]
 
 
 def _counts(rows: WordRows) -> csr_array:

@@ -68,6 +68,7 @@ def _search(index: Path, queries: dict[str, list[str]], folder: Path, k1: float,
     for file in files.values():
         file.close()
     run.unlink()
+    rows.unlink()
 
 
 def _write_json_lines(path: Path, rows: Iterable[tuple[object, str]]) -> None:

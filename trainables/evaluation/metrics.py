@@ -7,6 +7,7 @@ value is 0. Relevant documents are counted over everything judged, retrieved or 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -65,46 +66,47 @@ class Ranking:
         """Rows that hold a relevant document, best rank first within a query."""
         return np.flatnonzero(self.grade >= self.relevance_level)
 
-    def hits_within(self, cut: int | np.ndarray | None) -> np.ndarray:
-        """Relevant documents at ranks up to `cut` (one number or one a query), int64 [Q]."""
+    def hits_within(self, cut: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Query and rank of each relevant document at a rank up to `cut` (one number, or one a query [Q])."""
         query, rank = self.query[self.hits], self.rank[self.hits]
-        if cut is not None:
-            query = query[rank <= (cut[query] if isinstance(cut, np.ndarray) else cut)]
-        return np.bincount(query, minlength=len(self))
+        within = rank <= np.broadcast_to(cut, len(self))[query]
+        return query[within], rank[within]
+
+    def count_within(self, cut: float | np.ndarray) -> np.ndarray:
+        """Relevant documents at ranks up to `cut`, int64 [Q]."""
+        return np.bincount(self.hits_within(cut)[0], minlength=len(self))
 
 
-def average_precision(ranking: Ranking, cut: None) -> np.ndarray:
-    """Mean over the relevant documents of the precision at their rank; 0 for one not retrieved."""
-    query, rank = ranking.query[ranking.hits], ranking.rank[ranking.hits]
+def average_precision(ranking: Ranking, cut: float) -> np.ndarray:
+    """Sum of the precisions at the ranks of relevant documents over the number of relevant documents."""
+    query, rank = ranking.hits_within(cut)
     total = np.bincount(query, _places(query) / rank, minlength=len(ranking))
     return _ratio(total, ranking.judged.relevant)
 
 
-def reciprocal_rank(ranking: Ranking, cut: int | None) -> np.ndarray:
-    """1 / rank of the first relevant document; 0 if it stands below the cut."""
-    query, rank = ranking.query[ranking.hits], ranking.rank[ranking.hits]
+def reciprocal_rank(ranking: Ranking, cut: float) -> np.ndarray:
+    """1 / rank of the first relevant document; 0 if there is none up to the cut."""
+    query, rank = ranking.hits_within(cut)
     first = _places(query) == 1
-    if cut is not None:
-        first &= rank <= cut
     return np.bincount(query[first], 1.0 / rank[first], minlength=len(ranking))
 
 
-def precision(ranking: Ranking, cut: int) -> np.ndarray:
+def precision(ranking: Ranking, cut: float) -> np.ndarray:
     """Relevant share of the first `cut` ranks; a shorter ranking is not excused."""
-    return ranking.hits_within(cut) / cut
+    return ranking.count_within(cut) / cut
 
 
-def recall(ranking: Ranking, cut: int) -> np.ndarray:
+def recall(ranking: Ranking, cut: float) -> np.ndarray:
     """Share of the relevant documents found up to the cut."""
-    return _ratio(ranking.hits_within(cut), ranking.judged.relevant)
+    return _ratio(ranking.count_within(cut), ranking.judged.relevant)
 
 
-def r_precision(ranking: Ranking, cut: None) -> np.ndarray:
+def r_precision(ranking: Ranking, _: float) -> np.ndarray:
     """Precision at rank R, where R documents are relevant to the query."""
-    return _ratio(ranking.hits_within(ranking.judged.relevant), ranking.judged.relevant)
+    return _ratio(ranking.count_within(ranking.judged.relevant), ranking.judged.relevant)
 
 
-def ndcg(ranking: Ranking, cut: int | None) -> np.ndarray:
+def ndcg(ranking: Ranking, cut: float) -> np.ndarray:
     """DCG / ideal DCG, the gain being the grade, the discount log2(rank + 1) (Järvelin & Kekäläinen 2002).
 
     The relevance level plays no part. The ideal ranking holds all judged documents.
@@ -115,11 +117,9 @@ def ndcg(ranking: Ranking, cut: int | None) -> np.ndarray:
     return _ratio(dcg, _dcg(judged.query, judged.rank, judged.gain, cut, queries))
 
 
-def _dcg(query: np.ndarray, rank: np.ndarray, gain: np.ndarray, cut: int | None, queries: int) -> np.ndarray:
-    if cut is not None:
-        within = rank <= cut
-        query, rank, gain = query[within], rank[within], gain[within]
-    return np.bincount(query, gain / np.log2(rank + 1.0), minlength=queries)
+def _dcg(query: np.ndarray, rank: np.ndarray, gain: np.ndarray, cut: float, queries: int) -> np.ndarray:
+    within = rank <= cut
+    return np.bincount(query[within], gain[within] / np.log2(rank[within] + 1.0), minlength=queries)
 
 
 def _places(query: np.ndarray) -> np.ndarray:
@@ -135,16 +135,17 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 class Family:
     """A measure, and which cuts may stand behind its name."""
 
-    measure: Callable[[Ranking, int | None], np.ndarray]
+    measure: Callable[[Ranking, float], np.ndarray]  # its cut is infinity where the name has none
     bare: bool  # may be written without a cut
     cut: bool  # may be written with one
 
 
+KNOWN = "known: map[@K], mrr[@K], ndcg[@K], p@K, recall@K, rprec"
 FAMILIES = {
-    "map": Family(average_precision, bare=True, cut=False),
+    "map": Family(average_precision, bare=True, cut=True),
     "mrr": Family(reciprocal_rank, bare=True, cut=True),
-    "p": Family(precision, bare=False, cut=True),  # type: ignore[arg-type]
-    "recall": Family(recall, bare=False, cut=True),  # type: ignore[arg-type]
+    "p": Family(precision, bare=False, cut=True),
+    "recall": Family(recall, bare=False, cut=True),
     "rprec": Family(r_precision, bare=True, cut=False),
     "ndcg": Family(ndcg, bare=True, cut=True),
 }
@@ -162,7 +163,7 @@ class Metric:
 
     def __call__(self, ranking: Ranking) -> np.ndarray:
         """One value a query, float64 [Q], each from 0 to 1."""
-        return FAMILIES[self.family].measure(ranking, self.cut)
+        return FAMILIES[self.family].measure(ranking, math.inf if self.cut is None else self.cut)
 
 
 TREC_EVAL = "trec_eval"
@@ -185,9 +186,7 @@ def parse_metrics(names: Iterable[str], place: str = METRICS.place) -> dict[str,
     for name in names:
         metric = _parse(name)
         if metric is None:
-            problems.append(
-                Problem(place, f"unknown metric '{name}'", "known: map, rprec, mrr[@K], ndcg[@K], p@K, recall@K")
-            )
+            problems.append(Problem(place, f"unknown metric '{name}'", KNOWN))
         else:
             metrics[name] = metric
     if problems:

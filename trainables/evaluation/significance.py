@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -28,18 +29,20 @@ def paired_t_test(values: np.ndarray, reference: np.ndarray) -> PairedTest:
     """
     values, reference = np.asarray(values, np.float64), np.asarray(reference, np.float64)
     if values.shape != reference.shape or values.ndim != 1 or len(values) < 2:
-        raise ValueError(
-            f"a paired t-test needs two equally long series of 2 or more values, not {values.shape}, {reference.shape}"
-        )
+        shapes = f"{values.shape} and {reference.shape}"
+        raise ValueError(f"a paired t-test needs two equally long series of 2 or more values, not {shapes}")
     differences = values - reference
     mean, freedom = float(differences.mean()), len(differences) - 1
-    error = float(differences.std(ddof=1)) / np.sqrt(len(differences))
-    if error == 0:
-        t = 0.0 if mean == 0 else float(np.copysign(np.inf, mean))
-    else:
-        t = mean / error
+    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
+    t = _t(mean, error)
     half = float(stdtrit(freedom, 0.975)) * error
-    return PairedTest(mean, float(t), float(2 * stdtr(freedom, -abs(t))), (float(mean - half), float(mean + half)))
+    return PairedTest(mean, t, float(2 * stdtr(freedom, -abs(t))), (mean - half, mean + half))
+
+
+def _t(mean: float, error: float) -> float:
+    if error == 0:
+        return math.copysign(math.inf, mean) if mean else 0.0
+    return mean / error
 
 
 def holm(p: np.ndarray) -> np.ndarray:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 
 from trainables.data.columns import RankingData, Split
 from trainables.errors import DataError, Problem
+from trainables.evaluation.files import write_text
 from trainables.evaluation.metrics import TrecOrder
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -88,9 +87,7 @@ def _score(fields: list[bytes]) -> float:
     except ValueError:
         score = float("nan")
     if not abs(score) <= FLOAT32_MAX:
-        raise _Wrong(
-            f"score '{fields[4].decode(errors='replace')}'", "write a finite number within the range of float32"
-        )
+        raise _Wrong(f"score '{_shown(fields[4])}'", "write a finite number in the range of float32")
     return score
 
 
@@ -100,8 +97,12 @@ def _grade(fields: list[bytes]) -> int:
     except ValueError:
         grade = MAX_GRADE + 1
     if abs(grade) > MAX_GRADE:
-        raise _Wrong(f"grade '{fields[3].decode(errors='replace')}'", f"write a whole number up to {MAX_GRADE}")
+        raise _Wrong(f"grade '{_shown(fields[3])}'", f"write a whole number up to {MAX_GRADE}")
     return grade
+
+
+def _shown(field: bytes) -> str:
+    return field.decode(errors="replace")
 
 
 def write_run(path: str | Path, split: Split, data: RankingData, scores: np.ndarray, tag: str) -> None:
@@ -112,26 +113,23 @@ def write_run(path: str | Path, split: Split, data: RankingData, scores: np.ndar
     """
     order = TrecOrder(split, data.document_ids)
     rows = order(scores)
+    queries = list(_words(path, data.query_ids, split.query))
+    documents = _words(path, data.document_ids, split.document[rows])
     single = np.asarray(scores, np.float32)[rows].tolist()
-    queries = [_one_word(data.query_ids[query], "query id") for query in split.query]
-    tag = _one_word(tag, "tag")
-    lines = (
-        f"{queries[owner]} Q0 {_one_word(data.document_ids[document], 'document id')} {rank} {score:.9g} {tag}\n"
-        for owner, document, rank, score in zip(
-            order.owner.tolist(), split.document[rows].tolist(), order.rank.tolist(), single, strict=True
-        )
-    )
-    _write(path, "".join(lines))
+    columns = zip(order.owner.tolist(), documents, order.rank.tolist(), single, strict=True)
+    tag = _word(path, tag)
+    lines = (f"{queries[query]} Q0 {document} {rank} {score:.9g} {tag}\n" for query, document, rank, score in columns)
+    write_text(path, "".join(lines))
 
 
 def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, int]]) -> None:
     """Writes {query: {document: grade}} as a TREC qrels file."""
     lines = (
-        f"{_one_word(query, 'query id')} 0 {_one_word(document, 'document id')} {grade}\n"
+        f"{_word(path, query)} 0 {_word(path, document)} {grade}\n"
         for query, judged in qrels.items()
         for document, grade in judged.items()
     )
-    _write(path, "".join(lines))
+    write_text(path, "".join(lines))
 
 
 def write_per_query(path: str | Path, query_ids: Sequence[str], values: Mapping[str, np.ndarray]) -> None:
@@ -140,23 +138,15 @@ def write_per_query(path: str | Path, query_ids: Sequence[str], values: Mapping[
     lines = ["\t".join(["query_id", *values])]
     for query, *row in zip(query_ids, *columns, strict=True):
         lines.append("\t".join([query, *map(repr, row)]))
-    _write(path, "\n".join(lines) + "\n")
+    write_text(path, "\n".join(lines) + "\n")
 
 
-def _one_word(text: str, what: str) -> str:
+def _words(path: str | Path, ids: Sequence[str], indices: np.ndarray) -> Iterator[str]:
+    return (_word(path, ids[int(index)]) for index in indices)
+
+
+def _word(path: str | Path, text: str) -> str:
     encoded = text.encode()
     if encoded.split() != [encoded]:
-        raise DataError(Problem("TREC file", f"{what} '{text}' is empty or holds white space", "use an id without"))
+        raise DataError(Problem(str(path), f"'{text}' does not fit a TREC file", "use words without white space"))
     return text
-
-
-def _write(path: str | Path, text: str) -> None:
-    """All or nothing: a reader never sees half a file."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -37,30 +37,29 @@ def truncated(query: np.ndarray, document: np.ndarray, limit: int) -> tuple[np.n
 class PairTemplate:
     """Special tokens around the two texts of a pair, e.g. [CLS] query [SEP] document [SEP].
 
-    `second_segment`: whether the document has token type 1. `pad`: id that fills a batch up.
-    `from_front`: whether a truncated query loses its first tokens, not its last.
+    `second_segment`: whether the document has token type 1. `longest`: tokens the encoder reads at most.
+    `pad`: id that fills a batch up. `from_front`: whether a truncated query loses its first tokens, not its last.
     """
 
     before: tuple[int, ...]
     between: tuple[int, ...]
     after: tuple[int, ...]
     second_segment: bool
+    longest: int
     pad: int
     from_front: bool
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, pad: int, from_front: bool) -> PairTemplate:
+    def of(cls, tokenizer: Tokenizer, longest: int, pad: int, from_front: bool) -> PairTemplate:
         """Read off a pair encoded by the tokenizer's own post-processor."""
         pair = tokenizer.encode("a", "a")
-        query, document = (
-            np.flatnonzero([i == side and not special for i, special in zip(pair.sequence_ids, pair.special_tokens_mask)])
-            for side in (0, 1)
-        )
+        query, document = (np.flatnonzero([i == side for i in pair.sequence_ids]) for side in (0, 1))
         return cls(
             before=tuple(pair.ids[: query[0]]),
             between=tuple(pair.ids[query[-1] + 1 : document[0]]),
             after=tuple(pair.ids[document[-1] + 1 :]),
-            second_segment=pair.type_ids[document[0]] == 1,
+            second_segment=bool(pair.type_ids[document[0]] == 1),
+            longest=longest,
             pad=pad,
             from_front=from_front,
         )
@@ -93,7 +92,7 @@ class PairTemplate:
         ends = np.cumsum(sizes, axis=1)
         columns = np.arange(ends[:, -1].max())
         ids = np.full((len(ends), len(columns)), self.pad, np.int64)
-        for part, end, size in zip(parts, ends.T, sizes.T):
+        for part, end, size in zip(parts, ends.T, sizes.T, strict=True):
             # A boolean index fills row by row, the order in which the texts' tokens lie in `part`.
             place = (columns >= (end - size)[:, None]) & (columns < end[:, None])
             ids[place] = part if torch.is_tensor(part) else np.tile(part, len(ends))

@@ -13,6 +13,7 @@ from trainables.rankers.base import Tokens
 
 CHUNK = 8192  # texts handed to the tokenizer's threads at a time
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+PAD = SPECIALS.index("[PAD]")
 
 
 def train_wordpiece(texts: Iterable[str], size: int) -> Tokenizer:
@@ -21,7 +22,9 @@ def train_wordpiece(texts: Iterable[str], size: int) -> Tokenizer:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=list(SPECIALS), show_progress=False)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, limit_alphabet=size // 4, special_tokens=list(SPECIALS), show_progress=False
+    )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
@@ -35,7 +38,7 @@ def training_texts(data: RankingData) -> Iterator[str]:
     """Queries and candidate documents of the training split, each once."""
     train = data.splits["train"]
     yield from (data.query_text(int(query)) for query in np.unique(train.query))
-    yield from (data.documents[int(document)] for document in np.unique(train.document))
+    yield from (str(data.documents[int(document)]) for document in np.unique(train.document))
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokens:

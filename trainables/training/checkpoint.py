@@ -10,11 +10,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from trainables.errors import DataError, Problem
+
+BEST, DEV_SCORES = "best.safetensors", "dev scores"
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -75,6 +79,22 @@ def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     state = optimizer.state_dict()["state"]
     tensors = {f"{index}.{key}": value.cpu().contiguous() for index, row in state.items() for key, value in row.items()}
     save_file(tensors, path)
+
+
+def save_best(weights: Mapping[str, Tensor], scores: np.ndarray, path: Path) -> None:
+    """The best iteration's weights and its scores of the dev candidates."""
+    save_file({**weights, DEV_SCORES: torch.from_numpy(scores)}, path)
+
+
+def load_best(path: Path) -> tuple[dict[str, Tensor], np.ndarray]:
+    weights = load_file(path)
+    return weights, weights.pop(DEV_SCORES).numpy()
+
+
+def best_scores(folder: Path) -> np.ndarray:
+    """Dev scores of the best iteration of a saved training, float32 [C], without reading its weights."""
+    with safe_open(folder / BEST, "np") as file:
+        return file.get_tensor(DEV_SCORES)
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:

@@ -14,8 +14,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainables.config import TrainingRun
+from trainables.curriculum.difficulty import difficulty
 from trainables.curriculum.sampler import Curriculum, easy_first
-from trainables.curriculum.scoring import Scored, difficulty
+from trainables.curriculum.scoring import Scored
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.columns import Split
 from trainables.data.instances import Instances, make_instances
@@ -178,22 +179,25 @@ class Training:
         save_file(checkpoint.trained_state(self.module), folder / "weights.safetensors")
         checkpoint.save_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if self.best_iteration:
-            best = self.best_weights | {"dev scores": torch.from_numpy(self.best_scores)}
-            save_file(best, folder / "best.safetensors")
-        state = {"run": self.run.model_dump(), "history": self.history, "best_iteration": self.best_iteration}
+            checkpoint.save_best(self.best_weights, self.best_scores, folder / checkpoint.BEST)
+        state = {"run": self.run.model_dump(), "data": self.materials.data.digest, "history": self.history, "best_iteration": self.best_iteration}
         checkpoint.write_json(folder / "state.json", state)
+
+    def same_run(self, folder: Path) -> bool:
+        """Whether `folder` holds the state of this configuration on this data."""
+        state = read_state(folder)
+        return TrainingRun.model_validate(state["run"]) == self.run and state["data"] == self.materials.data.digest
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
         state = read_state(folder)
-        if TrainingRun.model_validate(state["run"]) != self.run:
+        if not self.same_run(folder):
             raise DataError(Problem(str(folder), "is the state of another configuration", "a checkpoint of the same one"))
         checkpoint.load_trained_state(self.module, load_file(folder / "weights.safetensors"))
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         self.history, self.best_iteration = state["history"], state["best_iteration"]
         if self.best_iteration:
-            self.best_weights = load_file(folder / "best.safetensors")
-            self.best_scores = self.best_weights.pop("dev scores").numpy()
+            self.best_weights, self.best_scores = checkpoint.load_best(folder / checkpoint.BEST)
 
 
 def read_state(folder: Path) -> dict[str, Any]:
@@ -222,7 +226,8 @@ def make_curriculum(run: TrainingRun, materials: Materials, split: Split, instan
     if settings.pacing == "none":
         order = np.arange(len(instances))
     else:
-        order = easy_first(difficulty(settings.scoring, Scored(materials.data, split, instances, run.seed)), settings.anti)
+        scored = Scored(materials.data, split, instances, run.seed)
+        order = easy_first(difficulty(settings.scoring, scored)[0], settings.anti)
     heuristic = WEIGHTINGS[settings.weighting]
     return Curriculum(
         order=order,

@@ -1,28 +1,42 @@
-"""`tune-cl evaluate`: trec_eval metrics of run files, and paired tests against the first."""
+"""Example: tune-cl evaluate qrels.test.txt bm25.run ranker.run --metrics map,ndcg@20 --relevance-level 2
+
+Judges TREC run files as trec_eval does, averaged over all queries of the qrels (trec_eval -c). From the second run on,
+a paired t-test over queries against the first run."""
 
 from __future__ import annotations
 
-import math
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 import pytrec_eval
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from trainables.errors import ConfigError, DataError, Problem
-from trainables.evaluation.metrics import Metric, parse_metrics
+from trainables.evaluation.metrics import KNOWN, METRICS, Metric, parse_metrics
 from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
 from trainables.evaluation.trec import read_qrels, read_run
+from tune_cl.commands.tables import table
 
 T = TypeVar("T")
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Mapping[str, float]]
 
 BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg"}
-CUT_MEASURES = {"p": "P", "recall": "recall", "ndcg": "ndcg_cut"}
+CUT_MEASURES = {"map": "map_cut", "p": "P", "recall": "recall", "ndcg": "ndcg_cut"}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("qrels", metavar="QRELS", help="TREC qrels file, plain or .gz")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="TREC run files; the first is the reference")
+    parser.add_argument("--metrics", default=",".join(METRICS), help=f"parted by commas; {KNOWN} (default %(default)s)")
+    parser.add_argument("--relevance-level", type=int, default=1, metavar="N", help="lowest relevant grade (default 1)")
+    parser.add_argument("--correction", default="holm", help=f"{', '.join(CORRECTIONS)} (default %(default)s)")
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    metrics = [name.strip() for name in options.metrics.split(",")]
+    return evaluate(options.qrels, options.runs, metrics, options.relevance_level, options.correction)
 
 
 def evaluate(
@@ -32,7 +46,7 @@ def evaluate(
 
     Means are over all queries of the qrels (trec_eval's -c): a query the run lacks counts 0, and
     `queries_missing` says how many those are; queries without judgments are ignored. p-values are corrected,
-    metric by metric, over the runs compared. `t` is null where it is infinite (all differences equal).
+    metric by metric, over the runs compared. `t` is infinite where all differences are equal.
 
     Returns `{"runs": [{run, metrics, queries_missing, vs_first: {metric: {difference, t, p, p_adjusted, ci95}}}]}`.
     Raises ConfigError for a wrong option, DataError for wrong files.
@@ -99,9 +113,8 @@ def _read_all(qrels: str, runs: list[str]) -> tuple[Qrels, list[Run]]:
     if judged is not None:
         for path, run in zip(runs, read, strict=True):
             if run is not None and not judged.keys() & run.keys():
-                problems.append(
-                    Problem(path, f"no query of the run is in {qrels}", "give the qrels of this run's queries")
-                )
+                wrong = f"no query of the run is in {qrels}"
+                problems.append(Problem(path, wrong, "give the qrels of this run's queries"))
     if problems or judged is None:
         raise DataError(problems)
     return judged, [run for run in read if run is not None]
@@ -125,7 +138,7 @@ def _compare(values: list[dict[str, np.ndarray]], metrics: list[str], correction
         for comparison, test, p_adjusted in zip(comparisons, tests, adjusted, strict=True):
             comparison[metric] = {
                 "difference": test.difference,
-                "t": test.t if math.isfinite(test.t) else None,
+                "t": test.t,
                 "p": test.p,
                 "p_adjusted": float(p_adjusted),
                 "ci95": list(test.ci95),
@@ -133,38 +146,26 @@ def _compare(values: list[dict[str, np.ndarray]], metrics: list[str], correction
     return comparisons
 
 
-def render(document: Mapping[str, Any], width: int | None = None) -> str:
-    """The document as tables for people: the means, then each comparison with the first run."""
+def render(document: Mapping[str, Any]) -> str:
+    """The document for people: the means, then each comparison with the first run."""
     runs = document["runs"]
-    console = Console(width=width)
-    with console.capture() as captured:
-        console.print(_means_table(runs))
-        for entry in runs:
-            if entry["queries_missing"]:
-                console.print(
-                    f"{entry['run']}: {entry['queries_missing']} judged queries missing, counted 0", markup=False
-                )
-        for entry in runs[1:]:
-            console.print(_comparison_table(entry, runs[0]["run"]))
-    return captured.get()
-
-
-def _means_table(runs: list[Mapping[str, Any]]) -> Table:
-    table = Table("run")
-    for metric in runs[0]["metrics"]:
-        table.add_column(metric, justify="right")
+    parts = [table(["run", *runs[0]["metrics"]], ([entry["run"], *entry["metrics"].values()] for entry in runs))]
     for entry in runs:
-        table.add_row(escape(entry["run"]), *(f"{mean:.4f}" for mean in entry["metrics"].values()))
-    return table
+        if entry["queries_missing"]:
+            parts.append(f"{entry['run']} lacks {entry['queries_missing']} judged queries; they count 0.")
+    for entry in runs[1:]:
+        parts.append(f"{entry['run']} against {runs[0]['run']}, paired t-test over queries:\n{_comparison(entry)}")
+    return "\n\n".join(parts)
 
 
-def _comparison_table(entry: Mapping[str, Any], first: str) -> Table:
-    table = Table("metric", title=escape(f"{entry['run']} against {first}"), title_justify="left")
-    for column in ("difference", "95 % interval", "t", "p", "p adjusted"):
-        table.add_column(column, justify="right")
-    for metric, test in entry["vs_first"].items():
-        low, high = test["ci95"]
-        t = "infinite" if test["t"] is None else f"{test['t']:.3f}"
-        difference, interval = f"{test['difference']:+.4f}", f"{low:+.4f} to {high:+.4f}"
-        table.add_row(metric, difference, interval, t, f"{test['p']:.4g}", f"{test['p_adjusted']:.4g}")
-    return table
+def _comparison(entry: Mapping[str, Any]) -> str:
+    columns = ["metric", "difference", "95 % from", "to", "t", "p", "p adjusted"]
+    rows = (
+        [name, test["difference"], *test["ci95"], test["t"], _p(test["p"]), _p(test["p_adjusted"])]
+        for name, test in entry["vs_first"].items()
+    )
+    return table(columns, rows)
+
+
+def _p(p: float) -> str:
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"

@@ -1,18 +1,21 @@
-"""Options that several commands share, and the configuration they build."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from argparse import ArgumentParser, Namespace
 
-import yaml
+from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.place import DEFAULT_STORAGE
 
-from trainables.config import TrainingRun, flatten, unflatten, validated
-from trainables.errors import ConfigError, Problem
 
-DEFAULT_STORAGE = "./tune_cl_runs"
+def add_experiment(parser: ArgumentParser) -> None:
+    """What is searched, and how much."""
+    parser.add_argument("space", metavar="SPACE", help="a shipped space (tune-cl list spaces) or a YAML file")
+    parser.add_argument("--data", help="docstrings, or a folder in one of the forms of tune-cl list data")
+    parser.add_argument("--ranker", help="see tune-cl list rankers")
+    parser.add_argument("--trials", type=int, help="trials, the baseline included")
+    parser.add_argument("--max-iterations", type=int, help="iterations a trial at most")
+    parser.add_argument("--seed", type=int, help="of sampling and of every training")
 
 
 def add_overrides(parser: ArgumentParser) -> None:
@@ -20,5 +23,15 @@ def add_overrides(parser: ArgumentParser) -> None:
                         help="override a configuration key; VALUE is YAML; repeatable")
 
 
-def add_storage(parser: ArgumentParser) -> None:
+def add_session(parser: ArgumentParser) -> None:
+    """Where a search runs and keeps its state."""
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"where state lives (default {DEFAULT_STORAGE})")
+    parser.add_argument("--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)")
+    parser.add_argument("--address", help="of a Ray cluster: auto, or host:port (default: a local Ray)")
+
+
+def experiment_of(options: Namespace) -> Experiment:
+    """The experiment that the options of add_experiment and add_overrides describe."""
+    flags = {"search.trials": options.trials, "training.max_iterations": options.max_iterations, "seed": options.seed}
+    given = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    return load_experiment(options.space, [*given, *options.overrides], options.data, options.ranker)

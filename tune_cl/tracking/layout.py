@@ -43,8 +43,8 @@ def cut(value: str, length: int) -> str:
 
 
 def parameters(params: Mapping[str, Any]) -> dict[str, str]:
-    """Flat parameters as MLflow holds them: text of at most PARAM_LENGTH characters."""
-    return {key: cut(text(value), PARAM_LENGTH) for key, value in params.items()}
+    """Flat parameters as MLflow holds them: text of at most PARAM_LENGTH characters, secrets hidden."""
+    return {key: cut(masked(text(value)), PARAM_LENGTH) for key, value in params.items()}
 
 
 def cut_parameters(params: Mapping[str, Any]) -> list[str]:
@@ -123,7 +123,8 @@ def summary(search: Event, end: Event) -> str:
     best = end["best"] or {}
     lines = [f"Search of `{search['space']}` over {search['data']['name']} with {search['ranker']}."]
     if best:
-        lines += ["", f"Best: **{best['trial_id']}**, dev {search['metric']} {best['dev']:.4f} at iteration {best['iteration']}."]
+        reached = f"dev {search['metric']} {best['dev']:.4f} at iteration {best['iteration']}"
+        lines += ["", f"Best: **{best['trial_id']}**, {reached}."]
         lines += ["", "| parameter | value |", "|---|---|"]
         lines += [f"| {key} | {cut(text(value), 200)} |" for key, value in best.get("params", {}).items()]
     lines += ["", f"Took {end['seconds']:.0f} s."]

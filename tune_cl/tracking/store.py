@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import batched, chain
 from pathlib import Path
+from typing import TypeVar
 
 from mlflow.entities import Metric, Param, Run, RunTag, ViewType
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.tracking import MlflowClient
 
+T = TypeVar("T")
 METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
 """Codes that the same request will always meet again: a run that a user deleted, a value that MLflow does not take."""
@@ -68,31 +69,28 @@ class RunStore:
     def tagged(self, experiment: str, tag: str, value: str) -> list[Run]:
         """All runs with the tag, those in the trash left out."""
         found: list[Run] = []
-        token: str | None = ""
-        where = f"tags.`{tag}` = '{value}'"
+        where, token = f"tags.`{tag}` = '{value}'", None
         with self.refusals():
-            while token is not None:
-                page = self.client.search_runs([experiment], where, ViewType.ACTIVE_ONLY, 1000, page_token=token or None)
+            while True:
+                page = self.client.search_runs([experiment], where, ViewType.ACTIVE_ONLY, 1000, page_token=token)
                 found += page
-                token = page.token or None
-        return found
+                token = page.token
+                if not token:
+                    return found
 
     def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
         """Id of a new run, begun at `start` (milliseconds)."""
-        first = dict(list(tags.items())[:TAGS])
         with self.refusals():
-            run = self.client.create_run(experiment, start_time=start, tags=first, run_name=name).info.run_id
-        self.log_tags(run, dict(list(tags.items())[TAGS:]))
-        return run
+            return self.client.create_run(experiment, start, dict(tags), name).info.run_id
 
     def log_params(self, run: str, params: Mapping[str, str]) -> None:
         with self.refusals():
-            for part in batched(params.items(), PARAMS):
+            for part in parts(params.items(), PARAMS):
                 self.client.log_batch(run, params=[Param(*pair) for pair in part], synchronous=True)
 
     def log_tags(self, run: str, tags: Mapping[str, str]) -> None:
         with self.refusals():
-            for part in batched(tags.items(), TAGS):
+            for part in parts(tags.items(), TAGS):
                 self.client.log_batch(run, tags=[RunTag(*pair) for pair in part], synchronous=True)
 
     def log_metrics(self, run: str, metrics: Sequence[Metric], in_doubt: bool) -> None:
@@ -101,7 +99,7 @@ class RunStore:
             if in_doubt:
                 known = {key: self.steps(run, key) for key in {metric.key for metric in metrics}}
                 metrics = [metric for metric in metrics if metric.step not in known[metric.key]]
-            for part in batched(metrics, METRICS):
+            for part in parts(metrics, METRICS):
                 self.client.log_batch(run, metrics=part, synchronous=True)
 
     def steps(self, run: str, key: str) -> set[int]:
@@ -128,3 +126,9 @@ class RunStore:
         """Moves the run to the trash."""
         with self.refusals():
             self.client.delete_run(run)
+
+
+def parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of at most `size`."""
+    held = list(items)
+    return (held[start : start + size] for start in range(0, len(held), size))

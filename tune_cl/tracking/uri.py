@@ -8,7 +8,8 @@ from pathlib import Path
 
 from trainables.errors import ConfigError, Problem
 
-CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@|(?<=://)[^/\s]+@(?=[^/\s@]*[/\s:])")
+USER = re.compile(r"(?<=://)[^/\s]+@")
+QUERY = re.compile(r"([?&](?:password|token|secret)=)[^&\s]+")
 SERVERS = ("http", "databricks")
 
 
@@ -18,7 +19,7 @@ def resolve_tracking_uri(storage: Path, given: str | None = None) -> str:
     Raises ConfigError for a plain folder, which MLflow refuses since 3.13.
     """
     uri = given or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{storage.resolve() / 'mlflow.db'}"
-    if "://" not in uri and not uri.startswith("databricks") or uri.startswith("file:"):
+    if ("://" not in uri and not uri.startswith("databricks")) or uri.startswith("file:"):
         place = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
         right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"
         raise ConfigError(Problem(place, f"'{uri}' is a folder, and MLflow keeps no runs in folders any more", right))
@@ -35,4 +36,4 @@ def artifact_location(uri: str, storage: Path) -> str | None:
 
 def masked(text: str) -> str:
     """The text with the user and password of every address in it hidden."""
-    return CREDENTIALS.sub("***@", text)
+    return QUERY.sub(r"\1***", USER.sub("***@", text))

@@ -84,3 +84,8 @@ def plain_or_gz(folder: Path, name: str) -> Path:
     """`folder/name`, or `folder/name.gz` where only that exists."""
     plain, packed = folder / name, folder / f"{name}.gz"
     return packed if packed.exists() and not plain.exists() else plain
+
+
+def usable_id(name: str) -> bool:
+    """Whether the id can stand in a TREC file: not empty, no white space."""
+    return name.split() == [name]

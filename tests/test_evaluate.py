@@ -1,0 +1,128 @@
+"""The command evaluate: published tables, comparisons, and what it says of wrong input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from trainables.errors import ConfigError, DataError
+from trainables.evaluation.metrics import METRICS, parse_metrics
+from trainables.evaluation.trec import read_qrels, read_run
+from tune_cl.commands.evaluate import evaluate, per_query, render
+
+# The table "Given runs on the test split" and those of the folders themselves, nothing measured here.
+GIVEN_RUNS = [
+    ("msmarco-dl", "train", "run.train.txt", 2, "0.1358", "0.4981", "0.4458"),
+    ("msmarco-dl", "dev", "run.dev.txt", 2, "0.2685", "0.6533", "0.4796"),
+    ("msmarco-dl", "test", "run.test.txt", 2, "0.2476", "0.7024", "0.5058"),
+    ("msmarco-dl", "train", "run.splade.train.txt", 2, "0.3328", "0.8255", "0.6846"),
+    ("msmarco-dl", "dev", "run.splade.dev.txt", 2, "0.4826", "0.8422", "0.7197"),
+    ("msmarco-dl", "test", "run.splade.test.txt", 2, "0.4464", "0.9186", "0.7308"),
+    ("mediqa", "test", "run.test.txt", 2, "0.7909", "0.8950", "0.9134"),
+    ("cacm", "test", "run.test.txt", 1, "0.3340", "0.8077", "0.5466"),
+    ("semeval-cqa", "test", "run.test.txt", 2, "0.5953", "0.6783", "0.7268"),
+]
+
+
+@pytest.mark.parametrize(("folder", "split", "run", "level", "map", "mrr", "ndcg"), GIVEN_RUNS)
+def test_reproduces_the_tables_of_the_given_runs(
+    shared: Path, folder: str, split: str, run: str, level: int, map: str, mrr: str, ndcg: str
+) -> None:
+    home = shared / "trec" / folder
+    document = evaluate(str(home / f"qrels.{split}.txt"), [str(home / run)], ["map", "mrr@10", "ndcg@10"], level)
+    [entry] = document["runs"]
+    assert {name: f"{value:.4f}" for name, value in entry["metrics"].items()} == {"map": map, "mrr@10": mrr, "ndcg@10": ndcg}
+    assert entry["queries_missing"] == 0 and "vs_first" not in entry
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """Five queries; `b` ranks some worse than `a`, `c` equals `a`, `short` lacks two queries and has one of its own."""
+    relevant = {f"q{i}": {"d1": 1, "d2": 0} for i in range(5)}
+    rows = {
+        "a": [(query, "d1", 2.0) for query in relevant] + [(query, "d2", 1.0) for query in relevant],
+        "b": [(query, "d1", 2.0) for query in relevant] + [(query, "d2", 1.0 + int(query[1]) % 2 * 5) for query in relevant],
+        "short": [("q0", "d1", 1.0), ("q1", "d1", 1.0), ("q2", "d1", 1.0), ("other", "d1", 1.0)],
+    }
+    rows["c"] = rows["a"]
+    paths = {name: str(tmp_path / f"{name}.run") for name in rows} | {"qrels": str(tmp_path / "qrels.txt")}
+    Path(paths["qrels"]).write_text("".join(f"{q} 0 {d} {g}\n" for q, judged in relevant.items() for d, g in judged.items()))
+    for name, lines in rows.items():
+        Path(paths[name]).write_text("".join(f"{q} Q0 {d} 1 {score} {name}\n" for q, d, score in lines))
+    return paths
+
+
+def test_later_runs_are_compared_with_the_first(files: dict[str, str]) -> None:
+    document = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS))
+    first, worse, same = document["runs"]
+    assert "vs_first" not in first
+    assert list(first["metrics"]) == list(worse["vs_first"]) == list(METRICS)
+    expected = scipy.stats.ttest_rel([1, 0.5, 1, 0.5, 1], [1.0] * 5)
+    test = worse["vs_first"]["map"]
+    assert test["difference"] == pytest.approx(-0.2)
+    assert (test["t"], test["p"]) == (pytest.approx(expected.statistic), pytest.approx(expected.pvalue))
+    assert test["p_adjusted"] == pytest.approx(2 * expected.pvalue)
+    assert test["ci95"] == pytest.approx(list(expected.confidence_interval(0.95)))
+    assert same["vs_first"]["map"] == {"difference": 0, "t": 0, "p": 1, "p_adjusted": 1, "ci95": [0, 0]}
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+
+
+def test_correction_is_over_the_runs_of_each_metric(files: dict[str, str]) -> None:
+    document = evaluate(files["qrels"], [files["a"], files["b"]], list(METRICS), correction="bonferroni")
+    assert all(test["p_adjusted"] == test["p"] for test in document["runs"][1]["vs_first"].values())
+
+
+def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
+    document = evaluate(files["qrels"], [files["short"]], ["map"])
+    assert document["runs"] == [{"run": files["short"], "metrics": {"map": pytest.approx(0.6)}, "queries_missing": 2}]
+    assert "short.run lacks 2 judged queries" in render(document).replace("\n", "")
+
+
+def test_mrr_is_cut_in_trec_eval_order() -> None:
+    """Twelve documents of one score: 'd9' ranks first and 'd0' last, whatever the order they stand in."""
+    ids = [f"d{i}" for i in range(10)]
+    run = {"top": dict.fromkeys(ids, 1.0), "low": dict.fromkeys(ids, 1.0)}
+    values = per_query({"top": {"d7": 1}, "low": {"d6": 1}}, run, parse_metrics(["mrr@3", "mrr"]))
+    assert values["mrr@3"].tolist() == [pytest.approx(1 / 3), 0]
+    assert values["mrr"].tolist() == [pytest.approx(1 / 3), 0.25]
+
+
+def test_per_query_values_follow_the_qrels(shared: Path) -> None:
+    home = shared / "trec" / "cacm"
+    qrels, run = read_qrels(home / "qrels.test.txt"), read_run(home / "run.test.txt")
+    turned = dict(reversed(list(qrels.items())))
+    values, back = (per_query(judged, run, parse_metrics(["map"]))["map"] for judged in (qrels, turned))
+    assert len(values) == 13 and np.array_equal(values, back[::-1])
+
+
+def test_render_shows_means_and_comparisons(files: dict[str, str]) -> None:
+    text = render(evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"]))
+    assert "0.8000" in text and "-0.2000" in text and "p adjusted" in text
+    assert f"{files['b']} against {files['a']}" in text
+
+
+def test_every_wrong_option_is_told_at_once(files: dict[str, str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        evaluate(files["qrels"], [files["a"]], ["mapp", "p@0"], relevance_level=0, correction="holmes")
+    assert [problem.place for problem in error.value.problems] == ["--metrics", "--metrics", "correction", "--relevance-level"]
+    with pytest.raises(ConfigError, match="no metric"):
+        evaluate(files["qrels"], [files["a"]], [])
+
+
+def test_the_problems_of_all_files_are_told_at_once(files: dict[str, str]) -> None:
+    Path(files["a"]).write_text("q0 Q0 d1 1 x tag\n")
+    Path(files["b"]).write_text("q9 Q0 d1 1 1.0 tag\n")
+    with pytest.raises(DataError) as error:
+        evaluate(files["qrels"], [files["a"], files["b"], "none.run"], ["map"])
+    assert {problem.place for problem in error.value.problems} == {f"{files['a']}:1", files["b"], "none.run"}
+
+
+def test_one_query_cannot_be_tested(files: dict[str, str]) -> None:
+    Path(files["qrels"]).write_text("q0 0 d1 1\n")
+    assert evaluate(files["qrels"], [files["a"]], ["map"])["runs"][0]["metrics"] == {"map": 1}
+    with pytest.raises(DataError, match="one query only"):
+        evaluate(files["qrels"], [files["a"], files["b"]], ["map"])

@@ -1,0 +1,128 @@
+"""The in-loop metrics equal trec_eval's, known answers included."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trec_cases import Qrels, Run, columns, rankings
+
+from trainables.data.columns import Split, TextColumn
+from trainables.errors import ConfigError, WorkFailed
+from trainables.evaluation.metrics import METRICS, Evaluator, parse_metrics
+from tune_cl.commands.evaluate import per_query
+
+MORE_METRICS = [*METRICS, "map@2", "mrr", "mrr@1", "mrr@3", "p@3", "ndcg", "ndcg@1", "ndcg@20", "recall@2", "recall@100"]
+
+
+def values_of(qrels: Qrels, run: Run, metrics: list[str], relevance_level: int = 1) -> dict[str, list[float]]:
+    data, scores = columns(qrels, run)
+    evaluator = Evaluator(data.splits["test"], data.document_ids, relevance_level)
+    return {name: values.tolist() for name, values in evaluator(scores, metrics).items()}
+
+
+@given(rankings(), st.integers(1, 4))
+def test_equals_trec_eval(case: tuple[Qrels, Run], relevance_level: int) -> None:
+    qrels, run = case
+    retrieved = {query: documents for query, documents in run.items() if documents}
+    expected = per_query(qrels, retrieved, parse_metrics(MORE_METRICS), relevance_level)
+    ours = values_of(qrels, run, MORE_METRICS, relevance_level)
+    for name in MORE_METRICS:
+        assert ours[name] == pytest.approx(expected[name], abs=1e-12), name
+
+
+@given(rankings())
+def test_ranking_is_by_float32_score_then_id_descending(case: tuple[Qrels, Run]) -> None:
+    qrels, run = case
+    data, scores = columns(qrels, run)
+    split = data.splits["test"]
+    rows = Evaluator(split, data.document_ids).ranking(scores)
+    for query, (start, end) in zip(qrels, zip(split.offsets, split.offsets[1:], strict=False), strict=True):
+        expected = sorted(run[query], key=lambda id: (np.float32(run[query][id]), id.encode()), reverse=True)
+        assert [data.document_ids[split.document[row]] for row in rows[start:end]] == expected
+
+
+def test_average_precision_example() -> None:
+    values = values_of({"q": {"d1": 1, "d10": 1, "d2": 0}}, {"q": {"d1": 0.2, "d10": 0.7, "d2": 0.3}}, list(METRICS) + ["ndcg"])
+    assert values["map"] == [pytest.approx(5 / 6)]
+    assert values["rprec"] == [0.5]
+    assert values["p@1"] == [1]
+    assert values["ndcg"] == [pytest.approx(0.919721, abs=1e-6)]
+
+
+def test_ndcg_gain_is_linear() -> None:
+    values = values_of({"q": {"d1": 3, "d2": 1}}, {"q": {"d1": 1.0, "d2": 2.0}}, ["ndcg"])
+    assert values["ndcg"] == [pytest.approx(0.796708, abs=1e-6)]
+
+
+def test_ties_go_to_the_higher_document_id() -> None:
+    tied = {"q": {"d1": 1.0, "d10": 1.0, "d2": 1.0}}
+    assert values_of({"q": {"d2": 1}}, tied, ["map"])["map"] == [1]
+    assert values_of({"q": {"d1": 1}}, tied, ["map"])["map"] == [pytest.approx(1 / 3)]
+
+
+def test_scores_equal_in_float32_are_ties() -> None:
+    assert values_of({"q": {"d1": 1}}, {"q": {"d1": 1 + 1e-9, "d2": 1.0}}, ["map"])["map"] == [0.5]
+
+
+def test_nothing_relevant_or_judged_or_retrieved_counts_zero() -> None:
+    qrels: Qrels = {"none": {"d1": 0}, "unjudged": {}, "empty": {"d1": 1}}
+    run: Run = {"none": {"d1": 1.0}, "unjudged": {"d1": 1.0}, "empty": {}}
+    for name, values in values_of(qrels, run, MORE_METRICS).items():
+        assert values == [0, 0, 0], name
+
+
+def test_relevance_level_leaves_ndcg_alone() -> None:
+    qrels, run = {"q": {"d1": 1, "d2": 2}}, {"q": {"d1": 2.0, "d2": 1.0}}
+    one, two = (values_of(qrels, run, ["map", "ndcg@10"], level) for level in (1, 2))
+    assert (one["map"], two["map"]) == ([1], [0.5])
+    assert one["ndcg@10"] == two["ndcg@10"]
+
+
+def test_no_queries() -> None:
+    data, scores = columns({}, {})
+    assert all(len(values) == 0 for values in Evaluator(data.splits["test"], data.document_ids)(scores).values())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
+def test_scores_that_cannot_be_ranked_are_refused(bad: float) -> None:
+    with pytest.raises(WorkFailed, match="1 of 2 scores"):
+        values_of({"q": {"d1": 1}}, {"q": {"d1": bad, "d2": 1.0}}, ["map"])
+
+
+def test_wrong_number_of_scores_is_refused() -> None:
+    data, scores = columns({"q": {"d1": 1}}, {"q": {"d1": 1.0, "d2": 1.0}})
+    with pytest.raises(ValueError, match=r"\(1,\), there are 2"):
+        Evaluator(data.splits["test"], data.document_ids)(scores[:1])
+
+
+def test_every_unknown_metric_is_reported() -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_metrics(["map", "p", "rprec@3", "ndcg@0", "mpa", "MAP", "p@1 "])
+    assert [problem.wrong.split("'")[1] for problem in error.value.problems] == ["p", "rprec@3", "ndcg@0", "mpa", "MAP", "p@1 "]
+
+
+def test_registry_names_are_what_their_metrics_print() -> None:
+    assert [str(metric) for metric in METRICS.values()] == list(METRICS)
+
+
+def test_a_thousand_queries_take_milliseconds() -> None:
+    queries, depth = 1000, 100
+    rng = np.random.default_rng(0)
+    offsets = np.arange(queries + 1) * depth
+    grade = rng.integers(-1, 4, queries * depth).astype(np.int16)
+    split = Split(
+        query=np.arange(queries), offsets=offsets, document=np.tile(np.arange(depth), queries), grade=grade,
+        rank=grade, score=grade, judged_grade=grade, judged_offsets=offsets,
+    )  # fmt: skip
+    evaluator = Evaluator(split, TextColumn.of(str(i) for i in range(depth)))
+    scores = rng.random(queries * depth, np.float32)
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        evaluator(scores)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.1  # about 10 ms; room for a busy machine, none for a loop over queries

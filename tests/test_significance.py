@@ -1,0 +1,107 @@
+"""The paired t-test against SciPy's, the corrections against their definitions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from trainables.errors import ConfigError
+from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
+
+P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0])), min_size=1, max_size=12)
+VALUES = st.integers(0, 20).map(lambda i: i / 20)
+CORRECTION_NAMES = sorted(CORRECTIONS)
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=30))
+def test_t_test_equals_scipy(pairs: list[tuple[float, float]]) -> None:
+    values, reference = np.array(pairs).T
+    assume(np.ptp(values - reference) > 1e-9)
+    ours, theirs = paired_t_test(values, reference), scipy.stats.ttest_rel(values, reference)
+    interval = theirs.confidence_interval(0.95)
+    assert ours.t == pytest.approx(theirs.statistic)
+    assert ours.p == pytest.approx(theirs.pvalue)
+    assert ours.ci95 == pytest.approx((interval.low, interval.high))
+    assert ours.difference == pytest.approx(values.mean() - reference.mean(), abs=1e-12)
+
+
+def test_t_test_known_answer() -> None:
+    """Differences 1, 2, 3: mean 2, standard error 1/sqrt(3), t = 2 sqrt(3); for two degrees of freedom p has a closed form."""
+    test = paired_t_test(np.array([1.0, 2, 3]), np.zeros(3))
+    assert test.t == pytest.approx(2 * math.sqrt(3))
+    assert test.p == pytest.approx(1 - test.t / math.sqrt(2 + test.t**2))
+    assert test.ci95 == pytest.approx((2 - 4.302653 / math.sqrt(3), 2 + 4.302653 / math.sqrt(3)))
+
+
+def test_equal_series_show_no_difference() -> None:
+    test = paired_t_test(np.array([0.1, 0.7, 0.3]), np.array([0.1, 0.7, 0.3]))
+    assert (test.difference, test.t, test.p, test.ci95) == (0, 0, 1, (0, 0))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_one_and_the_same_difference_is_infinitely_clear(sign: int) -> None:
+    test = paired_t_test(np.full(3, 0.5 * sign), np.zeros(3))
+    assert (test.t, test.p, test.ci95) == (sign * math.inf, 0, (0.5 * sign, 0.5 * sign))
+
+
+@pytest.mark.parametrize(("first", "second"), [([1.0], [1.0]), ([1.0, 2], [1.0]), ([], [])])
+def test_unpaired_or_too_short_series_are_refused(first: list[float], second: list[float]) -> None:
+    with pytest.raises(ValueError, match="equally long"):
+        paired_t_test(np.array(first), np.array(second))
+
+
+def naive_holm(p: list[float]) -> list[float]:
+    """max over all smaller-or-equal p of p_(j) * (m - j), by rank j from 0."""
+    ordered = sorted(p)
+    steps = [(value, value * (len(p) - j)) for j, value in enumerate(ordered)]
+    return [min(1.0, max(step for other, step in steps if other <= value)) for value in p]
+
+
+@given(P_VALUES)
+def test_corrections_equal_their_definitions(p: list[float]) -> None:
+    assert adjust(p, "holm") == pytest.approx(naive_holm(p))
+    assert adjust(p, "bonferroni") == pytest.approx([min(1.0, value * len(p)) for value in p])
+    assert adjust(p, "bh") == pytest.approx(scipy.stats.false_discovery_control(p, method="bh"))
+    assert adjust(p, "benjamini-hochberg").tolist() == adjust(p, "bh").tolist()
+    assert adjust(p, "none").tolist() == p
+
+
+@pytest.mark.parametrize("name", CORRECTION_NAMES)
+@given(p=P_VALUES)
+def test_adjusted_values_are_larger_at_most_one_and_keep_the_order(name: str, p: list[float]) -> None:
+    adjusted = adjust(p, name)
+    assert np.all(adjusted >= p) and np.all(adjusted <= 1)
+    assert np.all(np.diff(adjusted[np.argsort(p, kind="stable")]) >= 0)
+
+
+@given(P_VALUES)
+def test_holm_is_never_weaker_than_bonferroni(p: list[float]) -> None:
+    assert np.all(adjust(p, "holm") <= adjust(p, "bonferroni") + 1e-15)
+
+
+def test_holm_and_bh_known_answers() -> None:
+    p = [0.01, 0.04, 0.03, 0.005]
+    assert adjust(p, "holm") == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust(p, "bh") == pytest.approx([0.02, 0.04, 0.04, 0.02])
+
+
+@pytest.mark.parametrize("name", CORRECTION_NAMES)
+def test_one_value_needs_no_correction_and_none_gives_none(name: str) -> None:
+    assert adjust([0.03], name).tolist() == [0.03]
+    assert adjust([], name).tolist() == []
+
+
+@pytest.mark.parametrize("bad", [math.nan, -0.1, 1.1])
+def test_impossible_p_values_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="outside"):
+        adjust([0.5, bad])
+
+
+def test_unknown_correction_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="did you mean holm"):
+        adjust([0.5], "holms")

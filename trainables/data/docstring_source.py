@@ -1,0 +1,87 @@
+"""Documentation strings read from the sources of installed packages; nothing of them is imported."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from inspect import cleandoc
+from pathlib import Path
+
+from trainables.data.words import words
+from trainables.errors import WorkFailed
+
+PACKAGES = {  # import name -> distribution
+    "matplotlib": "matplotlib",
+    "networkx": "networkx",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+}
+FEWEST_WORDS = 3
+MOST_WORDS = 120  # longer parts are cut
+_BLANK = re.compile(r"\n\s*\n")
+_UNDERLINE = re.compile(r"(?m)^[ \t]*([-=~^*#+`])\1{2,}[ \t]*$")
+_SPACE = re.compile(r"\s+")
+_DIRECTIVE = (".. ", "%")  # directives and template marks
+_DOCTEST = ">>>"
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """A documentation string cut at its blank lines: summary first."""
+
+    package: str
+    module: str
+    name: str
+    parts: tuple[str, ...]
+
+
+def package_versions() -> dict[str, str]:
+    return {package: version(distribution) for package, distribution in PACKAGES.items()}
+
+
+def read_package(package: str) -> list[Docstring]:
+    """The documentation strings of all modules, classes and functions outside tests, in order of the files."""
+    spec = find_spec(package)  # of a top-level name: finds without importing
+    if spec is None or not spec.submodule_search_locations:
+        raise WorkFailed(f"the docstrings data reads the sources of {package}, which is not installed")
+    root = Path(spec.submodule_search_locations[0])
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        inside = path.relative_to(root).with_suffix("").parts
+        if not any(_is_test(part) for part in inside):
+            module = ".".join((package, *inside)).removesuffix(".__init__")
+            found += [Docstring(package, module, name, parts_of(text)) for name, text in _documented(path, module)]
+    return found
+
+
+def _is_test(part: str) -> bool:
+    return part in ("tests", "testing", "conftest", "_testing") or part.startswith("test_")
+
+
+def _documented(path: Path, module: str) -> Iterator[tuple[str, str]]:
+    """(qualified name, cleaned text) of everything with a documentation string."""
+    waiting: list[tuple[str, ast.AST]] = [(module, ast.parse(path.read_bytes()))]
+    while waiting:
+        name, node = waiting.pop()
+        text = ast.get_docstring(node, clean=False) if isinstance(node, _Documented) else None
+        if text:
+            yield name, cleandoc(text)
+        inside = [child for child in getattr(node, "body", []) if isinstance(child, _Documented)]
+        waiting += [(f"{name}.{child.name}", child) for child in reversed(inside)]
+
+
+_Documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def parts_of(text: str) -> tuple[str, ...]:
+    """The paragraphs of a documentation string that are prose, without underlines, on one line each."""
+    parts = (_UNDERLINE.sub(" ", part).strip() for part in _BLANK.split(text))
+    prose = (part for part in parts if not part.startswith(_DIRECTIVE) and _DOCTEST not in part)
+    lines = (_SPACE.sub(" ", part) for part in prose)
+    return tuple(" ".join(line.split(" ")[:MOST_WORDS]) for line in lines if len(words(line)) >= FEWEST_WORDS)

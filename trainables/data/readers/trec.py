@@ -1,0 +1,163 @@
+"""TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt and, where there is one, run.SPLIT.txt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainables.data.columns import SPLITS, RankingData, TextColumn
+from trainables.data.readers.assembly import NO_TEXT, Rated, Raw, RawSplit, assemble, candidate_source
+from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
+from trainables.errors import DataError, Problem
+
+if TYPE_CHECKING:
+    from trainables.config import DataConfig
+
+COLLECTION = ("DOCUMENT", "TEXT")
+QUERIES = ("QUERY", "TEXT")
+QRELS = ("QUERY", "0", "DOCUMENT", "GRADE")
+RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")
+MAX_GRADE = int(np.iinfo(np.int16).max)
+MAX_SCORE = float(np.finfo(np.float32).max)  # trec_eval keeps scores as float32
+_WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
+
+Value = Callable[[list[str]], float]
+
+
+def recognises(folder: Path) -> bool:
+    return plain_or_gz(folder, "collection.tsv").exists()
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that `read` reads."""
+    names = [name for split in SPLITS for name in (f"queries.{split}.tsv", f"qrels.{split}.txt", f"run.{split}.txt")]
+    return [path for name in ("collection.tsv", *names) if (path := plain_or_gz(folder, name)).exists()]
+
+
+def read(folder: Path, config: DataConfig) -> RankingData:
+    """The folder's splits; a split is there if its queries or its qrels are.
+
+    Documents of a run must be in the collection. So must those of the qrels, unless there is a run or
+    `data.candidates` asks for one: then they only count among the judged documents.
+    Raises DataError with every problem of collection and queries, then of qrels and runs.
+    """
+    problems: list[Problem] = []
+    ids, texts = read_texts(Rows(plain_or_gz(folder, "collection.tsv"), COLLECTION, "\t", problems))
+    queries = {
+        split: read_texts(Rows(plain_or_gz(folder, f"queries.{split}.tsv"), QUERIES, "\t", problems))
+        for split in _splits(folder)
+    }
+    if not queries:
+        problems.append(Problem(str(folder), "no queries", f"give queries.SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"))
+    if problems:  # ids that qrels and runs cannot find would only repeat these
+        raise DataError(problems)
+    unknown: list[Problem] = []
+    reader = _Rows(folder, config, {name: row for row, name in enumerate(ids)}, problems, unknown)
+    splits = {split: reader.split(split, *rows) for split, rows in queries.items()}
+    if problems:
+        raise DataError(problems)
+    raw = Raw(folder.name, TextColumn.of(ids), TextColumn.of(texts), splits, _repeated(queries))
+    source = candidate_source(raw, config)
+    if unknown and (source == "qrels" or (source == "bm25" and config.candidates == "auto")):
+        raise DataError(unknown)
+    return assemble(raw, config)
+
+
+def _splits(folder: Path) -> list[str]:
+    parts = ("queries.{}.tsv", "qrels.{}.txt")
+    return [split for split in SPLITS if any(plain_or_gz(folder, part.format(split)).exists() for part in parts)]
+
+
+def _repeated(queries: Mapping[str, tuple[list[str], list[str]]]) -> tuple[str, ...]:
+    """A note on query ids that stand in several splits, where test results would be too good."""
+    names = [name for ids, _ in queries.values() for name in ids]
+    count = len(names) - len(set(names))
+    return (f"{count:,} query ids stand in more than one split",) if count else ()
+
+
+def read_texts(rows: Rows) -> tuple[list[str], list[str]]:
+    """Ids and texts of a two-column file; unequal lengths only where there are problems."""
+    first: dict[str, int] = {}
+    texts = []
+    for number, (name, text) in rows:
+        if not usable_id(name):
+            rows.problem(number, f"id '{name}' is empty or holds white space", "use an id without")
+        elif name in first:
+            rows.problem(number, f"id '{name}' a second time (first in line {first[name]})", "keep one row an id")
+        elif not text.strip():
+            rows.problem(number, f"'{name}' has an empty text", "give a text or leave the row out")
+        else:
+            texts.append(text)
+        first.setdefault(name, number)
+    return list(first), texts
+
+
+class _Rows:
+    """Reads the qrels and runs of all splits against one collection."""
+
+    def __init__(
+        self, folder: Path, config: DataConfig, documents: Mapping[str, int], problems: list[Problem],
+        unknown: list[Problem],
+    ):
+        self.folder = folder
+        self.config = config
+        self.documents = documents
+        self.problems = problems
+        self.unknown = unknown  # judged documents that are not in the collection
+        self.wants_run = config.candidates == "run" or (
+            config.candidates == "auto" and any(plain_or_gz(folder, f"run.{split}.txt").exists() for split in SPLITS)
+        )
+
+    def split(self, name: str, query_ids: list[str], texts: list[str]) -> RawSplit:
+        queries = {query: row for row, query in enumerate(query_ids)}
+        qrels = self._rated(Rows(self._path("qrels", name), QRELS, None, self.problems), queries, _grade, self.unknown)
+        if not self.wants_run:
+            return RawSplit(query_ids, texts, qrels)
+        run = self._rated(Rows(self._path("run", name), RUN, None, self.problems), queries, _score, self.problems)
+        return RawSplit(query_ids, texts, qrels, run)
+
+    def _path(self, kind: str, split: str) -> Path:
+        return plain_or_gz(self.folder, f"{kind}.{split}.txt")
+
+    def _rated(self, rows: Rows, queries: Mapping[str, int], value_of: Value, unknown: list[Problem]) -> Rated:
+        """One row a (query, document); documents that are not in the collection become a problem in `unknown`."""
+        first: dict[tuple[int, str], int] = {}
+        rated: list[tuple[int, int, float]] = []
+        for number, fields in rows:
+            query, document = queries.get(fields[0]), self.documents.get(fields[2], NO_TEXT)
+            if query is None:
+                rows.problem(number, f"query '{fields[0]}' is not among the split's queries", "add it there or drop the row")
+                continue
+            line = first.setdefault((query, fields[2]), number)
+            if line != number:
+                rows.problem(number, f"'{fields[0]}' with document '{fields[2]}' a second time (first in line {line})",
+                             "keep one row a query and document")
+            if document == NO_TEXT:
+                unknown.append(Problem(f"{rows.path}:{number}", f"document '{fields[2]}' is not in the collection",
+                                       "add it there or drop the row"))
+            try:
+                rated.append((query, document, value_of(fields)))
+            except ValueError as error:
+                rows.problem(number, *error.args)
+        return Rated.of(rated)
+
+
+def _grade(fields: list[str]) -> float:
+    """A whole number; negative grades (spam in some tracks) are not relevant, so 0."""
+    if not _WHOLE.fullmatch(fields[3]) or int(fields[3]) > MAX_GRADE:
+        raise ValueError(f"grade '{fields[3]}'", f"write a whole number up to {MAX_GRADE}")
+    return max(0, int(fields[3]))
+
+
+def _score(fields: list[str]) -> float:
+    try:
+        score = float(fields[4])
+    except ValueError:
+        score = float("nan")
+    if not abs(score) <= MAX_SCORE:
+        raise ValueError(f"score '{fields[4]}'", "write a finite number within the range of float32")
+    return score

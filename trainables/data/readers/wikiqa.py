@@ -1,0 +1,115 @@
+"""WikiQA (Yang et al. 2015) as its authors publish it: WikiQA-{train,dev,test}.tsv, seven columns with a header."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainables.data.columns import SPLITS, RankingData, TextColumn
+from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
+from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
+from trainables.errors import DataError, Problem
+
+if TYPE_CHECKING:
+    from trainables.config import DataConfig
+
+COLUMNS = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
+
+
+def recognises(folder: Path) -> bool:
+    return bool(files(folder))
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that `read` reads."""
+    return [path for split in SPLITS if (path := plain_or_gz(folder, f"WikiQA-{split}.tsv")).exists()]
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """Rows of one split: question texts by id, labels by (question id, sentence id)."""
+
+    questions: dict[str, str]
+    labels: dict[tuple[str, str], bool]
+
+    def answered(self) -> _Labels:
+        """Only the questions with a right sentence."""
+        right = {question for (question, _), label in self.labels.items() if label}
+        return _Labels(
+            {question: text for question, text in self.questions.items() if question in right},
+            {pair: label for pair, label in self.labels.items() if pair[0] in right},
+        )
+
+
+def read(folder: Path, config: DataConfig) -> RankingData:
+    """Question = query, sentence = document, label = grade.
+
+    Questions without a right sentence are dropped with their sentences, as in the published results. A
+    sentence may serve several questions. Raises DataError with the problems of all files.
+    """
+    if config.candidates == "run":
+        raise DataError(Problem("data.candidates", "WikiQA has no run", "set auto, qrels or bm25"))
+    problems: list[Problem] = []
+    texts: dict[str, str] = {}
+    splits = {}
+    notes: list[str] = []
+    for path in files(folder):
+        name = path.name.removeprefix("WikiQA-").partition(".")[0]
+        everything = _read_labels(Rows(path, COLUMNS, "\t", problems), texts)
+        splits[name] = everything.answered()
+        dropped = len(everything.questions) - len(splits[name].questions)
+        if dropped:
+            notes.append(f"{name}: {dropped:,} questions without a right sentence dropped")
+    if problems:
+        raise DataError(problems)
+    rows = {sentence: row for row, sentence in enumerate(_sentences(splits))}
+    ids, documents = TextColumn.of(rows), TextColumn.of(texts[sentence] for sentence in rows)
+    raw_splits = {name: _raw_split(split, rows) for name, split in splits.items()}
+    return assemble(Raw(folder.name, ids, documents, raw_splits, tuple(notes)), config)
+
+
+def _sentences(splits: dict[str, _Labels]) -> dict[str, None]:
+    """All sentence ids once, in order."""
+    return dict.fromkeys(sentence for split in splits.values() for _, sentence in split.labels)
+
+
+def _raw_split(split: _Labels, rows: dict[str, int]) -> RawSplit:
+    order = {question: place for place, question in enumerate(split.questions)}
+    rated = [(order[question], rows[sentence], label) for (question, sentence), label in split.labels.items()]
+    return RawSplit(list(split.questions), list(split.questions.values()), Rated.of(rated))
+
+
+def _read_labels(rows: Rows, sentences: dict[str, str]) -> _Labels:
+    """The rows of one file; adds its sentences to those of the other files."""
+    questions: dict[str, str] = {}
+    labels: dict[tuple[str, str], bool] = {}
+    header = True
+    for number, fields in rows:
+        if header:
+            header = False
+            if tuple(fields) != COLUMNS:
+                rows.problem(number, "not the WikiQA header", " TAB ".join(COLUMNS))
+            continue
+        question, text, _, _, sentence, answer, label = fields
+        wrong = _wrong(fields, questions.setdefault(question, text), sentences.setdefault(sentence, answer))
+        if (question, sentence) in labels:
+            wrong = (f"'{question}' with sentence '{sentence}' a second time", "keep one row a question and sentence")
+        if wrong:
+            rows.problem(number, *wrong)
+        labels[question, sentence] = label == "1"
+    return _Labels(questions, labels)
+
+
+def _wrong(fields: list[str], question_text: str, sentence_text: str) -> tuple[str, str] | None:
+    """What is wrong with a row, given the first texts of its question and sentence."""
+    question, text, _, _, sentence, answer, label = fields
+    if not usable_id(question) or not usable_id(sentence):
+        return f"id '{question}' or '{sentence}' is empty or holds white space", "use ids without"
+    if not text.strip() or not answer.strip():
+        return "an empty question or sentence", "give a text or leave the row out"
+    if text != question_text or answer != sentence_text:
+        return f"another text for '{question}' or '{sentence}' than before", "give each id one text"
+    if label not in ("0", "1"):
+        return f"label '{label}'", "write 0 or 1"
+    return None

@@ -1,0 +1,61 @@
+"""Gaussian kernel pooling (Xiong et al. 2017), the part that takes KNRM-like rankers most of their time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+FAR = 100.0  # a similarity that no kernel counts: padding is set to it
+_LOWEST = -70.0  # exponents end here: exp of less is a denormal number, which CPUs compute ten times slower
+_SMALLEST_VARIANCE = 1e-8  # keeps a learned width from reaching 0
+
+
+class GaussianKernels(nn.Module):
+    """K soft histogram bins over similarities; centres and widths are learned unless `learned` is false.
+
+    Exact matches have a narrow kernel of their own at 1; the others cover [-1, 1] evenly.
+    """
+
+    def __init__(self, kernels: int = 11, learned: bool = True):
+        super().__init__()
+        step = 2 / (kernels - 1)
+        centres = [-1 + step * (i + 0.5) for i in range(kernels - 1)]
+        self.mu = nn.Parameter(torch.tensor([*centres, 1.0]), requires_grad=learned)
+        self.sigma = nn.Parameter(torch.tensor([0.1] * (kernels - 1) + [0.001]), requires_grad=learned)
+
+    def forward(self, similarities: Tensor) -> Tensor:
+        """Similarities [..., L] to log(sum_j exp(-(x_j - mu_k)^2 / 2 sigma_k^2) + 1e-6) [..., K]."""
+        precision = 0.5 / self.sigma.square().clamp_min(_SMALLEST_VARIANCE)
+        return torch.log(_KernelSums.apply(similarities, self.mu, precision) + 1e-6)
+
+
+class _KernelSums(torch.autograd.Function):
+    """sum_j exp(-precision_k (x_j - mu_k)^2): one kernel at a time, and anew in the backward pass.
+
+    Neither pass holds the [..., L, K] tensor, which otherwise decides time and memory.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mu: Tensor, precision: Tensor) -> Tensor:
+        ctx.save_for_backward(x, mu, precision)
+        return torch.stack([_kernel(x - m, p).sum(-1) for m, p in zip(mu, precision, strict=True)], -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, mu, precision = ctx.saved_tensors
+        grad_x, grad_mu, grad_precision = torch.zeros_like(x), [], []
+        for k, p in enumerate(precision):
+            distance = x - mu[k]
+            weighted = _kernel(distance, p).mul_(distance).mul_(grad[..., k, None])
+            grad_x.addcmul_(weighted, p, value=-2)
+            grad_mu.append(weighted.sum())
+            grad_precision.append(-torch.dot(weighted.flatten(), distance.flatten()))
+        return grad_x, 2 * precision * torch.stack(grad_mu), torch.stack(grad_precision)
+
+
+def _kernel(distance: Tensor, precision: Tensor) -> Tensor:
+    return distance.square().mul_(-precision).clamp_min_(_LOWEST).exp_()

@@ -1,0 +1,198 @@
+"""Word ids and word vectors of a data set: trained on the collection itself, or read from a file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, cast
+from zlib import crc32
+
+import numpy as np
+from gensim.models import KeyedVectors, Word2Vec
+from gensim.models.fasttext import load_facebook_vectors
+
+from trainables.data.cache import digest_of
+from trainables.data.columns import RankingData
+from trainables.data.words import WordRows, index_words
+from trainables.errors import ConfigError, DataError, Problem
+from trainables.randomness import generator
+from trainables.rankers.base import TextSide, Tokens
+from trainables.rankers.text_cache import cached_text_side
+
+TRAIN = "train"
+PADDING = 0
+HASHED = 1000  # rows that unknown words share, by hash (as in OpenNIR's `wordvec_hash`)
+FIRST_WORD = 1 + HASHED
+VOCABULARY, META = "vocabulary.txt", "vectors.json"
+_PLACE = "ranker.vectors"
+_FASTTEXT_MAGIC = bytes.fromhex("ba164f2f")
+_TRAINED_WORDS = 8_000_000  # words that word2vec sees, counted over its epochs
+_MOST_EPOCHS = 20
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """`vectors`: float32 [V, D], one row a word."""
+
+    words: tuple[str, ...]
+    vectors: np.ndarray
+
+
+def word_text_side(data: RankingData, vectors: str, size: int, from_front: bool, seed: int) -> TextSide:
+    """Word ids of a data set and its table of vectors, float32 [1 + HASHED + V, D], as `arrays["vectors"]`.
+
+    Row 0 is padding (zeros), the next rows are random and stand for unknown words. `vectors` is `train`
+    or the path of a word2vec, GloVe or fastText file; `size` is the D of trained vectors. ConfigError
+    for a missing file, DataError for a broken one.
+    """
+    source: list[object] = [TRAIN, size] if vectors == TRAIN else _file_identity(Path(vectors))
+    digest = digest_of(data.digest, *source, from_front, seed)
+    return cached_text_side("words", digest, lambda: _build(data, vectors, size, from_front, seed))
+
+
+def _build(data: RankingData, vectors: str, size: int, from_front: bool, seed: int) -> TextSide:
+    if vectors == TRAIN:
+        known = train_vectors(data, size, seed)
+    else:
+        known = read_vectors(Path(vectors), index_words(chain(data.documents, data.query_texts())).vocabulary)
+    files = {
+        VOCABULARY: "\n".join(known.words),
+        META: json.dumps({"size": known.vectors.shape[1], "from_front": from_front}),
+    }
+    return TextSide(
+        queries=word_tokens(files, data.query_texts()),
+        documents=word_tokens(files, data.documents),
+        files=files,
+        arrays={"vectors": _table(known.vectors, seed)},
+    )
+
+
+def _table(vectors: np.ndarray, seed: int) -> np.ndarray:
+    """All rows; unknown words get random vectors with the spread of the known ones."""
+    shape = (HASHED, vectors.shape[1])
+    unknown = generator(seed, "unknown words").normal(0, vectors.std(), shape).astype(np.float32)
+    return np.concatenate([np.zeros((1, shape[1]), np.float32), unknown, vectors])
+
+
+def word_tokens(files: Mapping[str, str], texts: Iterable[str]) -> Tokens:
+    """Rows of the vector table for the words of texts; words outside the vocabulary go to hashed rows."""
+    known = {word: row for row, word in enumerate(files[VOCABULARY].splitlines(), FIRST_WORD)}
+    words = index_words(texts)
+    rows = [known.get(word) or 1 + crc32(word.encode()) % HASHED for word in words.vocabulary]
+    return Tokens(np.array(rows, np.int32)[words.ids], words.offsets)
+
+
+def table_shape(files: Mapping[str, str]) -> tuple[int, int]:
+    """Rows and dimensions of the vector table that belongs to saved files."""
+    return FIRST_WORD + len(files[VOCABULARY].splitlines()), json.loads(files[META])["size"]
+
+
+def reads_from_front(files: Mapping[str, str]) -> bool:
+    """Whether long queries lose their first words, not their last."""
+    return json.loads(files[META])["from_front"]
+
+
+def train_vectors(data: RankingData, size: int, seed: int) -> WordVectors:
+    """CBOW vectors of unit length, learned from all documents and the training queries.
+
+    Small collections are read several times; one worker, so the seed decides the result. DataError where
+    there is no word.
+    """
+    queries = (data.query_text(int(query)) for query in np.unique(data.splits["train"].query))
+    words = index_words(chain(data.documents, queries))
+    if not len(words.ids):
+        raise DataError(Problem(data.name, "no word in any document or training query", "texts with letters or digits"))
+    model = Word2Vec(
+        _Sentences(words),
+        vector_size=size,
+        min_count=1,
+        epochs=int(np.clip(_TRAINED_WORDS // len(words.ids), 1, _MOST_EPOCHS)),
+        seed=int(generator(seed, "word vectors").integers(2**31)),
+        workers=1,
+    )
+    vectors = np.asarray(model.wv.get_normed_vectors(), np.float32)
+    return WordVectors(tuple(map(str, model.wv.index_to_key)), vectors)
+
+
+@dataclass(frozen=True)
+class _Sentences:
+    """Texts as lists of words, any number of times."""
+
+    words: WordRows
+
+    def __iter__(self) -> Iterator[list[str]]:
+        vocabulary = self.words.vocabulary
+        for start, end in zip(self.words.offsets[:-1], self.words.offsets[1:], strict=True):
+            yield [vocabulary[i] for i in self.words.ids[start:end].tolist()]
+
+
+def _file_identity(path: Path) -> list[object]:
+    if not path.is_file():
+        raise ConfigError(
+            Problem(_PLACE, f"no file '{path}'", f"{TRAIN}, or a file of word2vec, GloVe or fastText vectors")
+        )
+    status = path.stat()
+    return [str(path.resolve()), status.st_size, status.st_mtime_ns]
+
+
+def read_vectors(path: Path, vocabulary: Sequence[str]) -> WordVectors:
+    """The vectors that a file has for words of a vocabulary.
+
+    `.bin` is word2vec's or fastText's binary format (fastText makes vectors of unknown words from their
+    parts); anything else is text, `word v1 ... vD` a line, with or without a first line `N D`; `.gz` is
+    unpacked. DataError where the file is broken or has none of the words.
+    """
+    try:
+        found = _read_binary(path, vocabulary) if ".bin" in path.suffixes else _read_text(path, vocabulary)
+    except (ValueError, EOFError, OSError, AssertionError, NotImplementedError) as error:
+        raise DataError(
+            Problem(str(path), f"cannot be read: {error}", "word2vec, GloVe or fastText vectors")
+        ) from error
+    if not found:
+        raise DataError(Problem(str(path), "has none of the collection's words", "vectors of lower-case words"))
+    return WordVectors(tuple(found), np.stack(list(found.values())))
+
+
+def _open(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+
+
+def _read_binary(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]:
+    with _open(path) as file:
+        fasttext = file.read(len(_FASTTEXT_MAGIC)) == _FASTTEXT_MAGIC
+    model = load_facebook_vectors(str(path)) if fasttext else KeyedVectors.load_word2vec_format(str(path), binary=True)
+    return {word: np.asarray(model[word], np.float32) for word in vocabulary if word in model}
+
+
+def _read_text(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]:
+    """Streams the file, so that memory holds the wanted vectors only; of a word's lines the first counts."""
+    found: dict[str, np.ndarray] = {}
+    problems: list[Problem] = []
+    wanted = {word.encode() for word in vocabulary}
+    with _open(path) as file:
+        first = file.readline().split()
+        header = len(first) == 2 and all(field.isdigit() for field in first)
+        size = int(first[1]) if header else len(first) - 1
+        file.seek(0)
+        for number, line in islice(enumerate(file, 1), int(header), None):
+            name = line[: line.find(b" ")]
+            if name in wanted:
+                wanted.remove(name)
+                try:
+                    found[name.decode()] = _vector(line, size)
+                except ValueError as error:
+                    problems.append(Problem(f"{path}:{number}", str(error), f"a word and {size} numbers"))
+    if problems:
+        raise DataError(problems)
+    return found
+
+
+def _vector(line: bytes, size: int) -> np.ndarray:
+    vector = np.array(line.split()[1:]).astype(np.float32)
+    if len(vector) != size or not np.isfinite(vector).all():
+        raise ValueError(f"{len(vector)} values for '{line.split()[0].decode()}', or one that is not finite")
+    return vector

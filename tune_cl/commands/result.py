@@ -1,0 +1,54 @@
+"""What `run` and `resume` show at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tune_cl.commands.tables import table
+from tune_cl.place import Place
+
+
+def render(document: dict[str, Any]) -> str:
+    """The best trial beside the baseline, then the commands that come next."""
+    metric, best, baseline = document["metric"], document["best"], document["baseline"]
+    lines = [
+        f"search {document['search']}: {document['ranker']} on {document['data']}, {document['trials']} trials "
+        f"({document['stopped_early']} stopped early, {document['errored']} failed), {document['iterations']} iterations, "
+        f"{document['seconds']:.0f} s",
+        "",
+        _comparison(metric, best, baseline),
+        "",
+        _difference(metric, best, baseline),
+        "",
+        *_next(document),
+    ]
+    return "\n".join(lines)
+
+
+def _comparison(metric: str, best: dict[str, Any], baseline: dict[str, Any] | None) -> str:
+    """Dev values, and the parameters in which the two differ."""
+    other = baseline or {"dev": None, "iteration": None, "params": {}}
+    keys = [key for key in best["params"] | other["params"] if best["params"].get(key) != other["params"].get(key)]
+    rows = [(f"dev {metric}", best["dev"], other["dev"]), ("at iteration", best["iteration"], other["iteration"])]
+    rows += [(key, best["params"].get(key), other["params"].get(key)) for key in keys]
+    return table(["", f"best ({best['trial_id']})", "baseline"], rows)
+
+
+def _difference(metric: str, best: dict[str, Any], baseline: dict[str, Any] | None) -> str:
+    if baseline is None:
+        return "The baseline gave no dev value, so there is nothing to compare with."
+    difference = best["dev"] - baseline["dev"]
+    if difference <= 0:
+        return f"No curriculum was above plain training on dev (best {difference:+.4f} {metric})."
+    return (f"{difference:+.4f} {metric} on dev. The best of many trials on one seed looks better than it is: "
+            "this is no verdict yet.")
+
+
+def _next(document: dict[str, Any]) -> list[str]:
+    place = Place(Path(document["storage"]), document["search"])
+    ranker = place.folder / "trials" / "best-ranker"
+    lines = [f"Compare the trials:   mlflow ui --backend-store-uri {document['tracking_uri']}"]
+    if document["tracking_uri"].startswith("http"):
+        lines = [f"Compare the trials:   {document['tracking_uri']}"]
+    return [*lines, f"Use the best ranker:  tune-cl rerank {ranker} --query TEXT --documents FILE"]

@@ -1,0 +1,29 @@
+"""Example: tune-cl resume quickstart
+
+Nothing finished is done again; open trials go on from their last checkpoint. A search that is done only has what
+MLflow still lacks sent."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from tune_cl.commands import result
+from tune_cl.commands.settings import add_session
+from tune_cl.place import known_place
+from tune_cl.tracking.uri import resolve_tracking_uri
+
+render = result.render
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    add_session(parser)
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    place = known_place(options.storage, options.name)
+    tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri)
+    from tune_cl.search.runner import resume_search  # imports Ray and torch
+
+    return resume_search(place, tracking_uri, options.address)

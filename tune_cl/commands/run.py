@@ -1,0 +1,32 @@
+"""Examples:
+  tune-cl run quickstart
+  tune-cl run penha2020_pacing --data ../data/msdialog --ranker bert --set ranker.model=bert-base-uncased
+  tune-cl run my_space.yaml --trials 40 --address auto --storage /shared/runs"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from tune_cl.commands import result
+from tune_cl.commands.settings import add_experiment, add_overrides, add_session, experiment_of
+from tune_cl.place import new_place
+from tune_cl.tracking.uri import resolve_tracking_uri
+
+render = result.render
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_experiment(parser)
+    parser.add_argument("--name", help="of the search (default: the space's name, numbered where it is taken)")
+    add_session(parser)
+    add_overrides(parser)
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    experiment = experiment_of(options)
+    place = new_place(options.storage, options.name, experiment.name)
+    tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri)
+    from tune_cl.search.runner import start_search  # imports Ray and torch: not before the input is known to be good
+
+    return start_search(experiment, place, tracking_uri, options.address)

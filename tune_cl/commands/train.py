@@ -1,0 +1,115 @@
+"""Examples:
+  tune-cl train --data ../data/wikiqa --ranker conv_knrm
+  tune-cl train --data docstrings --ranker bert --set ranker.model=tiny --set curriculum.pacing=root --output runs/root
+
+SPACE gives the configuration to start from; what it leaves open takes the baseline's value. A training that was
+stopped goes on from its last iteration when the same command is given again."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from trainables.config import TrainingRun
+from trainables.errors import Interrupted
+from tune_cl.commands.settings import add_overrides
+from tune_cl.commands.tables import table
+from tune_cl.experiment import load_training_run
+
+if TYPE_CHECKING:
+    from trainables.training.training import Training
+
+DEFAULT_OUTPUT = "tune_cl_runs/train"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("space", nargs="?", metavar="SPACE", help="a shipped space or a YAML file")
+    parser.add_argument("--data", help="docstrings, or a folder in one of the forms of tune-cl list data")
+    parser.add_argument("--ranker", help="see tune-cl list rankers")
+    parser.add_argument("--output", type=Path, default=Path(DEFAULT_OUTPUT), metavar="DIR",
+                        help=f"where the ranker, its runs and its state go (default {DEFAULT_OUTPUT})")
+    add_overrides(parser)
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    run = load_training_run(options.space, options.overrides, options.data, options.ranker)
+    from trainables.training.materials import prepare  # imports torch: not before the input is known to be good
+    from trainables.training.training import Training
+
+    materials = prepare(run)
+    for note in materials.data.notes:
+        print(f"note: {note}", file=sys.stderr)
+    training = Training(run, materials)
+    print(f"precision: {training.precision.reason}; device: {training.device}", file=sys.stderr)
+    try:
+        _train(training, options.output)
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped after iteration {training.iteration}; the same command goes on from there") from None
+    return _finish(training, options.output)
+
+
+def _train(training: Training, output: Path) -> None:
+    """Iterates to the end, saving after each iteration; takes up an unfinished training of the same configuration."""
+    from trainables.training.checkpoint import latest_iteration, save_iteration
+
+    states = output / "state"
+    latest = latest_iteration(states)
+    if latest and training.same_run(latest):
+        training.load(latest)
+        print(f"going on after iteration {training.iteration}", file=sys.stderr)
+    elif latest:
+        _clear(states)
+    while not training.finished:
+        metrics = training.iterate()
+        save_iteration(states, training.iteration, training.save)
+        print(_progress(training, metrics), file=sys.stderr)
+
+
+def _clear(states: Path) -> None:
+    """Another configuration's state, which the new training would otherwise mix with."""
+    import shutil
+
+    shutil.rmtree(states)
+
+
+def _progress(training: Training, metrics: dict[str, float]) -> str:
+    run = training.run
+    star = " *" if training.best_iteration == training.iteration else ""
+    return (f"iteration {training.iteration}/{run.training.max_iterations}: dev {run.metric} {metrics[f'dev_{run.metric}']:.4f}{star}, "
+            f"loss {metrics['train_loss']:.4f}, open {metrics['available_share']:.0%}, {metrics['samples_per_second']:.0f} pairs/s")
+
+
+def _finish(training: Training, output: Path) -> dict[str, Any]:
+    """Applies the best weights to test once, and leaves run, ranker and configuration behind."""
+    from trainables.evaluation.trec import write_run
+    from trainables.training.saved import save_ranker
+    from trainables.training.training import test_metrics
+
+    run, data = training.run, training.materials.data
+    save_ranker(training, output / "ranker")
+    name = "test" if len(data.splits.get("test", ())) else "dev"
+    split = data.splits[name]
+    scores = training.score(split)
+    run_file = output / f"{name}.run.txt"
+    write_run(run_file, split, data, scores, run.ranker["name"])
+    return {
+        "dev": [row[f"dev_{run.metric}"] for row in training.history],
+        "best_iteration": training.best_iteration,
+        "dev_best": training.best_value,
+        "test": test_metrics(run, training.materials, split, scores) if name == "test" else None,
+        "run_file": str(run_file),
+        "checkpoint": str(output / "ranker"),
+        "samples_per_second": fmean(row["samples_per_second"] for row in training.history),
+        "metric": run.metric,
+    }
+
+
+def render(document: dict[str, Any]) -> str:
+    lines = [f"best dev {document['metric']} {document['dev_best']:.4f} at iteration {document['best_iteration']} of {len(document['dev'])}", ""]
+    if document["test"] is not None:
+        lines += [table(["metric", "test"], document["test"].items()), ""]
+    lines += [f"run     {document['run_file']}", f"ranker  {document['checkpoint']}"]
+    return "\n".join(lines)

@@ -1,0 +1,278 @@
+"""What a search is about: a space of trainings, the baseline they are held against, and how to search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from trainables.config import (
+    Section,
+    TrainingRun,
+    configuration_fields,
+    flatten,
+    known_keys,
+    one_of,
+    ranker_fields,
+    unflatten,
+    validated,
+)
+from trainables.errors import ConfigError, Problem
+from trainables.randomness import generator
+from trainables.validation import key_problem, problems_of, section_problem
+from tune_cl.resolve import all_checked, resolve, written
+from tune_cl.search.rungs import SCHEDULERS, curriculum_grace, expected_iterations, rungs
+from tune_cl.search.samplers import SEARCHERS
+from tune_cl.search.space import Flat, Space
+from tune_cl.space_files import dump_yaml, find_space, parse_yaml, read_space
+
+TEXTS = ("name", "description", "source")
+FORECAST_DRAWS = 256
+CHECKED_DRAWS = 16
+DEFAULTS = {key: field.get_default(call_default_factory=True) for key, field in configuration_fields(()).items()}
+
+
+class Resources(Section):
+    """What one trial reserves; fractions let trials share a device."""
+
+    cpu: float = Field(default=1, ge=0, description="CPU cores a trial")
+    gpu: float = Field(default=0, ge=0, description="GPUs a trial")
+
+
+class SearchConfig(Section):
+    """The `search.*` keys."""
+
+    searcher: Annotated[str, one_of(SEARCHERS)] = Field(default="random", description="how configurations are chosen")
+    scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(default="none", description="how trials are stopped early")
+    grace: Annotated[
+        Literal["curriculum", "none"] | Annotated[int, Field(ge=1)],
+        Field(union_mode="left_to_right", description="iterations before a trial is judged; curriculum: its T and m"),
+    ] = "curriculum"
+    reduction_factor: float = Field(default=3, gt=1, description="one of so many trials goes on from a rung")
+    trials: int = Field(default=16, ge=1, description="configurations besides the baseline; by default 16, a grid's all")
+    max_concurrent: int | None = Field(default=None, ge=1, description="null: as many as the resources allow")
+    hours: float | None = Field(default=None, gt=0, description="no trial starts later than this; null: no limit")
+    startup_trials: int = Field(default=8, ge=1, description="random trials before tpe models the space")
+    resources: Resources = Field(default_factory=Resources)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A search, checked. `fixed`: flat keys; `baseline`: flat keys that make a training the baseline."""
+
+    name: str
+    fixed: Flat
+    space: Space
+    baseline: Flat
+    search: SearchConfig
+    description: str = ""
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    # -- trainings -----------------------------------------------------------------------------------------------
+
+    def training_run(self, choice: Mapping[str, Any], seed: int | None = None) -> TrainingRun:
+        """The training of a choice of the opened keys; raises ConfigError where the values do not go together."""
+        flat = {"ranker.name": self.value("ranker.name"), **self.fixed, **choice}
+        flat["seed"] = self.seed if seed is None else seed
+        own = ranker_fields(flat["ranker.name"])  # fixed keys of another ranker the space can choose stay out
+        return validated(unflatten({key: flat[key] for key in flat if not key.startswith("ranker.") or key in own}))
+
+    def baseline_choice(self) -> Flat:
+        """The baseline as a choice: `baseline` over the space's other keys.
+
+        Opened keys of the curriculum that `baseline` does not name keep the configuration's defaults; every other
+        opened key takes the value `baseline` gives it, else its first choice or the middle of its range.
+        """
+        kept = {key: leaf for key, leaf in self.space.leaves.items() if not key.startswith("curriculum.")}
+        return Space(kept, self.space.context).decide(lambda key, leaf: leaf.middle(), given=self.baseline)
+
+    def typical_choice(self) -> Flat:
+        """Every opened key at its first choice or the middle of its range."""
+        return self.space.decide(lambda key, leaf: leaf.middle())
+
+    def distinct_runs(self) -> list[TrainingRun]:
+        """The baseline and a training for each combination of the opened keys that decide what trainings read:
+        the ranker's, `training.loss` and `training.negatives`."""
+        read = ("ranker.", "training.loss", "training.negatives")
+        deciding = {key for key in self.space.leaves if key.startswith(read)}
+        for key, leaf in reversed(self.space.leaves.items()):
+            if key in deciding:
+                deciding |= leaf.when.keys()
+        return [self.training_run(choice) for choice in (self.baseline_choice(), *self.space.only(deciding).grid())]
+
+    # -- values of the configuration that all trials share -------------------------------------------------------
+
+    def value(self, key: str) -> Any:
+        """The value of a key that no trial changes."""
+        return self.fixed.get(key, DEFAULTS[key])
+
+    @property
+    def seed(self) -> int:
+        return self.value("seed")
+
+    @property
+    def metric(self) -> str:
+        return self.value("metric")
+
+    @property
+    def max_iterations(self) -> int:
+        return self.value("training.max_iterations")
+
+    # -- early stopping and cost ---------------------------------------------------------------------------------
+
+    @property
+    def rungs(self) -> list[int]:
+        """Iterations at which trials are judged."""
+        first = self.search.grace if isinstance(self.search.grace, int) else 1
+        return rungs(first, self.search.reduction_factor, self.max_iterations)
+
+    def grace(self, run: TrainingRun) -> int:
+        """The iteration before which this training is not judged (`search.grace`)."""
+        return curriculum_grace(run) if self.search.grace == "curriculum" else 1
+
+    def describe(self) -> dict[str, Any]:
+        """What `tune-cl check` forecasts; trials and iterations include the baseline.
+
+        `iterations_expected` is a mean over configurations of the space, drawn at random where it is large, of
+        `expected_iterations`; trainings that end by `training.patience` make it less.
+        """
+        combinations = self.space.combinations()
+        trials = self.search.trials if combinations is None else min(self.search.trials, combinations)
+        return {
+            "parameters": len(self.space.leaves),
+            "conditional": sum(bool(leaf.when) for leaf in self.space.leaves.values()),
+            "combinations": combinations,
+            "trials": trials + 1,
+            "iterations_at_most": (trials + 1) * self.max_iterations,
+            "iterations_expected": round(self.max_iterations + trials * self._expected_of_a_trial(combinations)),
+        }
+
+    def _expected_of_a_trial(self, combinations: int | None) -> float:
+        if self.search.scheduler == "none":
+            return float(self.max_iterations)
+        if combinations is not None and combinations <= FORECAST_DRAWS:
+            choices = list(self.space.grid())
+        else:
+            choices = [self.space.sample(generator(self.seed, "forecast", draw)) for draw in range(FORECAST_DRAWS)]
+        graces = [self.grace(self.training_run(choice)) for choice in choices]
+        eta = self.search.reduction_factor
+        return mean(expected_iterations(grace, self.rungs, eta, self.max_iterations) for grace in graces)
+
+    # -- as YAML -------------------------------------------------------------------------------------------------
+
+    def to_yaml(self) -> str:
+        """The experiment with all that the command line changed, as a search-space file."""
+        return dump_yaml({
+            "name": self.name, "description": self.description, "source": self.source, **self.fixed,
+            **{key: leaf.document() for key, leaf in self.space.leaves.items()},
+            "baseline": self.baseline, "search": self.search.model_dump(),
+        })
+
+    @classmethod
+    def from_yaml(cls, text: str) -> Experiment:
+        """The experiment that `to_yaml` wrote."""
+        tree = parse_yaml(text, "search space")
+        return build(tree["name"], tree, {})
+
+
+def load_experiment(
+    space: str,
+    overrides: Sequence[str] = (),
+    data: str | None = None,
+    ranker: str | None = None,
+    trials: int | None = None,
+    max_iterations: int | None = None,
+    seed: int | None = None,
+) -> Experiment:
+    """A shipped space's name or a YAML file, under the command line's options (`overrides`: KEY=VALUE, which win).
+
+    Raises ConfigError with every problem found.
+    """
+    path = find_space(space)
+    flags = {
+        "data.source": data, "ranker.name": ranker, "search.trials": trials,
+        "training.max_iterations": max_iterations, "seed": seed,
+    }
+    given = {key: value for key, value in flags.items() if value is not None} | parse_overrides(overrides)
+    return build(path.stem, read_space(path), given)
+
+
+def parse_overrides(overrides: Sequence[str]) -> Flat:
+    """Dotted key -> value or range of `--set KEY=VALUE` options; a later one replaces an earlier one."""
+    flat: Flat = {}
+    problems = []
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            problems.append(Problem("--set", f"'{text}' is not KEY=VALUE", "e.g. --set training.lr=1e-4"))
+            continue
+        try:
+            flat |= written({key: parse_yaml(value, f"--set {key}")})
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return flat
+
+
+def build(name: str, tree: Mapping[str, Any], given: Flat) -> Experiment:
+    """The experiment of a search-space file's mapping, with the command line's dotted keys on top of it."""
+    file, line = parts(tree), parts(given)
+    done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"] or {})
+    search = SearchConfig()
+    with done.collecting():
+        search = search_config(file["search"], line["search"])
+    if done.problems:
+        raise ConfigError(done.problems)
+    texts = {key: " ".join(str(tree.get(key, "")).split()) for key in ("description", "source")}
+    experiment = Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=tuple(done.notes))
+    return checked_whole(experiment)
+
+
+def parts(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """`search` and `baseline` apart from the configuration; both may be written with dotted keys too."""
+    found: dict[str, Any] = {"search": tree.get("search"), "baseline": tree.get("baseline"), "configuration": {}}
+    for key, value in tree.items():
+        head, _, rest = str(key).partition(".")
+        if head in ("search", "baseline") and rest:
+            found[head] = {**(found[head] or {}), rest: value}
+        elif head not in ("search", "baseline", *TEXTS):
+            found["configuration"][key] = value
+    return found
+
+
+def search_config(file: Any, line: Any) -> SearchConfig:
+    """The `search.*` keys of the space file under those of the command line."""
+    known = known_keys(SearchConfig, "search.")
+    for section in (file, line):
+        if not isinstance(section, Mapping | None):
+            raise ConfigError(section_problem("search", section, known))
+    flat = {f"search.{key}": value for key, value in (flatten(file or {}) | flatten(line or {})).items()}
+    problems = [key_problem(key, value, known) for key, value in flat.items() if key not in known]
+    tree = unflatten({key: value for key, value in flat.items() if key in known}).get("search", {})
+    try:
+        config = SearchConfig.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError([*problems, *problems_of(error, known, "search.")]) from None
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def checked_whole(experiment: Experiment) -> Experiment:
+    """The experiment, with all combinations as the trials of a grid; raises ConfigError where parts do not fit."""
+    if not experiment.space.leaves:
+        right = "open a key, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
+        raise ConfigError(Problem(experiment.name, "nothing to search", right))
+    choices = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
+    all_checked(experiment.training_run, [experiment.baseline_choice(), *choices])
+    search = experiment.search
+    if search.searcher == "grid":
+        experiment.space.require_finite()
+        if "trials" not in search.model_fields_set:
+            search = search.model_copy(update={"trials": experiment.space.combinations()})
+    return replace(experiment, search=search)

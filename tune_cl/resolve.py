@@ -1,0 +1,236 @@
+"""From what a search-space file and the command line say to checked fixed keys, opened leaves and a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from trainables.config import RankerName, configuration_fields, ranker_fields
+from trainables.errors import ConfigError, Problem
+from trainables.rankers import RANKERS
+from trainables.validation import checked, key_problem, shown, unknown_key
+from tune_cl.search.leaves import KINDS, Choice, Leaf, parse_leaf
+from tune_cl.search.space import Flat, Space, ordered
+
+SHORT = {"data": "data.source", "ranker": "ranker.name"}
+OFF: Flat = {"curriculum.pacing": "none", "curriculum.weighting": "none"}
+TURN_OFF = object()
+# Trials that differ in these have dev values that do not compare, or rungs that do not.
+NEVER_OPENED = ("data.", "evaluation.", "metric", "seed", "training.max_iterations")
+
+
+@dataclass
+class Resolution:
+    """Checked values by dotted key. `given`: keys from the command line; `entries`: all keys as written;
+    `problems`: all that was wrong."""
+
+    given: Flat = field(default_factory=dict)
+    entries: Flat = field(default_factory=dict)
+    fixed: Flat = field(default_factory=dict)
+    leaves: dict[str, Leaf] = field(default_factory=dict)
+    context: Flat = field(default_factory=dict)
+    baseline: Flat = field(default_factory=dict)
+    fields: dict[str, FieldInfo] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Keeps the problems of a ConfigError and goes on behind the block."""
+        try:
+            yield
+        except ConfigError as error:
+            self.problems += error.problems
+
+    def drop(self, key: str, why: str) -> None:
+        """Leaves out what the command line has made pointless, and says so."""
+        self.dropped.add(key)
+        self.fixed.pop(key, None)
+        self.leaves.pop(key, None)
+        self.notes.append(f"{key} is left out: {why}")
+
+    @property
+    def space(self) -> Space:
+        return Space(self.leaves, self.context)
+
+
+def resolve(
+    tree: Mapping[str, Any], given: Mapping[str, Any], baseline: Any, given_baseline: Mapping[str, Any]
+) -> Resolution:
+    """`tree`: the configuration part of a space file; `baseline`: a mapping or list of keys, or None; `given` and
+    `given_baseline`: the command line's, which replace the file's. Wrong parts are left out and stand in `problems`."""
+    done = Resolution()
+    with done.collecting():
+        done.given = written(given)
+    with done.collecting():
+        done.entries = written(tree)
+    done.entries |= done.given
+    rankers = possible_rankers(done.entries.get("ranker.name", RankerName.model_fields["name"].default))
+    done.fields = configuration_fields(rankers)
+    for key, value in done.entries.items():
+        with done.collecting():
+            take_in(done, key, value, rankers)
+    with done.collecting():
+        done.leaves = ordered(done.leaves)
+        for key in list(done.leaves):
+            with done.collecting():
+                check_condition(done, key)
+    resolve_baseline(done, baseline, given_baseline)
+    return done
+
+
+def written(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted key -> value or range, as written nested, dotted or in the short forms `data: PATH`, `ranker: NAME`."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, Mapping) and not is_range(key, value):
+            found = written(value, f"{key}.")
+        else:
+            found = {SHORT.get(key, key): value}
+        if twice := flat.keys() & found.keys():
+            raise ConfigError(Problem(key, "given twice", "one value, nested or dotted") for key in sorted(twice))
+        flat |= found
+    return flat
+
+
+def is_range(key: str, value: Mapping[str, Any]) -> bool:
+    """Whether a mapping opens a leaf (perhaps misspelt), or else is a section."""
+    return bool(value.keys() & {*KINDS, "when"}) or key.startswith("ranker.") or key in configuration_fields(())
+
+
+def possible_rankers(value: Any) -> list[str]:
+    """The rankers a value or range of `ranker.name` can choose; unknown names are reported where values are checked."""
+    if isinstance(value, Mapping):
+        value = next((options for kind, options in value.items() if kind in KINDS), [])
+    names = value if isinstance(value, list) else [value]
+    return [name for name in names if isinstance(name, str) and name in RANKERS]
+
+
+def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
+    """Sorts a written key into fixed keys and leaves; raises ConfigError for what is wrong with it."""
+    if key not in done.fields:
+        if key.startswith("ranker.") and "ranker.name" in done.given and key not in done.given:
+            return done.drop(key, f"it belongs to another ranker than {', '.join(rankers)}")
+        raise ConfigError(key_problem(key, value, done.fields))
+    if not isinstance(value, Mapping):
+        done.fixed[key] = checked(key, done.fields[key], value)
+        return None
+    if key.startswith(NEVER_OPENED):
+        raise ConfigError(Problem(key, "cannot be searched: its trials would not compare", "one value"))
+    leaf = checked_leaf(key, done.fields[key], parse_leaf(key, value))
+    need_ranker_condition(key, leaf, rankers)
+    done.leaves[key] = leaf
+    return None
+
+
+def checked_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
+    """The leaf with its options as the configuration holds them; raises ConfigError for values the key cannot take."""
+    values = all_checked(lambda value: checked(key, field, value), leaf.samples())
+    if isinstance(leaf, Choice):
+        twice = [value for place, value in enumerate(values) if value in values[:place]]
+        if twice:
+            raise ConfigError(Problem(f"{key}.{leaf.kind}", f"{shown(twice[0])} stands there twice", "each value once"))
+        return replace(leaf, options=tuple(values))
+    if leaf.values() is None and isinstance(values[0], int):
+        raise ConfigError(Problem(key, f"{leaf.kind} draws fractions", "{int: [a, b]}: the key takes whole numbers"))
+    return leaf
+
+
+def all_checked(check: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
+    """The checked values; raises one ConfigError with the problems of all of them."""
+    good, problems = [], []
+    for value in values:
+        try:
+            good.append(check(value))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return good
+
+
+def need_ranker_condition(key: str, leaf: Leaf, rankers: list[str]) -> None:
+    """Raises ConfigError where a leaf of one ranker is open for trials of another."""
+    if not key.startswith("ranker.") or key == "ranker.name":
+        return
+    having = [name for name in rankers if key in ranker_fields(name)]
+    lacking = [name for name in leaf.when.get("ranker.name", rankers) if name in rankers and name not in having]
+    if lacking:
+        right = f"when: {{ranker.name: [{', '.join(having)}]}}"
+        raise ConfigError(Problem(key, f"ranker {', '.join(lacking)} has no such key", right))
+
+
+def check_condition(done: Resolution, key: str) -> None:
+    """Completes a leaf's condition with checked values and context; drops the leaf where the command line has made
+    the condition impossible, and raises ConfigError where it is wrong or was never possible."""
+    when = {}
+    for other, values in done.leaves[key].when.items():
+        place = f"{key}.when.{other}"
+        if other in done.dropped:
+            return done.drop(key, f"it exists only with {other}")
+        if other not in done.fields:
+            raise ConfigError(replace(unknown_key(other, done.fields), place=place))
+        if other in done.entries and other not in done.fixed and other not in done.leaves:
+            continue  # its own problem is told already
+        field = done.fields[other]
+        when[other] = tuple(all_checked(lambda value, p=place, f=field: checked(p, f, value), values))
+        impossible = [value for value in when[other] if not can_be(done, other, value)]
+        if other in done.given and len(impossible) == len(when[other]):
+            return done.drop(key, f"{other} is {', '.join(map(shown, taken(done, other)))}")
+        if impossible and other not in done.given and (other in done.leaves or len(impossible) == len(when[other])):
+            right = f"one of {', '.join(map(shown, taken(done, other)))}"
+            raise ConfigError(Problem(place, f"never {', '.join(map(shown, impossible))}", right))
+    done.leaves[key] = replace(done.leaves[key], when=when)
+    return None
+
+
+def can_be(done: Resolution, key: str, value: Any) -> bool:
+    """Whether a key, opened or fixed, can have the value; what a key that is not opened is goes into the context."""
+    if key in done.leaves:
+        return done.leaves[key].allows(value)
+    default = done.fields[key].get_default(call_default_factory=True)
+    if default is not PydanticUndefined or key in done.fixed:
+        done.context[key] = done.fixed.get(key, default)
+    return key in done.context and done.context[key] == value
+
+
+def taken(done: Resolution, key: str) -> list[Any]:
+    """What a key can be, for messages: its value, its options, or the ends of its range."""
+    return list(done.leaves[key].samples()) if key in done.leaves else [done.context.get(key)]
+
+
+def resolve_baseline(done: Resolution, baseline: Any, given: Mapping[str, Any]) -> None:
+    """`baseline:` as a mapping, or as a list of keys that get their 'off' value, on top of OFF."""
+    done.baseline = dict(OFF)
+    entries: Flat = {}
+    if isinstance(baseline, list):
+        entries = {str(key): TURN_OFF for key in baseline}
+    elif isinstance(baseline, Mapping):
+        entries = written(baseline)
+    elif baseline is not None:
+        wrong = f"{shown(baseline)} is not a mapping"
+        done.problems.append(Problem("baseline", wrong, "{key: value, ...} or [key, ...]"))
+    for key, value in (entries | written(given)).items():
+        with done.collecting():
+            if key not in done.fields:
+                raise ConfigError(replace(unknown_key(key, done.fields), place=f"baseline.{key}"))
+            value = off_value(key, done.fields[key]) if value is TURN_OFF else value
+            done.baseline[key] = checked(f"baseline.{key}", done.fields[key], value)
+
+
+def off_value(key: str, field: FieldInfo) -> Any:
+    """The value that turns a key off: `none`, or false."""
+    if field.annotation is bool:
+        return False
+    try:
+        return checked(key, field, "none")
+    except ConfigError:
+        right = f"baseline: {{{key}: the value}}"
+        raise ConfigError(Problem(f"baseline.{key}", "has no value that turns it off", right)) from None

@@ -1,0 +1,248 @@
+"""The ranges of a search space: what an opened leaf of the configuration may become."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from trainables.config import flatten
+from trainables.errors import ConfigError, Problem, nearest
+
+if TYPE_CHECKING:
+    from optuna.trial import BaseTrial
+
+Condition = Mapping[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaf(ABC):
+    """A range of values. `when`: other key -> values of it under which this parameter exists; all must hold."""
+
+    kind: ClassVar[str]
+    when: Condition = field(default_factory=dict)
+
+    @classmethod
+    @abstractmethod
+    def of(cls, arguments: Any, when: Condition) -> Leaf:
+        """The leaf from what stands after its kind in YAML, which `wrong` has passed."""
+
+    @classmethod
+    @abstractmethod
+    def wrong(cls, place: str, arguments: Any) -> Iterator[Problem]:
+        """What is wrong with what stands after the kind in YAML."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> Any:
+        """A value, each (for loguniform: each logarithm) equally likely."""
+
+    @abstractmethod
+    def suggest(self, trial: BaseTrial, key: str) -> Any:
+        """The value an Optuna trial suggests."""
+
+    @abstractmethod
+    def middle(self) -> Any:
+        """A value for runs that do not search this key: the first choice, or the middle of the range."""
+
+    @abstractmethod
+    def allows(self, value: Any) -> bool:
+        """Whether the range holds the value."""
+
+    @abstractmethod
+    def samples(self) -> Sequence[Any]:
+        """Values that are in the configuration's bounds exactly if the whole range is."""
+
+    @abstractmethod
+    def arguments(self) -> list[Any]:
+        """What stands after the kind in YAML."""
+
+    def values(self) -> Sequence[Any] | None:
+        """All values in order, or None for a continuous range."""
+        return None
+
+    def document(self) -> dict[str, Any]:
+        """The leaf as a search-space file writes it."""
+        when = {key: list(values) for key, values in self.when.items()}
+        return {self.kind: self.arguments()} | ({"when": when} if when else {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range(Leaf):
+    """Numbers from `low` to `high`, both included."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, arguments: Any, when: Condition) -> Leaf:
+        return cls(low=arguments[0], high=arguments[1], when=when)
+
+    @classmethod
+    def wrong(cls, place: str, arguments: Any) -> Iterator[Problem]:
+        if not isinstance(arguments, list) or len(arguments) != 2 or not all(map(_finite, arguments)):
+            yield Problem(place, f"{arguments!r} is not a pair of numbers", f"{{{cls.kind}: [lowest, highest]}}")
+        elif arguments[0] >= arguments[1]:
+            wrong = f"{arguments[0]} is not below {arguments[1]}"
+            yield Problem(place, wrong, "[lowest, highest]; a single value needs no range")
+        else:
+            yield from cls.wrong_bounds(place, arguments)
+
+    @classmethod
+    def wrong_bounds(cls, place: str, bounds: list[float]) -> Iterator[Problem]:
+        """What this kind does not take of two rising numbers."""
+        yield from ()
+
+    def draw(self, rng: np.random.Generator) -> float:
+        return float(rng.uniform(self.low, self.high))
+
+    def suggest(self, trial: BaseTrial, key: str) -> float:
+        return trial.suggest_float(key, self.low, self.high)
+
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    def allows(self, value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
+
+    def samples(self) -> Sequence[Any]:
+        return self.low, self.high
+
+    def arguments(self) -> list[Any]:
+        return [self.low, self.high]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform(Range):
+    kind = "uniform"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogUniform(Range):
+    kind = "loguniform"
+
+    @classmethod
+    def wrong_bounds(cls, place: str, bounds: list[float]) -> Iterator[Problem]:
+        if bounds[0] <= 0:
+            yield Problem(place, f"{bounds[0]} has no logarithm", "a lowest value above 0")
+
+    def draw(self, rng: np.random.Generator) -> float:
+        value = math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
+        return min(max(value, self.low), self.high)
+
+    def suggest(self, trial: BaseTrial, key: str) -> float:
+        return trial.suggest_float(key, self.low, self.high, log=True)
+
+    def middle(self) -> float:
+        return math.sqrt(self.low) * math.sqrt(self.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integer(Range):
+    kind = "int"
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, arguments: Any, when: Condition) -> Leaf:
+        return cls(low=int(arguments[0]), high=int(arguments[1]), when=when)
+
+    @classmethod
+    def wrong_bounds(cls, place: str, bounds: list[float]) -> Iterator[Problem]:
+        if any(bound != int(bound) for bound in bounds):
+            yield Problem(place, f"{bounds!r} are not whole numbers", "whole numbers, or {uniform: [a, b]}")
+
+    def draw(self, rng: np.random.Generator) -> int:
+        return int(rng.integers(self.low, self.high, endpoint=True))
+
+    def suggest(self, trial: BaseTrial, key: str) -> int:
+        return trial.suggest_int(key, self.low, self.high)
+
+    def middle(self) -> int:
+        return (self.low + self.high) // 2
+
+    def allows(self, value: Any) -> bool:
+        return super().allows(value) and value == int(value)
+
+    def values(self) -> Sequence[int]:
+        return range(self.low, self.high + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Leaf):
+    kind = "choice"
+    options: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, arguments: Any, when: Condition) -> Leaf:
+        return cls(options=tuple(arguments), when=when)
+
+    @classmethod
+    def wrong(cls, place: str, arguments: Any) -> Iterator[Problem]:
+        if not isinstance(arguments, list) or not arguments:
+            yield Problem(place, "no values to choose from", f"{{{cls.kind}: [a value, ...]}}")
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        return self.options[int(rng.integers(len(self.options)))]
+
+    def suggest(self, trial: BaseTrial, key: str) -> Any:
+        return trial.suggest_categorical(key, self.options)
+
+    def middle(self) -> Any:
+        return self.options[0]
+
+    def allows(self, value: Any) -> bool:
+        return value in self.options
+
+    def samples(self) -> Sequence[Any]:
+        return self.options
+
+    def arguments(self) -> list[Any]:
+        return list(self.options)
+
+    def values(self) -> Sequence[Any]:
+        return self.options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid(Choice):
+    """A choice meant for the grid searcher; the other searchers draw from it."""
+
+    kind = "grid"
+
+
+KINDS: dict[str, type[Leaf]] = {leaf.kind: leaf for leaf in (Uniform, LogUniform, Integer, Choice, Grid)}
+SYNTAX = "one of {uniform: [a, b]}, {loguniform: [a, b]}, {int: [a, b]}, {choice: [...]}, {grid: [...]}"
+
+
+def parse_leaf(key: str, tree: Mapping[str, Any]) -> Leaf:
+    """The leaf that a mapping in a search-space file describes; raises ConfigError at `key` with every problem."""
+    kinds = [kind for kind in tree if kind in KINDS]
+    problems = [
+        Problem(key, f"unknown kind of range '{name}'", nearest(str(name), [*KINDS, "when"]))
+        for name in tree
+        if name not in KINDS and name != "when"
+    ]
+    if len(kinds) > 1 or not (kinds or problems):
+        problems.append(Problem(key, f"{' and '.join(kinds)} at once" if kinds else "no range given", SYNTAX))
+    for kind in kinds:
+        problems += KINDS[kind].wrong(f"{key}.{kind}", tree[kind])
+    when = tree.get("when", {})
+    if not isinstance(when, Mapping):
+        right = "{other.key: value} or {other.key: [values]}"
+        problems.append(Problem(f"{key}.when", f"{when!r} is no condition", right))
+    if problems:
+        raise ConfigError(problems)
+    return KINDS[kinds[0]].of(tree[kinds[0]], condition(when))
+
+
+def condition(when: Mapping[str, Any]) -> Condition:
+    """A condition as written, nested or dotted, with one value or several."""
+    return {key: tuple(value) if isinstance(value, list) else (value,) for key, value in flatten(when).items()}
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

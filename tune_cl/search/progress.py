@@ -1,0 +1,113 @@
+"""A search as it runs, on stderr: a live panel on a terminal, one line a finished trial elsewhere."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from tune_cl.journal import SearchState, TrialState
+
+CURRICULUM_KEYS = ("ranker.name", "curriculum.pacing", "curriculum.n", "curriculum.scoring", "curriculum.weighting", "curriculum.m",
+                   "curriculum.anti", "training.lr")
+SHOWN = 12
+
+
+class Progress:
+    """`update` with each event's state; use as a context. `trials`: how many there will be, the baseline included."""
+
+    def __init__(self, trials: int, iterations: int, slots: int):
+        self.trials, self.iterations, self.slots = trials, iterations, slots
+        self.console = Console(stderr=True)
+        self.started = time.monotonic()
+        self.first_iterations: int | None = None
+        self.told: set[str] = set()
+        self.live = Live(console=self.console, refresh_per_second=2, transient=True) if self.console.is_terminal else None
+
+    def __enter__(self) -> Progress:
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live:
+            self.live.stop()
+
+    def say(self, line: str) -> None:
+        """A line above the panel."""
+        self.console.print(line, highlight=False, markup=False)
+
+    def update(self, state: SearchState) -> None:
+        if self.first_iterations is None:
+            self.first_iterations = state.iterations
+        for trial in state.by_number():
+            if trial.outcome and trial.trial not in self.told:
+                self.told.add(trial.trial)
+                if not self.live:
+                    self.say(f"{trial.trial} {trial.outcome}: {self._value(state, trial)} after {trial.iterations} iterations, {label(trial)}")
+        if self.live:
+            self.live.update(Group(self._headline(state), self._table(state)))
+
+    def _headline(self, state: SearchState) -> Text:
+        ended = sum(trial.outcome is not None for trial in state.trials.values())
+        text = f"{state.name}: {ended} of {self.trials} trials done, {state.iterations} iterations"
+        best, baseline = state.best(), state.baseline_trial()
+        if best:
+            text += f" · best dev {state.metric} {best[1].dev:.4f} ({best[0].trial})"
+        if baseline and (at := baseline.best(state.metric)):
+            text += f" · baseline {at.dev:.4f}"
+        return Text(text + f" · {self._left(state)}", style="bold")
+
+    def _left(self, state: SearchState) -> str:
+        """Time left at the pace so far, if the trials to come take as many iterations as those that have ended."""
+        done = state.iterations - (self.first_iterations or 0)
+        lengths = [trial.iterations for trial in state.trials.values() if trial.outcome] or [self.iterations]
+        open_trials = [trial for trial in state.trials.values() if trial.outcome is None]
+        mean = sum(lengths) / len(lengths)
+        missing = (self.trials - len(state.trials)) * mean + sum(max(0.0, mean - trial.iterations) for trial in open_trials)
+        if not done:
+            return "time left: not known yet"
+        seconds = missing * (time.monotonic() - self.started) / done
+        return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+
+    def _table(self, state: SearchState) -> Table:
+        grid = Table(box=None, pad_edge=False)
+        for column in ("trial", "state", "iteration", f"best {state.metric}", "parameters"):
+            grid.add_column(column, no_wrap=column != "parameters")
+        running = [trial for trial in state.by_number() if trial.outcome is None]
+        ended = [trial for trial in state.by_number() if trial.outcome]
+        best_first = sorted(ended, key=lambda trial: -_dev(state, trial))
+        for trial in (running + best_first)[:SHOWN]:
+            grid.add_row(trial.trial, trial.outcome or "running", str(trial.iterations), self._value(state, trial), label(trial))
+        return grid
+
+    @staticmethod
+    def _value(state: SearchState, trial: TrialState) -> str:
+        at = trial.best(state.metric)
+        return f"{at.dev:.4f}" if at else "-"
+
+
+def _dev(state: SearchState, trial: TrialState) -> float:
+    at = trial.best(state.metric)
+    return at.dev if at else float("-inf")
+
+
+def label(trial: TrialState) -> str:
+    """The trial's choices in a line."""
+    if trial.baseline:
+        return "baseline: no curriculum"
+    return describe(trial.params)
+
+
+def describe(params: dict[str, Any]) -> str:
+    """The curriculum of flat parameters in a line: those in force, without their section."""
+    parts = [f"{key.split('.')[-1]} {_short(params[key])}" for key in CURRICULUM_KEYS if params.get(key) not in (None, "none", False)]
+    return ", ".join(parts)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,132 @@
+"""Runs a search on Ray Tune. Thin adaptors: every decision is the Search's, and Ray's own saved state is never read.
+
+Ray loses a scheduler's rungs and a callback's state on restore, so a resumed search is a new Tune run that takes its
+open trials, with their checkpoints, from the journal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.search import Searcher
+
+from trainables.ranker_trainable import RankerTrainable
+from trainables.training.materials import Materials
+from tune_cl.search.search import FINISHED, WAIT, Search
+
+QUIET = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has it all
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C reaches us
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_DEDUP_LOGS": "0",
+}
+RETRIES = 3  # of a trial whose process or node died
+
+
+class _Adaptor:
+    """Ray pickles its searcher, scheduler and callbacks with every snapshot; ours have nothing to keep there."""
+
+    def __init__(self, search: Search | None = None):
+        super().__init__()
+        self.search = search
+
+    def __reduce__(self):
+        return (type(self), ())
+
+
+class _Suggestions(_Adaptor, Searcher):
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        plan = self.search.next_trial()
+        if plan is FINISHED:
+            return Searcher.FINISHED
+        return None if plan is WAIT else plan.as_config()
+
+    def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
+        """The callback tells the search; nothing to do here."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """The journal is the state."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """The journal is the state."""
+
+
+class _Rungs(_Adaptor, FIFOScheduler):
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict) -> str:
+        keep = self.search.result(trial.config["trial"], result)
+        return TrialScheduler.CONTINUE if keep else TrialScheduler.STOP
+
+
+class _Recorder(_Adaptor, tune.Callback):
+    def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
+        """A trial's last result passes by the scheduler, so it is told here; a known one is passed over."""
+        self.search.result(trial.config["trial"], result)
+
+    def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
+        self.search.checkpoint(trial.config["trial"], trial.last_result["iteration"], checkpoint.path)
+
+    def on_trial_complete(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
+        self.search.ended(trial.config["trial"])
+
+    def on_trial_error(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
+        self.search.failed(trial.config["trial"], _reason(trial))
+
+
+def _reason(trial: Any) -> str:
+    error = trial.get_error()
+    text = str(error).strip().splitlines() if error else []
+    return text[-1] if text else "the trial's process ended without an error message"
+
+
+@contextmanager
+def ray_session(address: str | None) -> Iterator[None]:
+    """Connects to a cluster, or starts a local Ray and ends it afterwards. Ends nothing else."""
+    os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
+    for name in ("ray", "ray.tune"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=True,
+             **({} if address else {"include_dashboard": False, "num_cpus": os.cpu_count()}))
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def slots(cpu: float, gpu: float) -> int:
+    """Trials that the cluster can run at a time."""
+    resources = ray.cluster_resources()
+    limits = [int(resources.get(kind, 0) / need) for kind, need in (("CPU", cpu), ("GPU", gpu)) if need]
+    return max(1, min(limits))
+
+
+def run_trials(search: Search, materials: Mapping[str, Materials], storage: Path, session: int) -> None:
+    """Runs the search's trials to the end; returns when it has no more, or raises what stopped it."""
+    resources = search.experiment.search.resources
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(slots(resources.cpu, resources.gpu))
+    trainable = tune.with_resources(
+        tune.with_parameters(RankerTrainable, materials=dict(materials)), {"cpu": resources.cpu, "gpu": resources.gpu}
+    )
+    tuner = tune.Tuner(
+        trainable,
+        tune_config=tune.TuneConfig(
+            search_alg=_Suggestions(search), scheduler=_Rungs(search), num_samples=-1, reuse_actors=True
+        ),
+        run_config=tune.RunConfig(
+            name=f"session-{session}",
+            storage_path=str(storage / "ray"),
+            callbacks=[_Recorder(search)],
+            checkpoint_config=tune.CheckpointConfig(num_to_keep=2, checkpoint_frequency=1),
+            failure_config=tune.FailureConfig(max_failures=RETRIES),
+            verbose=0,
+        ),
+    )
+    tuner.fit()

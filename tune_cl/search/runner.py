@@ -1,0 +1,158 @@
+"""A search from start to end: data, journal, tracking, Ray, result document."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from trainables.errors import Interrupted, WorkFailed
+from trainables.training.materials import Materials, materials_key, prepare
+from trainables.training.training import training_instances
+from tune_cl.experiment import Experiment
+from tune_cl.journal import Journal, SearchState, read_events, replay
+from tune_cl.place import Place
+from tune_cl.search.artifacts import Artifacts
+from tune_cl.search.progress import Progress
+from tune_cl.search.ray_tune import ray_session, run_trials, slots
+from tune_cl.search.search import BASELINE, Search
+from tune_cl.tracking.mlflow_writer import MlflowWriter
+from tune_cl.tracking.uri import masked
+
+PACKAGES = ("tune-cl", "ray", "torch", "transformers", "optuna", "mlflow", "numpy", "scipy")
+
+
+def materials_of(experiment: Experiment) -> dict[str, Materials]:
+    """Data and text side of every ranker the space can choose, by materials_key. Raises DataError for bad data."""
+    known: dict[str, Materials] = {}
+    data = None
+    for run in experiment.distinct_rankers():
+        known[materials_key(run)] = made = prepare(run, data)
+        data = made.data
+        training_instances(run, made)
+    return known
+
+
+def start_search(experiment: Experiment, place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
+    """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad."""
+    materials = materials_of(experiment)
+    with Journal(place.folder) as journal:
+        journal.append(_search_event(experiment, place, materials, tracking_uri))
+        return _session(experiment, place, journal, materials, tracking_uri, address)
+
+
+def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
+    """Goes on with a search; one that is done only has its tracking caught up."""
+    experiment = Experiment.from_yaml(replay(read_events(place.journal)).yaml)
+    materials = materials_of(experiment)
+    with Journal(place.folder) as journal:
+        if journal.note:
+            print(journal.note, file=sys.stderr)
+        return _session(experiment, place, journal, materials, tracking_uri, address)
+
+
+def _session(experiment: Experiment, place: Place, journal: Journal, materials: dict[str, Materials],
+             tracking_uri: str, address: str | None) -> dict[str, Any]:
+    """One sitting of a search: from its first event, or from where the last sitting ended."""
+    for note in (note for made in materials.values() for note in made.data.notes):
+        print(f"note: {note}", file=sys.stderr)
+    writer = MlflowWriter(journal.path, tracking_uri)
+    writer.start()
+    try:
+        state = replay(journal.events())
+        if not state.end:
+            state = _run(experiment, place, journal, materials, address)
+    except KeyboardInterrupt:
+        journal.append({"event": "interrupted", "time": time.time()})
+        raise Interrupted(f"stopped; what is done is saved. Go on with: {place.command('resume')}") from None
+    finally:
+        _flush(writer, place)
+    return _document(state, place, tracking_uri, writer.run_id)
+
+
+def _run(experiment: Experiment, place: Place, journal: Journal, materials: dict[str, Materials], address: str | None) -> SearchState:
+    """Trials until there are no more, then the best one's ranker and the closing event."""
+    journal.append({"event": "session", "number": replay(journal.events()).sessions + 1, "time": time.time()})
+    artifacts = Artifacts(place.folder / "trials", materials)
+    resources = experiment.search.resources
+    with ray_session(address):
+        places = min(slots(resources.cpu, resources.gpu), experiment.search.max_concurrent or 10**6)
+        trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
+        with Progress(trials, iterations, places) as progress:
+            search = Search(experiment, journal, places, artifacts, progress.update)
+            run_trials(search, materials, place.folder, search.state.sessions)
+    _close(search, artifacts)
+    return search.state
+
+
+def _close(search: Search, artifacts: Artifacts) -> None:
+    state = search.state
+    best = state.best()
+    ranker = None
+    if best and (checkpoint := Search.last_checkpoint(best[0])[0]):
+        ranker = str(artifacts.ranker(Path(checkpoint), search.experiment.training_run(best[0].chosen)))
+    resources = search.experiment.search.resources
+    trial_hours = sum(sum(r["seconds"] for r in trial.results.values()) for trial in state.trials.values()) / 3600
+    cost = {"iterations": state.iterations, "cpu_hours": trial_hours * resources.cpu, "gpu_hours": trial_hours * resources.gpu}
+    search.record({"event": "search_end", "best": best[0].trial if best else None, "cost": cost, "seconds": state.seconds, "checkpoint": ranker})
+
+
+def _flush(writer: MlflowWriter, place: Place) -> None:
+    """Sends what tracking still lacks; what cannot be sent now stays in the journal."""
+    left = writer.close()
+    if left:
+        print(f"{left} events have not reached MLflow ({writer.trouble}); send them later with: {place.command('resume')}", file=sys.stderr)
+
+
+def _search_event(experiment: Experiment, place: Place, materials: Mapping[str, Materials], tracking_uri: str) -> dict[str, Any]:
+    data = next(iter(materials.values())).data
+    run = experiment.base_run()
+    return {
+        "event": "search", "name": place.name, "space": experiment.name, "data": {"name": data.name, "digest": data.digest},
+        "ranker": run.ranker["name"], "metric": experiment.metric, "mode": "max", "seed": experiment.seed, "baseline": BASELINE,
+        "yaml": experiment.to_yaml(), "versions": _versions(), "git_commit": _git_commit(), "tracking_uri": masked(tracking_uri),
+        "storage": str(place.storage), "forecast": experiment.forecast(), "time": time.time(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {package: version(package) for package in PACKAGES}
+
+
+def _git_commit() -> str | None:
+    """Commit of the user's working folder, None outside a repository."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:  # no git on this machine
+        return None
+    return done.stdout.strip() or None
+
+
+def _document(state: SearchState, place: Place, tracking_uri: str, mlflow_run_id: str | None) -> dict[str, Any]:
+    """The JSON document of `run` and `resume` (interface section 3)."""
+    counts = state.counts()
+    best, baseline = state.best(), state.baseline_trial()
+    if best is None:
+        reasons = {trial.reason for trial in state.trials.values() if trial.reason}
+        raise WorkFailed(f"no trial of search '{state.name}' gave a dev value: {'; '.join(sorted(reasons)) or 'none was run'}; log: {place.journal}")
+    at = baseline.best(state.metric) if baseline else None
+    return {
+        "search": state.name,
+        "data": state.data["name"],
+        "ranker": state.ranker,
+        "metric": state.metric,
+        "trials": len(state.trials),
+        "stopped_early": counts["stopped_early"],
+        "errored": counts["failed"],
+        "iterations": state.iterations,
+        "seconds": state.seconds,
+        "best": {"trial_id": best[0].trial, "params": best[0].params, "dev": best[1].dev, "iteration": best[1].iteration},
+        "baseline": {"params": baseline.params, "dev": at.dev, "iteration": at.iteration} if baseline and at else None,
+        "storage": str(place.storage),
+        "tracking_uri": masked(tracking_uri),
+        "mlflow_run_id": mlflow_run_id,
+    }

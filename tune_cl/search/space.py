@@ -1,0 +1,136 @@
+"""A search space: opened leaves of the configuration, some of which exist only under conditions on others.
+
+One description serves random sampling, grids and Optuna's define-by-run; all of them go through `Space.decide`
+or its order, so a parameter whose condition does not hold is in none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainables.errors import ConfigError, Problem
+from tune_cl.search.leaves import Choice, Leaf
+
+if TYPE_CHECKING:
+    from optuna.trial import BaseTrial
+
+Flat = dict[str, Any]
+
+
+def ordered(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
+    """The leaves as written, each moved behind those its condition refers to; raises ConfigError for a cycle."""
+    placed: dict[str, Leaf] = {}
+    waiting = dict(leaves)
+    while waiting:
+        ready = [key for key, leaf in waiting.items() if not leaf.when.keys() & waiting.keys()]
+        if not ready:
+            wrong = f"conditions run in a circle: {', '.join(waiting)}"
+            raise ConfigError(Problem(f"{next(iter(waiting))}.when", wrong, "conditions that do not lead back"))
+        placed[ready[0]] = waiting.pop(ready[0])
+    return placed
+
+
+@dataclass(frozen=True)
+class Space:
+    """Opened leaves by dotted key, and the values of fixed keys (`context`) that their conditions may refer to.
+
+    An opened key whose own condition does not hold has no value, so conditions on it do not hold either.
+    """
+
+    leaves: Mapping[str, Leaf]
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "leaves", ordered(self.leaves))
+
+    def exists(self, key: str, chosen: Mapping[str, Any]) -> bool:
+        """Whether the parameter exists beside the values chosen so far."""
+        values = {**self.context, **chosen}
+        return all(other in values and values[other] in allowed for other, allowed in self.leaves[key].when.items())
+
+    def active(self, chosen: Mapping[str, Any]) -> dict[str, Leaf]:
+        """The parameters that exist under flat values of opened (and, where they differ, fixed) keys."""
+        return {key: leaf for key, leaf in self.leaves.items() if self.exists(key, chosen)}
+
+    def decide(self, pick: Callable[[str, Leaf], Any], given: Mapping[str, Any] | None = None) -> Flat:
+        """Flat values of the parameters that exist, each from `pick` unless `given`; other given keys are kept."""
+        chosen: Flat = {key: value for key, value in (given or {}).items() if key not in self.leaves}
+        for key, leaf in self.leaves.items():
+            if given and key in given:
+                chosen[key] = given[key]
+            elif self.exists(key, chosen):
+                chosen[key] = pick(key, leaf)
+        return chosen
+
+    def sample(self, rng: np.random.Generator) -> Flat:
+        """Flat values drawn at random."""
+        return self.decide(lambda key, leaf: leaf.draw(rng))
+
+    def suggest(self, trial: BaseTrial) -> Flat:
+        """Flat values as an Optuna trial suggests them, define-by-run."""
+        return self.decide(lambda key, leaf: leaf.suggest(trial, key))
+
+    def only(self, keys: Collection[str]) -> Space:
+        """The space with every leaf but those of the keys, and every continuous leaf, at its first choice or middle."""
+        return Space({
+            key: leaf if key in keys and leaf.values() else Choice(options=(leaf.middle(),), when=leaf.when)
+            for key, leaf in self.leaves.items()
+        }, self.context)
+
+    @property
+    def continuous(self) -> list[str]:
+        """Keys that take any number of a range."""
+        return [key for key, leaf in self.leaves.items() if leaf.values() is None]
+
+    def grid(self) -> Iterator[Flat]:
+        """Every combination once; the last key varies fastest. Raises ConfigError naming continuous leaves."""
+        self.require_finite()
+        return self._combinations({}, list(self.leaves))
+
+    def require_finite(self) -> None:
+        """Raises ConfigError naming continuous leaves."""
+        right = "{grid: [...]}, {choice: [...]} or {int: [a, b]}, or search.searcher: random"
+        problems = [Problem(key, "a grid has no end on a continuous range", right) for key in self.continuous]
+        if problems:
+            raise ConfigError(problems)
+
+    def _combinations(self, chosen: Flat, rest: list[str]) -> Iterator[Flat]:
+        if not rest:
+            yield chosen
+            return
+        key, *rest = rest
+        for value in self._values(key, chosen):
+            yield from self._combinations(chosen | {key: value}, rest)
+        if not self.exists(key, chosen):
+            yield from self._combinations(chosen, rest)
+
+    def _values(self, key: str, chosen: Flat) -> Any:
+        return self.leaves[key].values() or () if self.exists(key, chosen) else ()
+
+    def combinations(self) -> int | None:
+        """Length of the grid, without walking it; None where a leaf is continuous."""
+        if self.continuous:
+            return None
+        deciding = {other for leaf in self.leaves.values() for other in leaf.when}
+        return self._count({}, list(self.leaves), deciding)
+
+    def _count(self, chosen: Flat, rest: list[str], deciding: set[str]) -> int:
+        """Branches only at keys that conditions refer to; the others multiply."""
+        if not rest:
+            return 1
+        key, *rest = rest
+        if not self.exists(key, chosen):
+            return self._count(chosen, rest, deciding)
+        values = self._values(key, chosen)
+        if key not in deciding:
+            return len(values) * self._count(chosen, rest, deciding)
+        return sum(self._count(chosen | {key: value}, rest, deciding) for value in values)
+
+
+def identity(chosen: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Equal for equal flat values, whatever their order."""
+    return tuple(sorted(chosen.items()))

@@ -1,0 +1,96 @@
+"""Search-space files: where they are, and YAML as people expect it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.composer import ComposerError
+
+from search_spaces import SPACES
+from trainables.errors import ConfigError, Problem
+
+
+class Loader(yaml.SafeLoader):
+    """Safe YAML in which 1e-3 is a number (YAML 1.1 wants 1.0e-3) and nothing is an alias of something else."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.get_event()
+            raise ComposerError(None, None, f"alias *{event.anchor} is not supported", event.start_mark)
+        return super().compose_node(parent, index)
+
+
+class Dumper(yaml.SafeDumper):
+    """Quotes words that Loader would take for numbers."""
+
+
+FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+for kind in (Loader, Dumper):
+    kind.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
+
+
+def dump_yaml(tree: Mapping[str, Any]) -> str:
+    """YAML that `parse_yaml` reads back to an equal mapping."""
+    return yaml.dump(dict(tree), Dumper=Dumper, sort_keys=False, allow_unicode=True)
+
+
+def parse_yaml(text: str, place: str) -> Any:
+    """The value a YAML text stands for. Raises ConfigError at `place`:line for bad syntax and for keys given twice."""
+    loader = Loader(text)
+    try:
+        node = loader.get_single_node()
+        problems = repeated_keys(node, place)
+        value = loader.construct_document(node) if node else None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError(Problem(f"{place}:{line}", error.problem or "not YAML", "valid YAML")) from None
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        raise ConfigError(Problem(f"{place}:1", " ".join(str(error).split()), "valid YAML")) from None
+    finally:
+        loader.dispose()
+    if problems:
+        raise ConfigError(problems)
+    return value
+
+
+def repeated_keys(node: yaml.Node | None, place: str) -> list[Problem]:
+    """Keys that one mapping holds twice: YAML would keep the last and drop the others without a word."""
+    if isinstance(node, yaml.SequenceNode):
+        return [problem for item in node.value for problem in repeated_keys(item, place)]
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    problems, lines = [], {}
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if key.value in lines:
+            wrong = f"key '{key.value}' stands on line {lines[key.value]} already"
+            problems.append(Problem(f"{place}:{line}", wrong, "each key once"))
+        lines[key.value] = line
+        problems += repeated_keys(value, place)
+    return problems
+
+
+def find_space(space: str) -> Path:
+    """The file of a search space: a path to YAML, or the name of one that comes with tune_cl."""
+    path = Path(space)
+    if space in SPACES or path.suffix not in (".yaml", ".yml"):
+        return SPACES[space]
+    if not path.is_file():
+        raise ConfigError(Problem(space, "no such file", f"a YAML file, or one of {', '.join(SPACES)}"))
+    return path
+
+
+def read_space(path: Path) -> Mapping[str, Any]:
+    """The mapping a search-space file holds; raises ConfigError placed at file:line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(Problem(str(path), f"cannot be read: {error}", "a YAML file in UTF-8")) from None
+    tree = parse_yaml(text, str(path))
+    if not isinstance(tree, Mapping):
+        raise ConfigError(Problem(f"{path}:1", "not a mapping", "keys of the configuration, some with a range"))
+    return tree

@@ -1,0 +1,48 @@
+"""How far a journal has been told to MLflow: a small file beside it, written atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+FILE = "tracking.json"
+
+
+@dataclass
+class Cursor:
+    """Everything before byte `offset` of the journal has been sent; the rest says what MLflow knows.
+
+    What a newer state says and an older one does not is only found out again, so an old cursor, or none, costs
+    requests and loses nothing.
+    """
+
+    target: str
+    """The search, and the address without secrets: a cursor of another one is of no use."""
+    offset: int = 0
+    experiment: str | None = None
+    runs: dict[str, str] = field(default_factory=dict)
+    """Run ids by key."""
+    reached: dict[str, int] = field(default_factory=dict)
+    """Last iteration sent, by key."""
+    open: list[str] = field(default_factory=list)
+    """Keys of the trials that have not ended."""
+    owed: list[tuple[str, str, str | None]] = field(default_factory=list)
+    """Artifacts still to be copied: key, path, folder among the run's artifacts."""
+
+    def save(self, folder: Path) -> None:
+        path = folder / FILE
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(asdict(self), indent=1))
+        os.replace(new, path)
+
+
+def load(folder: Path, target: str, journal_size: int) -> Cursor:
+    """The cursor of the folder, or a fresh one where it is missing, unreadable or of something else."""
+    try:
+        held = json.loads((folder / FILE).read_text())
+        cursor = Cursor(**held | {"owed": [(key, path, inside) for key, path, inside in held["owed"]]})
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return Cursor(target)
+    return cursor if cursor.target == target and cursor.offset <= journal_size else Cursor(target)

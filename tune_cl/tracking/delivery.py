@@ -1,0 +1,258 @@
+"""Sends a journal's events to MLflow in order, each any number of times, with the effect of once.
+
+Three facts give "one run a trial, no gaps, no duplicates": the cursor moves past events only after all of them were
+sent; runs are found again by a tag before they are made; where a batch may have arrived unnoticed (after a start or a
+failure, up to `doubt` in the journal), the points that the run has already are left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mlflow.entities import Metric
+
+from tune_cl.journal import Event, parse, read_events
+from tune_cl.tracking import layout
+from tune_cl.tracking.cursor import Cursor, load
+from tune_cl.tracking.layout import PARENT, milliseconds
+from tune_cl.tracking.store import Refused, RunStore
+from tune_cl.tracking.uri import masked
+
+CHUNK = 500
+log = logging.getLogger(__name__)
+
+
+class Delivery:
+    """Sends one journal, whose first event must be there. Any error but a bug means: try again later."""
+
+    def __init__(self, journal: Path, uri: str, store: RunStore):
+        self.journal = journal
+        self.store = store
+        self.search = next(read_events(journal))
+        self.doubt = journal.stat().st_size
+        target = f"{layout.search_id(self.search)} {masked(uri)}"
+        self.cursor = load(journal.parent, target, self.doubt)
+        if PARENT in self.cursor.runs and not store.exists(self.cursor.runs[PARENT]):
+            self.cursor = Cursor(target)  # the database is another one under the old address
+        self.buffer: dict[str, dict[int, Event]] = {}
+
+    def step(self) -> bool:
+        """Sends the next events, at most CHUNK, and then what artifacts are owed; says whether there were events."""
+        events, end = self.next_events()
+        try:
+            self.send(events)
+        except BaseException:
+            self.doubt = max(self.doubt, end)
+            self.buffer.clear()
+            raise
+        if events:
+            self.cursor.offset = end
+            self.save()
+        self.send_owed()
+        return bool(events)
+
+    def pending(self) -> int:
+        """Events and artifacts not sent yet."""
+        with self.journal.open("rb") as file:
+            file.seek(self.cursor.offset)
+            return sum(line.endswith(b"\n") for line in file) + len(self.cursor.owed)
+
+    def next_events(self) -> tuple[list[Event], int]:
+        """Whole events from the cursor on, and the byte after the last."""
+        events: list[Event] = []
+        end = self.cursor.offset
+        with self.journal.open("rb") as file:
+            file.seek(end)
+            for line in file:
+                if len(events) == CHUNK or not line.endswith(b"\n"):
+                    break
+                end += len(line)
+                events.append(parse(line, f"{self.journal}, byte {end}"))
+        return events, end
+
+    def send(self, events: list[Event]) -> None:
+        for event in events:
+            handler = HANDLERS.get(event["event"])
+            if handler is not None:
+                with self.heeding_refusals(f"event '{event['event']}' of {event.get('trial', self.search['name'])}"):
+                    handler(self, event)
+        for key in list(self.buffer):
+            with self.heeding_refusals(f"results of {key}"):
+                self.flush(key)
+
+    @contextmanager
+    def heeding_refusals(self, what: str) -> Iterator[None]:
+        """What MLflow refuses for good is said and passed over, so that the rest still arrives."""
+        try:
+            yield
+        except Refused as refusal:
+            log.warning("MLflow does not take %s: %s", what, masked(str(refusal)))
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the events at hand may have been sent before."""
+        return self.cursor.offset < self.doubt
+
+    def save(self) -> None:
+        self.cursor.save(self.journal.parent)
+
+    def run(self, key: str, name: str, tags: Callable[[], dict[str, str]], start: float) -> str:
+        """Id of the run with the key: the known one, else the one found by its tag, else a new one."""
+        if key not in self.cursor.runs:
+            found = self.find(key) if self.in_doubt else None
+            self.cursor.runs[key] = found or self.store.create(self.experiment(), name, tags(), milliseconds(start))
+            self.save()
+        return self.cursor.runs[key]
+
+    def find(self, key: str) -> str | None:
+        runs = self.store.tagged(self.experiment(), "tune_cl.key", layout.run_key(self.search, key))
+        fullest = max(runs, key=lambda run: len(run.data.metrics), default=None)
+        return fullest.info.run_id if fullest else None
+
+    def experiment(self) -> str:
+        if self.cursor.experiment is None:
+            self.cursor.experiment = self.store.experiment(self.search["space"])
+        return self.cursor.experiment
+
+    def parent(self) -> str:
+        """Id of the parent run."""
+        return self.run(PARENT, self.search["name"], lambda: layout.search_tags(self.search), self.search["time"])
+
+    def child(self, key: str, name: str, tags: dict[str, str], start: float) -> str:
+        """Id of a run below the parent."""
+        parent = {"mlflow.parentRunId": self.parent()}
+        return self.run(key, name, lambda: tags | parent, start)
+
+    def known(self, key: str) -> str:
+        """Id of a run begun before; raises Refused where MLflow did not take it then."""
+        if key not in self.cursor.runs:
+            raise Refused("its run could not be made")
+        return self.cursor.runs[key]
+
+    def begin_search(self, event: Event) -> None:
+        self.parent()
+        path = self.journal.parent / "search.yaml"
+        if not path.exists():
+            path.write_text(masked(event["yaml"]))
+        self.owe(PARENT, str(path), None)
+
+    def begin_session(self, _: Event) -> None:
+        for key in (PARENT, *self.cursor.open):
+            self.store.set_status(self.known(key), "RUNNING")
+
+    def interrupt(self, _: Event) -> None:
+        for key in list(self.buffer):
+            self.flush(key)
+        for key in (PARENT, *self.cursor.open):
+            self.store.set_status(self.known(key), "KILLED")
+
+    def begin_trial(self, event: Event) -> None:
+        key = event["trial"]
+        again = key in self.cursor.runs
+        run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"])
+        self.store.log_params(run, layout.parameters(event["params"]))
+        if again:
+            self.store.set_status(run, "RUNNING")
+        if key not in self.cursor.open:
+            self.cursor.open.append(key)
+
+    def take_result(self, event: Event) -> None:
+        """Keeps a result for the batch; one reported again after a kill is passed over."""
+        key = event["trial"]
+        if event["iteration"] > self.cursor.reached.get(key, 0):
+            self.buffer.setdefault(key, {}).setdefault(event["iteration"], event)
+
+    def flush(self, key: str) -> None:
+        """Sends the results kept for a trial."""
+        results = self.buffer.pop(key, {})
+        if not results:
+            return
+        metrics = [point for event in results.values() for point in points(event["metrics"], event)]
+        self.store.log_metrics(self.known(key), metrics, self.in_doubt)
+        self.cursor.reached[key] = max(results)
+
+    def end_trial(self, event: Event) -> None:
+        key = event["trial"]
+        self.flush(key)
+        run = self.known(key)
+        self.log_best(run, event.get("best"), event["time"])
+        self.store.log_tags(run, layout.tags({"outcome": event["outcome"], "reason": event.get("reason")}))
+        if event.get("artifacts"):
+            self.owe(key, event["artifacts"], None)
+        self.store.finish(run, layout.STATUS.get(event["outcome"], "FINISHED"), milliseconds(event["time"]))
+        if key in self.cursor.open:
+            self.cursor.open.remove(key)
+
+    def end_search(self, event: Event) -> None:
+        run, best = self.known(PARENT), event["best"] or {}
+        self.log_best(run, best, event["time"])
+        values = {"best_trial": best.get("trial_id"), "cost": event["cost"] | {"seconds": event["seconds"]}}
+        self.store.log_tags(run, layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)})
+        if event.get("checkpoint"):
+            self.owe(PARENT, event["checkpoint"], "best_checkpoint")
+        self.store.finish(run, "FINISHED", milliseconds(event["time"]))
+        self.drop_strays()
+
+    def log_best(self, run: str, best: Event | None, when: float) -> None:
+        """One value for the whole run, by which runs compare."""
+        if best and best.get("dev") is not None:
+            name = layout.metric_name(f"best_dev_{self.search['metric']}")
+            point = Metric(name, best["dev"], milliseconds(when), best["iteration"])
+            self.store.log_metrics(run, [point], self.in_doubt)
+
+    def confirm(self, event: Event) -> None:
+        key = layout.confirmation_key(event)
+        name = f"confirm {event['label']} seed {event['seed']}"
+        start = event["time"] - event["metrics"].get("seconds", 0)
+        run = self.child(key, name, layout.confirmation_tags(self.search, event), start)
+        self.store.log_params(run, layout.parameters(event["params"]))
+        self.store.log_metrics(run, points(event["metrics"], event | {"iteration": 0}), self.in_doubt)
+        if event.get("artifacts"):
+            self.owe(key, event["artifacts"], None)
+        self.store.finish(run, "FINISHED", milliseconds(event["time"]))
+
+    def take_artifact(self, event: Event) -> None:
+        self.owe(PARENT, event["path"], event.get("folder"))
+
+    def owe(self, key: str, path: str, folder: str | None) -> None:
+        if (key, path, folder) not in self.cursor.owed:
+            self.cursor.owed.append((key, path, folder))
+
+    def send_owed(self) -> None:
+        """Copies artifacts. They wait in a queue of their own: no metric waits for one."""
+        for key, path, folder in list(self.cursor.owed):
+            with self.heeding_refusals(path):
+                if not Path(path).exists():
+                    raise Refused("it is not there any more")
+                self.store.log_artifact(self.known(key), Path(path), folder)
+            self.cursor.owed.remove((key, path, folder))
+            self.save()
+
+    def drop_strays(self) -> None:
+        """Deletes runs that a request made whose answer was lost: they hold nothing, another has their place."""
+        place = {layout.run_key(self.search, key): run for key, run in self.cursor.runs.items()}
+        for run in self.store.tagged(self.experiment(), "tune_cl.search_id", layout.search_id(self.search)):
+            if place.get(run.data.tags["tune_cl.key"], run.info.run_id) != run.info.run_id:
+                self.store.delete(run.info.run_id)
+
+
+def points(metrics: dict[str, float], event: Event) -> list[Metric]:
+    """The metrics of one event at its iteration. The time is the event's, so the same point sent twice is the same."""
+    when, step = milliseconds(event["time"]), event["iteration"]
+    return [Metric(layout.metric_name(name), value, when, step) for name, value in metrics.items()]
+
+
+HANDLERS: dict[str, Callable[[Delivery, Event], None]] = {
+    "search": Delivery.begin_search,
+    "session": Delivery.begin_session,
+    "interrupted": Delivery.interrupt,
+    "trial": Delivery.begin_trial,
+    "result": Delivery.take_result,
+    "end": Delivery.end_trial,
+    "search_end": Delivery.end_search,
+    "confirmation": Delivery.confirm,
+    "artifact": Delivery.take_artifact,
+}

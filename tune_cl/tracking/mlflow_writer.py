@@ -1,0 +1,129 @@
+"""The background writer: tells a journal to MLflow while the search runs, and never gets in its way."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tune_cl.journal import read_events
+from tune_cl.tracking.layout import PARENT
+from tune_cl.tracking.uri import artifact_location, masked
+
+if TYPE_CHECKING:
+    from tune_cl.tracking.delivery import Delivery
+
+POLL = 1.0  # seconds between looks at the journal
+LONGEST_WAIT = 30.0  # seconds between attempts while MLflow is away
+DEFAULTS = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # MLflow repeats blindly, and so makes runs twice; the writer looks first
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+log = logging.getLogger(__name__)
+
+
+class MlflowWriter(threading.Thread):
+    """Sends the journal at `journal` to the tracking address `uri`, from where the last writer stopped.
+
+    Start it from the thread that holds the Journal, and close it from there: its lock keeps a second writer out.
+    While it runs, MLflow's request limits and telemetry switch are set in the environment where the user left them
+    unset. Importing MLflow and making a fresh database take seconds and happen in this thread.
+    """
+
+    def __init__(self, journal: Path, uri: str, poll: float = POLL):
+        super().__init__(name="mlflow-writer", daemon=True)
+        self.journal = journal
+        self.uri = uri
+        self.poll = poll
+        self.trouble: str | None = None
+        """What keeps MLflow from being reached now, secrets hidden."""
+        self._delivery: Delivery | None = None
+        self._closing = threading.Event()
+        self._deadline = float("inf")
+        self._failures = 0
+        self._set: list[str] = []
+
+    @property
+    def run_id(self) -> str | None:
+        """The parent run's id, once known."""
+        return self._delivery.cursor.runs.get(PARENT) if self._delivery else None
+
+    def start(self) -> None:
+        self._set = [key for key in DEFAULTS if key not in os.environ]
+        os.environ.update({key: DEFAULTS[key] for key in self._set})
+        super().start()
+
+    def run(self) -> None:
+        while not (self._closing.is_set() and (self.all_sent() or time.monotonic() > self._deadline)):
+            if not self.attempt():
+                self.wait()
+
+    def close(self, timeout: float = 30.0) -> int:
+        """Sends what is left, for at most `timeout` seconds; returns how many events and artifacts remain unsent.
+
+        What remains is sent by the next writer on this journal.
+        """
+        self._deadline = time.monotonic() + timeout
+        self._closing.set()
+        self.join(timeout)
+        for key in self._set:
+            os.environ.pop(key, None)
+        return self.pending()
+
+    def pending(self) -> int:
+        """Events and artifacts not sent yet."""
+        if self._delivery:
+            return self._delivery.pending()
+        return sum(1 for _ in read_events(self.journal)) if self.journal.exists() else 0
+
+    def all_sent(self) -> bool:
+        return self._failures == 0 and self.pending() == 0
+
+    def attempt(self) -> bool:
+        """One step; says whether another should follow at once. An outage is said once, not at each attempt."""
+        try:
+            moved = self.delivery().step() if self.has_events() else False
+        except Exception as error:  # noqa: BLE001 - whatever tracking meets, the search goes on; the next attempt repairs
+            self._failures += 1
+            self.trouble = masked(f"{type(error).__name__}: {error}".split("\n")[0])
+            if self._failures == 1:
+                log.warning("tracking waits for MLflow at %s: %s", masked(self.uri), self.trouble)
+            return False
+        if self._failures:
+            log.warning("tracking goes on after %d failed attempts", self._failures)
+        self._failures, self.trouble = 0, None
+        return moved
+
+    def has_events(self) -> bool:
+        return self._delivery is not None or (self.journal.exists() and any(True for _ in read_events(self.journal)))
+
+    def delivery(self) -> Delivery:
+        if self._delivery is None:
+            from tune_cl.tracking.delivery import Delivery  # MLflow takes seconds to import
+            from tune_cl.tracking.store import RunStore
+
+            store = RunStore(self.uri, artifact_location(self.uri, self.journal.parent.parent))
+            self._delivery = Delivery(self.journal, self.uri, store)
+        return self._delivery
+
+    def wait(self) -> None:
+        """Until the next look at the journal, longer after each failure; closing cuts it short."""
+        seconds = min(self.poll * 2**self._failures, LONGEST_WAIT)
+        if self._closing.is_set():
+            time.sleep(min(seconds, 0.5))
+        else:
+            self._closing.wait(seconds)
+
+
+def catch_up(journal: Path, uri: str, timeout: float = 60.0) -> int:
+    """Sends what an earlier writer left unsent; returns how many events and artifacts remain so after `timeout` s.
+
+    The caller holds the Journal.
+    """
+    writer = MlflowWriter(journal, uri, poll=0.1)
+    writer.start()
+    return writer.close(timeout)
