@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def tiny_data(
     candidates  a query: one or two relevant ones (grade 1), which repeat words of the query; the rest
                 share none (grade 0, every fifth of them unjudged: -1)
     turns       most utterances of a query; query i has 1 + i % turns
-    Documents are in run order; first-stage scores are noise around the grade, so the run is imperfect.
+    Candidates are in no order; first-stage scores are noise around the grade, so the run is imperfect.
     """
     sizes = dict.fromkeys(("train", "dev", "test"), queries) if isinstance(queries, int) else dict(queries)
     random = generator(seed, "tiny data")
@@ -75,7 +76,7 @@ def _split(random: np.random.Generator, first: int, grades: list[list[int]]) -> 
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     grade = np.concatenate(grades).astype(np.int16)
     score = 10 + 2 * (grade == 1) + random.normal(0, 1.5, len(grade))
-    rank = [1 + np.argsort(np.argsort(-score[start:end])) for start, end in zip(offsets, offsets[1:], strict=False)]
+    rank = [1 + np.argsort(np.argsort(-score[start:end])) for start, end in pairwise(offsets)]
     judged = [[value for value in of_query if value >= 0] for of_query in grades]
     return Split(
         query=np.arange(first, first + len(grades), dtype=np.int32),

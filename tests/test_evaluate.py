@@ -11,10 +11,10 @@ import scipy.stats
 
 from trainables.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_metrics
-from trainables.evaluation.trec import read_qrels, read_run
+from trainables.evaluation.trec import read_qrels, read_run, write_qrels
 from tune_cl.commands.evaluate import evaluate, per_query, render
 
-# The table "Given runs on the test split" and those of the folders themselves, nothing measured here.
+# As the README files of the data give them.
 GIVEN_RUNS = [
     ("msmarco-dl", "train", "run.train.txt", 2, "0.1358", "0.4981", "0.4458"),
     ("msmarco-dl", "dev", "run.dev.txt", 2, "0.2685", "0.6533", "0.4796"),
@@ -35,22 +35,24 @@ def test_reproduces_the_tables_of_the_given_runs(
     home = shared / "trec" / folder
     document = evaluate(str(home / f"qrels.{split}.txt"), [str(home / run)], ["map", "mrr@10", "ndcg@10"], level)
     [entry] = document["runs"]
-    assert {name: f"{value:.4f}" for name, value in entry["metrics"].items()} == {"map": map, "mrr@10": mrr, "ndcg@10": ndcg}
+    rounded = {name: f"{value:.4f}" for name, value in entry["metrics"].items()}
+    assert rounded == {"map": map, "mrr@10": mrr, "ndcg@10": ndcg}
     assert entry["queries_missing"] == 0 and "vs_first" not in entry
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
     """Five queries; `b` ranks some worse than `a`, `c` equals `a`, `short` lacks two queries and has one of its own."""
-    relevant = {f"q{i}": {"d1": 1, "d2": 0} for i in range(5)}
+    queries = [f"q{i}" for i in range(5)]
+    first = [(query, "d1", 2.0) for query in queries]
     rows = {
-        "a": [(query, "d1", 2.0) for query in relevant] + [(query, "d2", 1.0) for query in relevant],
-        "b": [(query, "d1", 2.0) for query in relevant] + [(query, "d2", 1.0 + int(query[1]) % 2 * 5) for query in relevant],
+        "a": first + [(query, "d2", 1.0) for query in queries],
+        "b": first + [(query, "d2", 6.0 if query in ("q1", "q3") else 1.0) for query in queries],
         "short": [("q0", "d1", 1.0), ("q1", "d1", 1.0), ("q2", "d1", 1.0), ("other", "d1", 1.0)],
     }
     rows["c"] = rows["a"]
     paths = {name: str(tmp_path / f"{name}.run") for name in rows} | {"qrels": str(tmp_path / "qrels.txt")}
-    Path(paths["qrels"]).write_text("".join(f"{q} 0 {d} {g}\n" for q, judged in relevant.items() for d, g in judged.items()))
+    write_qrels(paths["qrels"], {query: {"d1": 1, "d2": 0} for query in queries})
     for name, lines in rows.items():
         Path(paths[name]).write_text("".join(f"{q} Q0 {d} 1 {score} {name}\n" for q, d, score in lines))
     return paths
@@ -83,7 +85,7 @@ def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
 
 
 def test_mrr_is_cut_in_trec_eval_order() -> None:
-    """Twelve documents of one score: 'd9' ranks first and 'd0' last, whatever the order they stand in."""
+    """Ten documents of one score: d9 ranks first and d0 last, whatever the order they stand in."""
     ids = [f"d{i}" for i in range(10)]
     run = {"top": dict.fromkeys(ids, 1.0), "low": dict.fromkeys(ids, 1.0)}
     values = per_query({"top": {"d7": 1}, "low": {"d6": 1}}, run, parse_metrics(["mrr@3", "mrr"]))
@@ -108,7 +110,8 @@ def test_render_shows_means_and_comparisons(files: dict[str, str]) -> None:
 def test_every_wrong_option_is_told_at_once(files: dict[str, str]) -> None:
     with pytest.raises(ConfigError) as error:
         evaluate(files["qrels"], [files["a"]], ["mapp", "p@0"], relevance_level=0, correction="holmes")
-    assert [problem.place for problem in error.value.problems] == ["--metrics", "--metrics", "correction", "--relevance-level"]
+    places = [problem.place for problem in error.value.problems]
+    assert places == ["--metrics", "--metrics", "correction", "--relevance-level"]
     with pytest.raises(ConfigError, match="no metric"):
         evaluate(files["qrels"], [files["a"]], [])
 

@@ -31,7 +31,7 @@ def test_t_test_equals_scipy(pairs: list[tuple[float, float]]) -> None:
 
 
 def test_t_test_known_answer() -> None:
-    """Differences 1, 2, 3: mean 2, standard error 1/sqrt(3), t = 2 sqrt(3); for two degrees of freedom p has a closed form."""
+    """Differences 1, 2, 3: mean 2, standard error 1/sqrt(3); for two degrees of freedom p has a closed form."""
     test = paired_t_test(np.array([1.0, 2, 3]), np.zeros(3))
     assert test.t == pytest.approx(2 * math.sqrt(3))
     assert test.p == pytest.approx(1 - test.t / math.sqrt(2 + test.t**2))

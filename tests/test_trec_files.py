@@ -58,7 +58,8 @@ def test_a_written_run_keeps_every_float32(tmp_path: Path, case: tuple[Qrels, Ru
 
 
 def test_run_columns(tmp_path: Path) -> None:
-    data, scores = columns({"q0": {"d1": 1}, "q1": {"d2": 1}}, {"q0": {"d1": 0.5, "d10": 2.0, "d2": 2.0}, "q1": {"é": 0.1}})
+    run = {"q0": {"d1": 0.5, "d10": 2.0, "d2": 2.0}, "q1": {"é": 0.1}}
+    data, scores = columns({"q0": {"d1": 1}, "q1": {"d2": 1}}, run)
     write_run(tmp_path / "new" / "run.txt", data.splits["test"], data, scores, "knrm")
     assert (tmp_path / "new" / "run.txt").read_text(encoding="utf-8") == (
         "q0 Q0 d2 1 2 knrm\nq0 Q0 d10 2 2 knrm\nq0 Q0 d1 3 0.5 knrm\nq1 Q0 é 1 0.100000001 knrm\n"

@@ -52,7 +52,7 @@ class SearchConfig(Section):
         Field(union_mode="left_to_right", description="iterations before a trial is judged; curriculum: its T and m"),
     ] = "curriculum"
     reduction_factor: float = Field(default=3, gt=1, description="one of so many trials goes on from a rung")
-    trials: int = Field(default=16, ge=1, description="configurations besides the baseline; by default 16, a grid's all")
+    trials: int = Field(default=16, ge=1, description="trials, the baseline included; default 16, for a grid all")
     max_concurrent: int | None = Field(default=None, ge=1, description="null: as many as the resources allow")
     hours: float | None = Field(default=None, gt=0, description="no trial starts later than this; null: no limit")
     startup_trials: int = Field(default=8, ge=1, description="random trials before tpe models the space")
@@ -90,19 +90,19 @@ class Experiment:
         kept = {key: leaf for key, leaf in self.space.leaves.items() if not key.startswith("curriculum.")}
         return Space(kept, self.space.context).decide(lambda key, leaf: leaf.middle(), given=self.baseline)
 
-    def typical_choice(self) -> Flat:
-        """Every opened key at its first choice or the middle of its range."""
-        return self.space.decide(lambda key, leaf: leaf.middle())
+    def base_run(self) -> TrainingRun:
+        """The baseline's training."""
+        return self.training_run(self.baseline_choice())
 
-    def distinct_runs(self) -> list[TrainingRun]:
+    def distinct_rankers(self) -> list[TrainingRun]:
         """The baseline and a training for each combination of the opened keys that decide what trainings read:
         the ranker's, `training.loss` and `training.negatives`."""
         read = ("ranker.", "training.loss", "training.negatives")
         deciding = {key for key in self.space.leaves if key.startswith(read)}
-        for key, leaf in reversed(self.space.leaves.items()):
+        for key in list(self.space.leaves)[::-1]:
             if key in deciding:
-                deciding |= leaf.when.keys()
-        return [self.training_run(choice) for choice in (self.baseline_choice(), *self.space.only(deciding).grid())]
+                deciding |= self.space.leaves[key].when.keys()
+        return [self.base_run(), *map(self.training_run, self.space.only(deciding).grid())]
 
     # -- values of the configuration that all trials share -------------------------------------------------------
 
@@ -125,40 +125,52 @@ class Experiment:
     # -- early stopping and cost ---------------------------------------------------------------------------------
 
     @property
+    def trials(self) -> int:
+        """Trials of the search, the baseline included: no more than there are combinations."""
+        combinations = self.space.combinations()
+        return self.search.trials if combinations is None else min(self.search.trials, combinations + 1)
+
+    @property
     def rungs(self) -> list[int]:
         """Iterations at which trials are judged."""
         first = self.search.grace if isinstance(self.search.grace, int) else 1
         return rungs(first, self.search.reduction_factor, self.max_iterations)
 
-    def grace(self, run: TrainingRun) -> int:
-        """The iteration before which this training is not judged (`search.grace`)."""
-        return curriculum_grace(run) if self.search.grace == "curriculum" else 1
+    def grace(self, choice: Mapping[str, Any]) -> int:
+        """The iteration before which a trial with this choice is not judged (`search.grace`)."""
+        return curriculum_grace(self.training_run(choice)) if self.search.grace == "curriculum" else 1
 
     def describe(self) -> dict[str, Any]:
-        """What `tune-cl check` forecasts; trials and iterations include the baseline.
+        """Size of the space and cost of the search, as `tune-cl check` tells them."""
+        return {
+            "parameters": len(self.space.leaves),
+            "conditional": sum(bool(leaf.when) for leaf in self.space.leaves.values()),
+            "combinations": self.space.combinations(),
+            **self.forecast(),
+        }
+
+    def forecast(self) -> dict[str, int]:
+        """Trials and iterations, the baseline included.
 
         `iterations_expected` is a mean over configurations of the space, drawn at random where it is large, of
         `expected_iterations`; trainings that end by `training.patience` make it less.
         """
-        combinations = self.space.combinations()
-        trials = self.search.trials if combinations is None else min(self.search.trials, combinations)
+        expected = self.max_iterations + (self.trials - 1) * self._expected_of_a_trial()
         return {
-            "parameters": len(self.space.leaves),
-            "conditional": sum(bool(leaf.when) for leaf in self.space.leaves.values()),
-            "combinations": combinations,
-            "trials": trials + 1,
-            "iterations_at_most": (trials + 1) * self.max_iterations,
-            "iterations_expected": round(self.max_iterations + trials * self._expected_of_a_trial(combinations)),
+            "trials": self.trials,
+            "iterations_at_most": self.trials * self.max_iterations,
+            "iterations_expected": round(expected),
         }
 
-    def _expected_of_a_trial(self, combinations: int | None) -> float:
+    def _expected_of_a_trial(self) -> float:
         if self.search.scheduler == "none":
             return float(self.max_iterations)
+        combinations = self.space.combinations()
         if combinations is not None and combinations <= FORECAST_DRAWS:
             choices = list(self.space.grid())
         else:
             choices = [self.space.sample(generator(self.seed, "forecast", draw)) for draw in range(FORECAST_DRAWS)]
-        graces = [self.grace(self.training_run(choice)) for choice in choices]
+        graces = [self.grace(choice) for choice in choices]
         eta = self.search.reduction_factor
         return mean(expected_iterations(grace, self.rungs, eta, self.max_iterations) for grace in graces)
 
@@ -180,25 +192,35 @@ class Experiment:
 
 
 def load_experiment(
-    space: str,
-    overrides: Sequence[str] = (),
-    data: str | None = None,
-    ranker: str | None = None,
-    trials: int | None = None,
-    max_iterations: int | None = None,
-    seed: int | None = None,
+    space: str, overrides: Sequence[str] = (), data: str | None = None, ranker: str | None = None
 ) -> Experiment:
     """A shipped space's name or a YAML file, under the command line's options (`overrides`: KEY=VALUE, which win).
 
     Raises ConfigError with every problem found.
     """
     path = find_space(space)
-    flags = {
-        "data.source": data, "ranker.name": ranker, "search.trials": trials,
-        "training.max_iterations": max_iterations, "seed": seed,
-    }
-    given = {key: value for key, value in flags.items() if value is not None} | parse_overrides(overrides)
-    return build(path.stem, read_space(path), given)
+    experiment = build(path.stem, read_space(path), command_line(overrides, data, ranker))
+    if not experiment.space.leaves:
+        right = "open a key, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
+        raise ConfigError(Problem(space, "nothing to search", right))
+    return experiment
+
+
+def load_training_run(
+    space: str | None, overrides: Sequence[str] = (), data: str | None = None, ranker: str | None = None
+) -> TrainingRun:
+    """One training: what a space fixes (None: the defaults) under the command line's options; a key that the space
+    opens has the baseline's value. Raises ConfigError with every problem found."""
+    tree = read_space(find_space(space)) if space else {}
+    experiment = build(space or "defaults", tree, command_line(overrides, data, ranker))
+    baseline = experiment.baseline_choice()
+    return experiment.training_run({key: baseline[key] for key in experiment.space.leaves if key in baseline})
+
+
+def command_line(overrides: Sequence[str], data: str | None, ranker: str | None) -> Flat:
+    """Dotted key -> value or range of the command line's options."""
+    flags = {"data.source": data, "ranker.name": ranker}
+    return {key: value for key, value in flags.items() if value is not None} | parse_overrides(overrides)
 
 
 def parse_overrides(overrides: Sequence[str]) -> Flat:
@@ -265,14 +287,11 @@ def search_config(file: Any, line: Any) -> SearchConfig:
 
 def checked_whole(experiment: Experiment) -> Experiment:
     """The experiment, with all combinations as the trials of a grid; raises ConfigError where parts do not fit."""
-    if not experiment.space.leaves:
-        right = "open a key, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
-        raise ConfigError(Problem(experiment.name, "nothing to search", right))
     choices = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
     all_checked(experiment.training_run, [experiment.baseline_choice(), *choices])
     search = experiment.search
     if search.searcher == "grid":
         experiment.space.require_finite()
         if "trials" not in search.model_fields_set:
-            search = search.model_copy(update={"trials": experiment.space.combinations()})
+            search = search.model_copy(update={"trials": (experiment.space.combinations() or 0) + 1})
     return replace(experiment, search=search)

@@ -152,7 +152,7 @@ def all_checked(check: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]
         except ConfigError as error:
             problems += error.problems
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(dict.fromkeys(problems))
     return good
 
 

@@ -23,8 +23,12 @@ _IR_DATASETS = "ir_datasets:"
 
 DATA_FORMS: Registry[str] = Registry(
     "data.source",
-    Entry(DOCSTRINGS, DOCSTRINGS, "built in: the next part of a documentation string of the installed packages",
-          "in the form of Penha & Hauff 2020"),
+    Entry(
+        DOCSTRINGS,
+        DOCSTRINGS,
+        "built in: the next part of a documentation string of the installed packages",
+        "in the form of Penha & Hauff 2020",
+    ),
     *(Entry(name, "PATH", entry.summary, entry.source) for name, entry in READERS.entries.items()),
 )
 
@@ -38,8 +42,13 @@ def load_data(config: DataConfig) -> RankingData:
     if source == DOCSTRINGS:
         return import_module("trainables.data.docstrings").load_docstrings(config)
     if source.startswith(_IR_DATASETS):
-        raise DataError(Problem("data.source", f"'{source}' is not supported in this version",
-                                "export it to a TREC folder and give its path"))
+        raise DataError(
+            Problem(
+                "data.source",
+                f"'{source}' is not supported in this version",
+                "export it to a TREC folder and give its path",
+            )
+        )
     folder = Path(source).expanduser()
     if not folder.is_dir():
         wrong = "is not a folder" if folder.exists() else "does not exist"
@@ -67,4 +76,5 @@ def _folder_digest(reader: str, files: list[Path], config: DataConfig) -> str:
         contents = [(path.name, path) for path in files]
         return digest_of(_FORMAT, reader, contents, config.candidates, config.top_k, config.bm25.k1, config.bm25.b)
     except OSError as error:
-        raise DataError(Problem(str(error.filename), f"cannot be read ({error.strerror})", "give a readable file")) from None
+        wrong = f"cannot be read ({error.strerror})"
+        raise DataError(Problem(str(error.filename), wrong, "give a readable file")) from None

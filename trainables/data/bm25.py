@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Literal
 
 import numpy as np
@@ -31,9 +32,18 @@ class Bm25:
         norm = k1 * (1 - b + b * documents.lengths / max(documents.lengths.mean() if len(documents) else 0, 1e-9))
         frequency = counts.data
         saturated = frequency / (frequency + np.repeat(norm, np.diff(counts.indptr)))
-        idf = _idf(variant, counts)
+        idf = _idf(variant, np.bincount(counts.indices, minlength=len(documents.vocabulary)), len(documents))
         scale = k1 + 1 if variant == "okapi" else 1.0
         self.weights = csr_array((scale * saturated * idf[counts.indices], counts.indices, counts.indptr), counts.shape)
+
+    def __len__(self) -> int:
+        return len(self.weights.indptr) - 1
+
+    def within(self, rows: slice) -> Bm25:
+        """The same weights over a part of the documents, whose rows are counted from its start."""
+        part = copy(self)
+        part.weights = self.weights[rows]
+        return part
 
     def pair_scores(self, queries: WordRows, query_rows: np.ndarray, document_rows: np.ndarray) -> np.ndarray:
         """Scores of B pairs, float64 [B]; the rows (int [B] each) index `queries` and the documents."""
@@ -45,16 +55,17 @@ class Bm25:
             scores[part] = shared.sum(axis=1)
         return scores
 
-    def top(self, queries: WordRows, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best documents a query: rows int64 [Q, K] and scores float64 [Q, K], K = min(k, documents).
+    def top(self, queries: WordRows, k: int, query_rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The k best documents a query (all of `queries`, or the given rows: int [Q]), ties by document row.
 
-        Score descending, ties by document row ascending.
+        Returns document rows int64 [Q, K] and scores float64 [Q, K], K = min(k, documents), best first.
         """
-        counts, total = _counts(queries), self.weights.shape[0]
-        found = np.empty((len(queries), min(k, total)), np.int64)
+        rows = np.arange(len(queries)) if query_rows is None else query_rows
+        counts = _counts(queries)[rows]
+        found = np.empty((len(rows), min(k, len(self))), np.int64)
         scores = np.empty(found.shape)
-        step = max(1, _CELLS // max(1, total))
-        for start in range(0, len(queries), step):
+        step = max(1, _CELLS // max(1, len(self)))
+        for start in range(0, len(found), step):
             part = slice(start, start + step)
             dense = (counts[part] @ self.weights.T).toarray()
             found[part] = _best(dense, found.shape[1])
@@ -80,10 +91,8 @@ def _counts(rows: WordRows) -> csr_array:
     return csr_array(cells, shape=(len(rows), len(rows.vocabulary)))
 
 
-def _idf(variant: Variant, counts: csr_array) -> np.ndarray:
-    """Inverse document frequency of each word, float64 [vocabulary]."""
-    total = counts.shape[0]
-    holding = np.bincount(counts.indices, minlength=counts.shape[1])
+def _idf(variant: Variant, holding: np.ndarray, total: int) -> np.ndarray:
+    """Inverse document frequency of each word, float64 [vocabulary]; `holding` counts the documents with it."""
     if variant == "lucene":
         return np.log1p((total - holding + 0.5) / (holding + 0.5))
     idf = np.log(total - holding + 0.5) - np.log(holding + 0.5)

@@ -92,7 +92,8 @@ def _run_python(*arguments: object) -> None:
     environment = {**os.environ, "JAVA_HOME": str(java_home()), "PYTHONPATH": path}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
-        raise WorkFailed(f"BM25 retrieval (Pyserini) failed with status {done.returncode}; log: {_keep_log(done.stdout)}")
+        log = _keep_log(done.stdout)
+        raise WorkFailed(f"BM25 retrieval (Pyserini) failed with status {done.returncode}; log: {log}")
 
 
 def _keep_log(output: bytes) -> str:

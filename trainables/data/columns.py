@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from trainables.errors import DataError, Problem
+
 SPLITS = ("train", "dev", "test")
 NO_RANK = 0  # first-stage rank of a candidate that is not in the run
 
@@ -118,3 +120,11 @@ class RankingData:
 
     def query_texts(self) -> TextColumn:
         return TextColumn.of(self.query_text(i) for i in range(len(self.query_ids)))
+
+
+def required_split(data: RankingData, name: str) -> Split:
+    """A split that must be there and not empty. Raises DataError."""
+    split = data.splits.get(name)
+    if split is None or not len(split):
+        raise DataError(Problem("data.source", f"'{data.name}' has no {name} split", f"data with {name} queries"))
+    return split

@@ -6,9 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from inspect import cleandoc
 from pathlib import Path
 
 from trainables.data.words import words
@@ -29,6 +28,7 @@ _UNDERLINE = re.compile(r"(?m)^[ \t]*([-=~^*#+`])\1{2,}[ \t]*$")
 _SPACE = re.compile(r"\s+")
 _DIRECTIVE = (".. ", "%")  # directives and template marks
 _DOCTEST = ">>>"
+_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,23 @@ class Docstring:
 
 
 def package_versions() -> dict[str, str]:
-    return {package: version(distribution) for package, distribution in PACKAGES.items()}
+    """Installed versions by import name; WorkFailed if a package is missing."""
+    try:
+        return {package: version(distribution) for package, distribution in PACKAGES.items()}
+    except PackageNotFoundError as error:
+        raise WorkFailed(f"the docstrings data reads the sources of {error.name}, which is not installed") from None
 
 
 def read_package(package: str) -> list[Docstring]:
     """The documentation strings of all modules, classes and functions outside tests, in order of the files."""
     spec = find_spec(package)  # of a top-level name: finds without importing
     if spec is None or not spec.submodule_search_locations:
-        raise WorkFailed(f"the docstrings data reads the sources of {package}, which is not installed")
-    root = Path(spec.submodule_search_locations[0])
+        raise WorkFailed(f"the docstrings data finds no sources of {package}")
+    return read_folder(package, Path(spec.submodule_search_locations[0]))
+
+
+def read_folder(package: str, root: Path) -> list[Docstring]:
+    """The same for a package's folder."""
     found = []
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root).with_suffix("").parts
@@ -66,17 +74,12 @@ def _is_test(part: str) -> bool:
 
 def _documented(path: Path, module: str) -> Iterator[tuple[str, str]]:
     """(qualified name, cleaned text) of everything with a documentation string."""
-    waiting: list[tuple[str, ast.AST]] = [(module, ast.parse(path.read_bytes()))]
+    waiting: list[tuple[str, ast.Module | _Definition]] = [(module, ast.parse(path.read_bytes()))]
     while waiting:
         name, node = waiting.pop()
-        text = ast.get_docstring(node, clean=False) if isinstance(node, _Documented) else None
-        if text:
-            yield name, cleandoc(text)
-        inside = [child for child in getattr(node, "body", []) if isinstance(child, _Documented)]
-        waiting += [(f"{name}.{child.name}", child) for child in reversed(inside)]
-
-
-_Documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        if text := ast.get_docstring(node):
+            yield name, text
+        waiting += [(f"{name}.{child.name}", child) for child in reversed(node.body) if isinstance(child, _Definition)]
 
 
 def parts_of(text: str) -> tuple[str, ...]:

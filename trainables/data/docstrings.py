@@ -1,15 +1,16 @@
 """The built-in data: which part of a documentation string comes next?
 
 Next-response ranking as in Penha & Hauff (2020), over the documentation strings of the installed scientific
-packages: context = the first 1 to MOST_TURNS parts (paragraphs) of one, right response = the part after them,
-wrong responses = parts of others, most of them near the context by BM25.
+packages: context = the first parts (paragraphs) of one, right response = the part after them, wrong
+responses = parts of others, most of them near the context by BM25.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,60 +18,201 @@ import numpy as np
 
 from trainables.data.bm25 import Bm25
 from trainables.data.cache import cached, digest_of
-from trainables.data.columns import RankingData, Split, TextColumn
+from trainables.data.columns import SPLITS, RankingData, Split, TextColumn
 from trainables.data.docstring_source import PACKAGES, Docstring, package_versions, read_package
 from trainables.data.readers.assembly import ranks
 from trainables.data.store import load_data_folder, save_data
-from trainables.data.words import index_words, look_up, words
+from trainables.data.words import WordRows, index_words, look_up, normalised
 from trainables.randomness import generator
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config import Bm25Config, DataConfig
 
 NAME = "docstrings"
+FEWEST_PARTS = 3
 MOST_TURNS = 5
 CANDIDATES = 10
-NEAR = 4  # wrong responses among the NEAREST parts by BM25; the others are random
-NEAREST = 40
-FEWEST_PARTS = 3
-TEST_CONTEXTS, DEV_CONTEXTS = 800, 400  # training gets all others
+NEAR = 7  # wrong responses drawn from the NEAREST parts by BM25; the others from all parts
+NEAREST = 10
+HELD_OUT = ("test", "dev")
+FOLD = 1000  # documentation strings of a held-out split; training is cut into folds of about that size
+MOST_CONTEXTS = {"test": 800, "dev": 400}
 _FORMAT = 1  # raise it when the construction changes
-_SEED = 0  # the data is one fixed data set, whatever the seed of a training
+_SEED = 0  # one fixed data set, whatever the seed of a training
 
 
 def load_docstrings(config: DataConfig) -> RankingData:
-    """The data set, built on first use (some tens of seconds) and cached by the packages' versions."""
-    versions = package_versions()
-    digest = digest_of(_FORMAT, versions, config.bm25.k1, config.bm25.b)
+    """The data set, built on first use (some 20 seconds) and cached by the packages' versions."""
+    digest = digest_of(NAME, _FORMAT, package_versions(), config.bm25.k1, config.bm25.b)
 
     def build(folder: Path) -> None:
         docstrings = list(chain.from_iterable(map(read_package, PACKAGES)))
-        save_data(make_data(docstrings, digest, config.bm25.k1, config.bm25.b), folder)
+        save_data(replace(make_data(docstrings, config.bm25), digest=digest), folder)
 
     return load_data_folder(cached("data", digest, build))
 
 
-def make_data(docstrings: Sequence[Docstring], digest: str, k1: float, b: float) -> RankingData:
-    """Contexts and candidates from documentation strings; the same input gives the same data."""
-    kept, split_of = _split_by_module(_long_enough(docstrings))
-    kept, split_of = _without_shared_texts(kept, split_of)
-    contexts = _contexts(kept, split_of)
-    pool = _Pool.of(kept, split_of, k1, b)
+@dataclass(frozen=True)
+class Context:
+    """A documentation string cut after `turns` parts; the next part is the right response."""
+
+    docstring: Docstring
+    turns: int
+
+    @property
+    def utterances(self) -> tuple[str, ...]:
+        return self.docstring.parts[: self.turns]
+
+    @property
+    def response(self) -> str:
+        return self.docstring.parts[self.turns]
+
+
+def make_data(docstrings: Sequence[Docstring], bm25: Bm25Config) -> RankingData:
+    """Contexts and candidates, without a digest; the same input gives the same data."""
+    parted = without_shared_parts(split_by_module(docstrings))
+    contexts = {split: choose_contexts(split, parted[split]) for split in SPLITS}
+    pool = Pool(parted, bm25)
     splits, start = {}, 0
     for split, mine in contexts.items():
-        splits[split] = pool.split(split, mine, start)
+        splits[split] = pool.candidates(split, mine, start)
         start += len(mine)
     everything = list(chain.from_iterable(contexts.values()))
+    packages = {package: number for number, package in enumerate(PACKAGES)}
     return RankingData(
         name=NAME,
-        digest=digest,
+        digest="",
         document_ids=TextColumn.of(pool.ids),
         documents=TextColumn.of(pool.texts),
         query_ids=TextColumn.of(context.docstring.name for context in everything),
         utterances=TextColumn.of(part for context in everything for part in context.utterances),
-        utterance_offsets=np.cumsum([0] + [context.turns for context in everything]),
-        domain=np.array([list(PACKAGES).index(context.docstring.package) for context in everything], np.int16),
+        utterance_offsets=np.cumsum([0] + [context.turns for context in everything]).astype(np.int64),
+        domain=np.array([packages[context.docstring.package] for context in everything], np.int16),
         domains=tuple(PACKAGES),
         splits=splits,
-        notes=(f"{len(everything):,} contexts from {len(kept):,} documentation strings",),
     )
+
+
+def split_by_module(docstrings: Sequence[Docstring]) -> dict[str, list[Docstring]]:
+    """Documentation strings by split, modules in random order; one with too few parts is in none.
+
+    All strings of a module are in one split, so that no file is in two.
+    """
+    modules: dict[str, list[Docstring]] = {}
+    for each in docstrings:
+        if len(each.parts) >= FEWEST_PARTS:
+            modules.setdefault(each.module, []).append(each)
+    names = sorted(modules)
+    generator(_SEED, "docstring modules").shuffle(names)
+    splits: dict[str, list[Docstring]] = {split: [] for split in SPLITS}
+    for name in names:
+        unfilled = (split for split in HELD_OUT if len(splits[split]) < FOLD)
+        splits[next(unfilled, "train")] += modules[name]
+    return splits
+
+
+def without_shared_parts(splits: Mapping[str, list[Docstring]]) -> dict[str, list[Docstring]]:
+    """Drops parts whose text stands in several splits (shared boilerplate), and repeats inside one string."""
+    keys = {split: {normalised(part) for each in mine for part in each.parts} for split, mine in splits.items()}
+    held = Counter(chain.from_iterable(keys.values()))
+    return {
+        split: [own for each in mine if len((own := _own_parts(each, held)).parts) >= FEWEST_PARTS]
+        for split, mine in splits.items()
+    }
+
+
+def _own_parts(docstring: Docstring, splits_with: Mapping[str, int]) -> Docstring:
+    parts = {normalised(part): part for part in reversed(docstring.parts)}  # of repeats the first stays
+    kept = [part for key, part in reversed(parts.items()) if splits_with[key] == 1]
+    return replace(docstring, parts=tuple(kept))
+
+
+def choose_contexts(split: str, docstrings: Sequence[Docstring]) -> list[Context]:
+    """One context a documentation string, cut at a random part; held-out splits keep a random MOST_CONTEXTS."""
+    rng = generator(_SEED, f"docstring contexts {split}")
+    order = rng.permutation(len(docstrings))[: MOST_CONTEXTS.get(split)]
+    most = [min(MOST_TURNS, len(docstrings[i].parts) - 1) for i in order]
+    turns = rng.integers(1, np.array(most, np.int64), endpoint=True)
+    return [Context(docstrings[i], int(n)) for i, n in zip(order, turns, strict=True)]
+
+
+class Pool:
+    """All parts but the summaries, a document each distinct text; the parts of a split stand together."""
+
+    def __init__(self, splits: Mapping[str, list[Docstring]], bm25: Bm25Config):
+        self.rows: dict[str, int] = {}
+        self.ids: list[str] = []
+        self.texts: list[str] = []
+        self.parts: dict[str, slice] = {}
+        for split, docstrings in splits.items():
+            start = len(self.ids)
+            for docstring in docstrings:
+                self._add(docstring)
+            self.parts[split] = slice(start, len(self.ids))
+        indexed = index_words(self.texts)
+        self.vocabulary = indexed.vocabulary
+        self.bm25 = Bm25(indexed, "lucene", bm25.k1, bm25.b)
+        self.id_order = np.argsort(np.argsort(np.array(self.ids)))
+
+    def _add(self, docstring: Docstring) -> None:
+        for place, part in enumerate(docstring.parts[1:], 1):
+            key = normalised(part)
+            if key not in self.rows:
+                self.rows[key] = len(self.ids)
+                self.ids.append(f"{docstring.name}/{place}")
+                self.texts.append(part)
+
+    def candidates(self, split: str, contexts: Sequence[Context], start: int) -> Split:
+        """The split's columns; its queries get the numbers from `start` on."""
+        queries = look_up((" ".join(context.utterances) for context in contexts), self.vocabulary)
+        right = np.array([self.rows[normalised(context.response)] for context in contexts], np.int64)
+        documents = self._documents(split, contexts, queries, right)
+        owner = np.repeat(np.arange(len(contexts)), [len(row) for row in documents])
+        document = np.array(list(chain.from_iterable(documents)), np.int64)
+        score = self.bm25.pair_scores(queries, owner, document)
+        order, rank = ranks(owner, score, self.id_order[document])
+        grade = (document == right[owner])[order].astype(np.int16)
+        offsets = np.searchsorted(owner, np.arange(len(contexts) + 1)).astype(np.int64)
+        return Split(
+            query=np.arange(start, start + len(contexts), dtype=np.int32),
+            offsets=offsets,
+            document=document[order].astype(np.int32),
+            grade=grade,
+            rank=rank.astype(np.int32),
+            score=score[order],
+            judged_grade=grade,
+            judged_offsets=offsets,
+        )
+
+    def _documents(
+        self, split: str, contexts: Sequence[Context], queries: WordRows, right: np.ndarray
+    ) -> list[list[int]]:
+        """Rows of the right response and of the wrong ones, a list a context.
+
+        Wrong responses come from the right one's fold: the nearest parts of a larger pool would be nearer,
+        and training contexts harder than those held out.
+        """
+        rng = generator(_SEED, f"docstring negatives {split}")
+        longest = max((len(context.docstring.parts) for context in contexts), default=0)
+        found: list[list[int]] = [[] for _ in contexts]
+        for fold in self._folds(split):
+            mine = np.flatnonzero((right >= fold.start) & (right < fold.stop))
+            nearest, _ = self.bm25.within(fold).top(queries, NEAREST + longest, mine)
+            for place, near in zip(mine.tolist(), (nearest + fold.start).tolist(), strict=True):
+                found[place] = [int(right[place]), *self._wrong(contexts[place], near, fold, rng)]
+        return found
+
+    def _folds(self, split: str) -> list[slice]:
+        """The split's rows in parts of about the size of the smallest split."""
+        rows = self.parts[split]
+        smallest = min(part.stop - part.start for part in self.parts.values() if part.stop > part.start)
+        bounds = np.linspace(rows.start, rows.stop, max(1, (rows.stop - rows.start) // smallest) + 1).astype(int)
+        return [slice(int(start), int(stop)) for start, stop in pairwise(bounds)]
+
+    def _wrong(self, context: Context, nearest: list[int], fold: slice, rng: np.random.Generator) -> list[int]:
+        """Up to CANDIDATES - 1 rows, none of them a part of the context's own documentation string."""
+        own = {self.rows.get(normalised(text)) for text in context.docstring.parts}
+        near = [row for row in nearest if row not in own][:NEAREST]
+        far = rng.integers(fold.start, fold.stop, 8 * CANDIDATES).tolist()
+        drawn = chain(rng.permutation(near).tolist()[:NEAR], (row for row in far if row not in own))
+        return list(dict.fromkeys(drawn))[: CANDIDATES - 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,10 +41,8 @@ def load_data_folder(folder: Path) -> RankingData:
     """What `save_data` wrote; the columns stay on disk until they are read."""
     meta = json.loads((folder / META).read_text(encoding="utf-8"))
     arrays = load_arrays(folder)
-    texts = {name: TextColumn(arrays[f"{name}.data"], arrays[f"{name}.offsets"]) for name in _TEXTS}
-    splits = {
-        split: Split(**{name: arrays[f"{split}.{name}"] for name in _SPLIT_ARRAYS}) for split in meta["splits"]
-    }
+    texts: dict[str, Any] = {name: TextColumn(arrays[f"{name}.data"], arrays[f"{name}.offsets"]) for name in _TEXTS}
+    splits = {split: Split(**{name: arrays[f"{split}.{name}"] for name in _SPLIT_ARRAYS}) for split in meta["splits"]}
     return RankingData(
         name=meta["name"],
         digest=meta["digest"],
@@ -51,5 +50,6 @@ def load_data_folder(folder: Path) -> RankingData:
         notes=tuple(meta["notes"]),
         splits=splits,
         **texts,
-        **{name: arrays[name] for name in _ARRAYS},
+        utterance_offsets=arrays["utterance_offsets"],
+        domain=arrays["domain"],
     )

@@ -18,6 +18,11 @@ def words(text: str) -> list[str]:
     return [word.decode() for word in _words(text)]
 
 
+def normalised(text: str) -> str:
+    """The words of a text with a space between them; texts that differ only in case or punctuation become equal."""
+    return b" ".join(_words(text)).decode()
+
+
 def _words(text: str) -> list[bytes]:
     return _WORD.findall(text.encode().lower())  # of bytes: lower-cases ASCII only, which is all that _WORD keeps
 

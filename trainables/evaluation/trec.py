@@ -148,5 +148,5 @@ def _words(path: str | Path, ids: Sequence[str], indices: np.ndarray) -> Iterato
 def _word(path: str | Path, text: str) -> str:
     encoded = text.encode()
     if encoded.split() != [encoded]:
-        raise DataError(Problem(str(path), f"'{text}' does not fit a TREC file", "use words without white space"))
+        raise DataError(Problem(str(path), f"{text!r} does not fit a TREC file", "use words without white space"))
     return text

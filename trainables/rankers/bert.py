@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,9 @@ def _without_pooler(encoder: transformers.PreTrainedModel) -> transformers.PreTr
 
 
 def _load(kind: Any, model: str, **options: Any) -> Any:
+    transformers.logging.disable_progress_bar()
+    if model.startswith(("/", ".", "~")) and not Path(model).is_dir():
+        raise _unusable(model, "is no folder")
     try:
         return kind.from_pretrained(model, trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError, KeyError) as error:

@@ -30,8 +30,8 @@ FIRST_WORD = 1 + HASHED
 VOCABULARY, META = "vocabulary.txt", "vectors.json"
 _PLACE = "ranker.vectors"
 _FASTTEXT_MAGIC = bytes.fromhex("ba164f2f")
-_TRAINED_WORDS = 8_000_000  # words that word2vec sees, counted over its epochs
-_MOST_EPOCHS = 20
+_TRAINED_WORDS = 4_000_000  # words that word2vec sees, counted over its epochs
+_MOST_EPOCHS = 10
 
 
 @dataclass(frozen=True)

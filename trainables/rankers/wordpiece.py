@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -14,18 +15,40 @@ from trainables.rankers.base import Tokens
 CHUNK = 8192  # texts handed to the tokenizer's threads at a time
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD = SPECIALS.index("[PAD]")
+_NORMALIZER = normalizers.BertNormalizer(lowercase=True)
 
 
 def train_wordpiece(texts: Iterable[str], size: int) -> Tokenizer:
     """Lower-casing WordPiece tokenizer of at most `size` entries in BERT's pair format; deterministic."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    texts = list(texts)
+    alphabet = _alphabet(texts, size // 4)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size,
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        # The trainer numbers what it meets in an order of its own each time, and breaks ties by number.
+        special_tokens=[*SPECIALS, *(f"##{character}" for character in alphabet)],
+        show_progress=False,
+    )
+    learner = _wordpiece({})
+    learner.train_from_iterator(texts, trainer)
+    return _wordpiece(learner.get_vocab())
+
+
+def _alphabet(texts: Iterable[str], size: int) -> list[str]:
+    """The most frequent characters, sorted; among equally frequent ones the first."""
+    counts = Counter[str]()
+    for text in texts:
+        counts.update(_NORMALIZER.normalize_str(text))
+    visible = sorted((-count, character) for character, count in counts.items() if not character.isspace())
+    return sorted(character for _, character in visible[:size])
+
+
+def _wordpiece(vocabulary: dict[str, int]) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = _NORMALIZER
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=size, limit_alphabet=size // 4, special_tokens=list(SPECIALS), show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",

@@ -18,7 +18,7 @@ from trainables.curriculum.difficulty import difficulty
 from trainables.curriculum.sampler import Curriculum, easy_first
 from trainables.curriculum.scoring import Scored
 from trainables.curriculum.weighting import WEIGHTINGS
-from trainables.data.columns import Split
+from trainables.data.columns import Split, required_split
 from trainables.data.instances import Instances, make_instances
 from trainables.errors import DataError, Problem, WorkFailed
 from trainables.evaluation.metrics import METRICS, Evaluator
@@ -43,7 +43,7 @@ class Training:
     def __init__(self, run: TrainingRun, materials: Materials, device: str | None = None):
         self.run, self.materials = run, materials
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.dev = required_split(materials, "dev")
+        self.dev = required_split(materials.data, "dev")
         self.evaluator = Evaluator(self.dev, materials.data.document_ids, run.evaluation.relevance_level)
         self.module = self._build_module()
         self.precision = choose_precision(run.training.precision, self.device, self.module)
@@ -205,17 +205,9 @@ def read_state(folder: Path) -> dict[str, Any]:
     return checkpoint.read_json(folder / "state.json")
 
 
-def required_split(materials: Materials, name: str) -> Split:
-    """A split that training needs. Raises DataError where the data has none."""
-    split = materials.data.splits.get(name)
-    if split is None or not len(split):
-        raise DataError(Problem("data.source", f"'{materials.data.name}' has no {name} split", f"data with {name} queries"))
-    return split
-
-
 def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:
     """The training split and its instances under the configured loss and negatives."""
-    split = required_split(materials, "train")
+    split = required_split(materials.data, "train")
     pairwise = run.training.loss in losses.PAIRWISE
     return split, make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
 

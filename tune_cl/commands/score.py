@@ -1,7 +1,8 @@
 """Example: tune-cl score docstrings context_words --output difficulty.tsv
 
 Writes one line an instance: query id, document id(s), difficulty (higher = harder). An instance is a query with one
-of its relevant documents (its negatives are drawn in training); --set training.negatives=all lists every candidate."""
+of its relevant documents, whose negatives are drawn in training; with --set training.negatives=all every pair, or
+with --set training.loss=pointwise every candidate, is one."""
 
 from __future__ import annotations
 
@@ -10,22 +11,53 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from trainables.config import validated
-from trainables.curriculum.scoring import SCORINGS, Scored, difficulty
-from trainables.data import load_data
-from trainables.data.columns import RankingData, Split
-from trainables.data.instances import Instances, make_instances
-from trainables.errors import DataError, Problem
-from trainables.evaluation.files import write_text
-from trainables.training.losses import PAIRWISE
-from tune_cl.commands.settings import add_overrides, overridden
+from tune_cl.commands.settings import add_overrides
+from tune_cl.commands.tables import table
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("data", metavar="DATA")
-    parser.add_argument("scoring", metavar="SCORING", help=", ".join(SCORINGS))
+    parser.add_argument("data", metavar="DATA", help="docstrings, or a folder in one of the forms of tune-cl list data")
+    parser.add_argument("scoring", metavar="SCORING", help="see tune-cl list scorings")
     parser.add_argument("--split", default="train", choices=["train", "dev", "test"])
-    parser.add_argument("--output", type=Path, help="TSV file (default: DATA.SCORING.SPLIT.tsv)")
+    parser.add_argument("--output", type=Path, help="TSV file (default: SCORING.SPLIT.tsv)")
     add_overrides(parser)
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    from trainables.curriculum.difficulty import difficulty
+    from trainables.curriculum.scoring import SCORINGS, Scored
+    from trainables.data import load_data
+    from trainables.data.columns import required_split
+    from trainables.data.instances import make_instances
+    from trainables.evaluation.files import write_text
+    from trainables.training.losses import PAIRWISE
+    from tune_cl.experiment import load_training_run
+
+    SCORINGS[options.scoring]  # an unknown name is an error before the data is read
+    run = load_training_run(None, options.overrides, options.data)
+    data = load_data(run.data)
+    split = required_split(data, options.split)
+    pairwise = run.training.loss in PAIRWISE
+    instances = make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
+    started = time.perf_counter()
+    values, cached = difficulty(options.scoring, Scored(data, split, instances, run.seed))
+    seconds = time.perf_counter() - started
+    output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
+    write_text(output, "".join(_lines(data, split, instances, values)))
+    return {
+        "count": len(values), "min": float(values.min()), "max": float(values.max()), "mean": float(values.mean()),
+        "seconds": seconds, "cached": cached, "output": str(output),
+    }
+
+
+def _lines(data, split, instances, values):
+    """TSV lines: query id, the instance's fixed document(s) joined by a space, value."""
+    query_ids = [data.query_ids[query] for query in split.query]
+    rows = zip(instances.query.tolist(), instances.positive.tolist(), instances.negative.tolist(), values.tolist(), strict=True)
+    for query, positive, negative, value in rows:
+        documents = " ".join(data.document_ids[split.document[row]] for row in (positive, negative) if row >= 0)
+        yield f"{query_ids[query]}\t{documents}\t{value!r}\n"
+
+
+def render(document: dict[str, Any]) -> str:
+    return table(["", "value"], document.items())

@@ -7,6 +7,7 @@ stopped goes on from its last iteration when the same command is given again."""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -14,23 +15,22 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from trainables.config import TrainingRun
-from trainables.errors import Interrupted
+from trainables.errors import ConfigError, Interrupted, Problem
 from tune_cl.commands.settings import add_overrides
 from tune_cl.commands.tables import table
 from tune_cl.experiment import load_training_run
+from tune_cl.place import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from trainables.training.training import Training
-
-DEFAULT_OUTPUT = "tune_cl_runs/train"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("space", nargs="?", metavar="SPACE", help="a shipped space or a YAML file")
     parser.add_argument("--data", help="docstrings, or a folder in one of the forms of tune-cl list data")
     parser.add_argument("--ranker", help="see tune-cl list rankers")
-    parser.add_argument("--output", type=Path, default=Path(DEFAULT_OUTPUT), metavar="DIR",
-                        help=f"where the ranker, its runs and its state go (default {DEFAULT_OUTPUT})")
+    parser.add_argument("--output", type=Path, metavar="DIR",
+                        help="where the ranker, its run and its state go (default: a folder of its own for each configuration)")
     add_overrides(parser)
 
 
@@ -39,40 +39,42 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.training.materials import prepare  # imports torch: not before the input is known to be good
     from trainables.training.training import Training
 
+    output = options.output or default_output(run)
     materials = prepare(run)
     for note in materials.data.notes:
         print(f"note: {note}", file=sys.stderr)
     training = Training(run, materials)
     print(f"precision: {training.precision.reason}; device: {training.device}", file=sys.stderr)
     try:
-        _train(training, options.output)
+        _train(training, output)
     except KeyboardInterrupt:
         raise Interrupted(f"stopped after iteration {training.iteration}; the same command goes on from there") from None
-    return _finish(training, options.output)
+    return _finish(training, output)
+
+
+def default_output(run: TrainingRun) -> Path:
+    """A folder that only this configuration trains in."""
+    digest = hashlib.sha256(run.model_dump_json().encode()).hexdigest()
+    return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
 
 
 def _train(training: Training, output: Path) -> None:
-    """Iterates to the end, saving after each iteration; takes up an unfinished training of the same configuration."""
+    """Iterates to the end, saving after each iteration; takes up a training that was stopped.
+
+    Raises ConfigError where `output` holds a training of another configuration or of other data.
+    """
     from trainables.training.checkpoint import latest_iteration, save_iteration
 
     states = output / "state"
-    latest = latest_iteration(states)
-    if latest and training.same_run(latest):
+    if latest := latest_iteration(states):
+        if not training.same_run(latest):
+            raise ConfigError(Problem("--output", f"{output} holds another training", "another folder, or remove that one"))
         training.load(latest)
         print(f"going on after iteration {training.iteration}", file=sys.stderr)
-    elif latest:
-        _clear(states)
     while not training.finished:
         metrics = training.iterate()
         save_iteration(states, training.iteration, training.save)
         print(_progress(training, metrics), file=sys.stderr)
-
-
-def _clear(states: Path) -> None:
-    """Another configuration's state, which the new training would otherwise mix with."""
-    import shutil
-
-    shutil.rmtree(states)
 
 
 def _progress(training: Training, metrics: dict[str, float]) -> str:

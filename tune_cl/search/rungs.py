@@ -1,6 +1,6 @@
 """Schedulers: whether a trial may go on after an iteration. They know neither Ray nor training.
 
-A scheduler's state follows from `begin` and `decide` alone, so replaying a journal's events in order rebuilds it.
+A scheduler's state follows from `start` and `keep` alone, so replaying a journal's events in order rebuilds it.
 Iterations are the fidelity; values are those of a metric that grows.
 """
 
@@ -19,27 +19,25 @@ if TYPE_CHECKING:
     from tune_cl.experiment import Experiment
 
 
-CONTINUE, STOP = "continue", "stop"
-
-
 class Scheduler(Protocol):
-    def begin(self, trial: str, run: TrainingRun) -> None:
-        """A trial that is to be judged begins; one that is not, such as the baseline, is never told here."""
+    def start(self, trial: str, grace: int) -> None:
+        """A trial begins, not to be judged before iteration `grace`. One that is never to be judged, such as the
+        baseline, is not started here."""
         ...
 
-    def decide(self, trial: str, iteration: int, value: float) -> str:
-        """CONTINUE or STOP after iteration `iteration` (from 1) with `value`, which may be NaN."""
+    def keep(self, trial: str, iteration: int, value: float) -> bool:
+        """Whether the trial goes on after iteration `iteration` (from 1) with `value`, which may be NaN."""
         ...
 
 
 class NoScheduler:
     """Every trial goes on."""
 
-    def begin(self, trial: str, run: TrainingRun) -> None:
+    def start(self, trial: str, grace: int) -> None:
         """All trials are alike."""
 
-    def decide(self, trial: str, iteration: int, value: float) -> str:
-        return CONTINUE
+    def keep(self, trial: str, iteration: int, value: float) -> bool:
+        return True
 
 
 @dataclass
@@ -53,22 +51,21 @@ class Asha:
 
     rungs: Sequence[int]
     eta: float
-    grace: Callable[[TrainingRun], int]
     graces: dict[str, int] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
     recorded: dict[int, dict[str, float]] = field(default_factory=dict)
 
-    def begin(self, trial: str, run: TrainingRun) -> None:
-        self.graces[trial] = self.grace(run)
+    def start(self, trial: str, grace: int) -> None:
+        self.graces[trial] = grace
 
-    def decide(self, trial: str, iteration: int, value: float) -> str:
+    def keep(self, trial: str, iteration: int, value: float) -> bool:
         best = self.best.get(trial, -math.inf)
         self.best[trial] = best if math.isnan(value) else max(best, value)
         if trial not in self.graces or iteration < self.graces[trial] or iteration not in self.rungs:
-            return CONTINUE
+            return True
         rung = self.recorded.setdefault(iteration, {})
         rung.setdefault(trial, self.best[trial])
-        return CONTINUE if rung[trial] >= threshold(list(rung.values()), self.eta) else STOP
+        return rung[trial] >= threshold(list(rung.values()), self.eta)
 
 
 def threshold(values: Sequence[float], eta: float) -> float:
@@ -101,7 +98,7 @@ def expected_iterations(grace: int, rungs: Sequence[int], eta: float, max_iterat
 
 
 def make_asha(experiment: Experiment) -> Asha:
-    return Asha(experiment.rungs, experiment.search.reduction_factor, experiment.grace)
+    return Asha(experiment.rungs, experiment.search.reduction_factor)
 
 
 SCHEDULERS: Registry[Callable[[Experiment], Scheduler]] = Registry(

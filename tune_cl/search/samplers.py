@@ -1,6 +1,6 @@
 """Searchers: which configuration a trial tries. They know neither Ray nor training.
 
-What `ask` answers is a function of the seed, the trial's number, and what `begin` and `tell` were given before: a
+What `ask` answers is a function of the seed, the trial's number, and what `replay` and `tell` were given before: a
 sampler rebuilt from a journal through the two goes on as the one that was lost would have.
 """
 
@@ -22,7 +22,7 @@ from tune_cl.search.space import Flat, Space, identity
 if TYPE_CHECKING:
     from tune_cl.experiment import Experiment
 
-Outcome = Literal["completed", "stopped_early", "failed"]
+Outcome = Literal["completed", "pruned", "failed"]
 REDRAWS = 20
 
 
@@ -31,12 +31,12 @@ class Sampler(Protocol):
         """Flat values of the opened keys for trial `number`, none that another began with; None when all have been."""
         ...
 
-    def begin(self, number: int, chosen: Flat) -> None:
-        """Trial `number` has these values and is running from now on."""
+    def replay(self, number: int, chosen: Flat) -> None:
+        """Trial `number` has begun with these values: what `ask` answered, now or in a session before."""
         ...
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
-        """How the trial ended. `values`: the metric by iteration, higher = better; NaN does not count."""
+        """How the trial ended (pruned: stopped early). `values`: the metric by iteration, higher = better."""
         ...
 
 
@@ -47,7 +47,7 @@ class Untold:
         self.space, self.seed = space, seed
         self.chosen: dict[int, Flat] = {}
 
-    def begin(self, number: int, chosen: Flat) -> None:
+    def replay(self, number: int, chosen: Flat) -> None:
         self.chosen[number] = dict(chosen)
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:

@@ -107,7 +107,9 @@ def curriculum(params: Mapping[str, Any]) -> str:
 
     def chosen(key: str) -> str:
         value = params.get(f"curriculum.{key}")
-        return "" if value in (None, "none", False) else text(value)
+        if value in (None, "none", False):
+            return ""
+        return f"{value:g}" if isinstance(value, float) else text(value)
 
     words = [chosen("pacing")]
     if chosen("pacing"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,7 +32,7 @@ class Reader(Protocol):
 
 READERS: Registry[Reader] = Registry(
     "data.source",
-    Entry("trec", trec, "TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt, run.SPLIT.txt if any", "trec_eval"),
+    Entry("trec", trec, "TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt, run.SPLIT.txt", "trec_eval"),
     Entry("wikiqa", wikiqa, "WikiQA folder: WikiQA-train.tsv, WikiQA-dev.tsv, WikiQA-test.tsv", "Yang et al. 2015"),
 )
 
@@ -44,6 +43,6 @@ def reader_for(folder: Path) -> str:
     if len(names) == 1:
         return names[0]
     if names:
-        raise DataError(Problem(str(folder), f"could be {' or '.join(names)}", "keep the files of one form in a folder"))
+        raise DataError(Problem(str(folder), f"could be {' or '.join(names)}", "keep one form a folder"))
     forms = "; ".join(entry.summary for entry in READERS.entries.values())
     raise DataError(Problem(str(folder), "no known form of data", f"known: {forms}"))

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainables.data.bm25 import Bm25
 from trainables.data.candidates import retrieve
-from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
+from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.words import index_words, look_up
 from trainables.errors import DataError, Problem
 
@@ -119,10 +119,7 @@ def _with_scores(raw: Raw, source: str, config: DataConfig) -> Raw:
     """The same with a scored row a candidate in each split's `run`."""
     if source == "run":
         return raw
-    if source == "bm25":
-        runs = _retrieved(raw, config)
-    else:
-        runs = _scored_qrels(raw, config)
+    runs = _retrieved(raw, config) if source == "bm25" else _scored_qrels(raw, config)
     return replace(raw, splits={name: replace(split, run=runs[name]) for name, split in raw.splits.items()})
 
 
@@ -196,19 +193,31 @@ def _kept(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[s
     judged = np.bincount(split.qrels.query, minlength=count) > 0
     served = np.bincount(candidate_query, minlength=count) > 0
     _note(notes, int((~judged).sum()), f"{name}: {{}} queries without judgments dropped")
-    _note(notes, int((split.qrels.document == NO_TEXT).sum()),
-          f"{name}: {{}} judged documents without text; they count among the relevant ones but are no candidates")
+    _note(
+        notes,
+        int((split.qrels.document == NO_TEXT).sum()),
+        f"{name}: {{}} judged documents without text; they count among the relevant ones but are no candidates",
+    )
     bare = int((judged & ~served).sum())
     if name != "train":
-        _note(notes, bare, f"{name}: {{}} queries without candidates; they count 0 in every mean (trec_eval leaves out "
-                           "a query that is not in the run)")
+        _note(
+            notes,
+            bare,
+            f"{name}: {{}} queries without candidates; they count 0 in every mean (trec_eval leaves out "
+            "a query that is not in the run)",
+        )
         kept = judged
     else:
         _note(notes, bare, "train: {} queries without candidates dropped")
         kept = judged & served
     if not kept.any():
-        raise DataError(Problem("data.source", f"{name} has no query with judgments and candidates",
-                                "give qrels and candidates for the same queries"))
+        raise DataError(
+            Problem(
+                "data.source",
+                f"{name} has no query with judgments and candidates",
+                "give qrels and candidates for the same queries",
+            )
+        )
     return kept
 
 

@@ -40,7 +40,11 @@ class Rows:
 
     def problem(self, number: int, wrong: str, right: str) -> None:
         """Notes what is wrong with one line."""
-        self.problems.append(Problem(f"{self.path}:{number}", wrong, right))
+        self.problems.append(self.at(number, wrong, right))
+
+    def at(self, number: int, wrong: str, right: str) -> Problem:
+        """A problem of one line, not noted yet."""
+        return Problem(f"{self.path}:{number}", wrong, right)
 
     def file_problem(self, wrong: str, right: str) -> None:
         """Notes what is wrong with the whole file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,8 +57,9 @@ def read(folder: Path, config: DataConfig) -> RankingData:
     if problems:  # ids that qrels and runs cannot find would only repeat these
         raise DataError(problems)
     unknown: list[Problem] = []
-    reader = _Rows(folder, config, {name: row for row, name in enumerate(ids)}, problems, unknown)
-    splits = {split: reader.split(split, *rows) for split, rows in queries.items()}
+    rows = {name: row for row, name in enumerate(ids)}
+    reader = _SplitReader(folder, _wants_run(folder, config.candidates), rows, problems, unknown)
+    splits = {split: reader.split(split, *columns) for split, columns in queries.items()}
     if problems:
         raise DataError(problems)
     raw = Raw(folder.name, TextColumn.of(ids), TextColumn.of(texts), splits, _repeated(queries))
@@ -96,60 +98,68 @@ def read_texts(rows: Rows) -> tuple[list[str], list[str]]:
     return list(first), texts
 
 
-class _Rows:
-    """Reads the qrels and runs of all splits against one collection."""
+class _Wrong(Exception):
+    """(what is wrong, what would be right) of one row."""
 
-    def __init__(
-        self, folder: Path, config: DataConfig, documents: Mapping[str, int], problems: list[Problem],
-        unknown: list[Problem],
-    ):
-        self.folder = folder
-        self.config = config
-        self.documents = documents
-        self.problems = problems
-        self.unknown = unknown  # judged documents that are not in the collection
-        self.wants_run = config.candidates == "run" or (
-            config.candidates == "auto" and any(plain_or_gz(folder, f"run.{split}.txt").exists() for split in SPLITS)
-        )
+
+@dataclass(frozen=True)
+class _SplitReader:
+    """Reads the qrels and runs of a folder's splits against one collection (row by document id)."""
+
+    folder: Path
+    wants_run: bool
+    documents: Mapping[str, int]
+    problems: list[Problem]
+    unknown: list[Problem]  # judged documents that are not in the collection
 
     def split(self, name: str, query_ids: list[str], texts: list[str]) -> RawSplit:
         queries = {query: row for row, query in enumerate(query_ids)}
-        qrels = self._rated(Rows(self._path("qrels", name), QRELS, None, self.problems), queries, _grade, self.unknown)
+        qrels = self._rated(self._rows("qrels", name, QRELS), queries, _grade, self.unknown)
         if not self.wants_run:
             return RawSplit(query_ids, texts, qrels)
-        run = self._rated(Rows(self._path("run", name), RUN, None, self.problems), queries, _score, self.problems)
-        return RawSplit(query_ids, texts, qrels, run)
+        return RawSplit(
+            query_ids, texts, qrels, self._rated(self._rows("run", name, RUN), queries, _score, self.problems)
+        )
 
-    def _path(self, kind: str, split: str) -> Path:
-        return plain_or_gz(self.folder, f"{kind}.{split}.txt")
+    def _rows(self, kind: str, split: str, columns: tuple[str, ...]) -> Rows:
+        return Rows(plain_or_gz(self.folder, f"{kind}.{split}.txt"), columns, None, self.problems)
 
     def _rated(self, rows: Rows, queries: Mapping[str, int], value_of: Value, unknown: list[Problem]) -> Rated:
         """One row a (query, document); documents that are not in the collection become a problem in `unknown`."""
-        first: dict[tuple[int, str], int] = {}
+        first: dict[tuple[str, str], int] = {}
         rated: list[tuple[int, int, float]] = []
         for number, fields in rows:
-            query, document = queries.get(fields[0]), self.documents.get(fields[2], NO_TEXT)
-            if query is None:
-                rows.problem(number, f"query '{fields[0]}' is not among the split's queries", "add it there or drop the row")
-                continue
-            line = first.setdefault((query, fields[2]), number)
-            if line != number:
-                rows.problem(number, f"'{fields[0]}' with document '{fields[2]}' a second time (first in line {line})",
-                             "keep one row a query and document")
+            document = self.documents.get(fields[2], NO_TEXT)
             if document == NO_TEXT:
-                unknown.append(Problem(f"{rows.path}:{number}", f"document '{fields[2]}' is not in the collection",
-                                       "add it there or drop the row"))
+                wrong = f"document '{fields[2]}' is not in the collection"
+                unknown.append(rows.at(number, wrong, "add it there or drop the row"))
             try:
-                rated.append((query, document, value_of(fields)))
-            except ValueError as error:
-                rows.problem(number, *error.args)
+                rated.append((_query(number, fields, queries, first), document, value_of(fields)))
+            except _Wrong as wrong:
+                rows.problem(number, *wrong.args)
         return Rated.of(rated)
+
+
+def _wants_run(folder: Path, candidates: str) -> bool:
+    given = any(plain_or_gz(folder, f"run.{split}.txt").exists() for split in SPLITS)
+    return candidates == "run" or (candidates == "auto" and given)
+
+
+def _query(number: int, fields: list[str], queries: Mapping[str, int], first: dict[tuple[str, str], int]) -> int:
+    """The query's row; `first` keeps the line of each (query, document)."""
+    query, document = fields[0], fields[2]
+    line = first.setdefault((query, document), number)
+    if query not in queries:
+        raise _Wrong(f"unknown query '{query}'", "add it to the split's queries or drop the row")
+    if line != number:
+        raise _Wrong(f"'{query}' with document '{document}' a second time (first in line {line})", "keep one row")
+    return queries[query]
 
 
 def _grade(fields: list[str]) -> float:
     """A whole number; negative grades (spam in some tracks) are not relevant, so 0."""
     if not _WHOLE.fullmatch(fields[3]) or int(fields[3]) > MAX_GRADE:
-        raise ValueError(f"grade '{fields[3]}'", f"write a whole number up to {MAX_GRADE}")
+        raise _Wrong(f"grade '{fields[3]}'", f"write a whole number up to {MAX_GRADE}")
     return max(0, int(fields[3]))
 
 
@@ -159,5 +169,5 @@ def _score(fields: list[str]) -> float:
     except ValueError:
         score = float("nan")
     if not abs(score) <= MAX_SCORE:
-        raise ValueError(f"score '{fields[4]}'", "write a finite number within the range of float32")
+        raise _Wrong(f"score '{fields[4]}'", "write a finite number within the range of float32")
     return score

@@ -1,0 +1,263 @@
+"""Search-space files and command-line options to checked experiments; every problem told at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from search_spaces import SPACES
+from trainables.errors import ConfigError, Problem
+from tune_cl.experiment import Experiment, load_experiment, load_training_run, parse_overrides
+from tune_cl.search.space import Flat
+from tune_cl.space_files import dump_yaml, parse_yaml
+
+OPEN = "training.lr: {loguniform: [1e-5, 1e-3]}\n"
+
+
+Write = Callable[[str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a search-space file; returns its path."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "mine.yaml"
+        path.write_text(dedent(text), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def problems(space: str, *overrides: str) -> dict[str, str]:
+    """Place -> what is wrong and what would be right."""
+    with pytest.raises(ConfigError) as caught:
+        load_experiment(space, overrides)
+    found = {problem.place: f"{problem.wrong}; {problem.right}" for problem in caught.value.problems}
+    assert len(found) == len(caught.value.problems)
+    return found
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_shipped_spaces(name: str) -> None:
+    experiment = load_experiment(name)
+    assert experiment.notes == ()
+    assert SPACES.entries[name].summary == experiment.description
+    assert Experiment.from_yaml(experiment.to_yaml()) == experiment
+    assert len(experiment.distinct_rankers()) >= 1
+    baseline = experiment.training_run(experiment.baseline_choice())
+    assert (baseline.curriculum.pacing, baseline.curriculum.weighting) == ("none", "none")
+    forecast = experiment.describe()
+    assert forecast["trials"] == experiment.search.trials
+    assert 0 < forecast["iterations_expected"] <= forecast["iterations_at_most"]
+
+
+def test_forecasts_of_the_papers_grids() -> None:
+    assert load_experiment("penha2020_pacing").describe() == {
+        "parameters": 2, "conditional": 1, "combinations": 8, "trials": 9,
+        "iterations_at_most": 144, "iterations_expected": 144,
+    }
+    assert load_experiment("macavaney2020_curricula").describe()["combinations"] == 2 * 7 * 2
+
+
+def test_forecast_under_asha(write: Write) -> None:
+    space = write(OPEN + "training.max_iterations: 27\nsearch: {scheduler: asha, grace: none, trials: 10}\n")
+    forecast = load_experiment(space).describe()
+    assert forecast["iterations_at_most"] == 270
+    assert forecast["iterations_expected"] == 27 + 9 * 3  # 1 + 2/3 + 6/9 + 18/27 = 3
+
+
+def test_nested_dotted_and_short_forms_are_one(write: Write) -> None:
+    nested = load_experiment(write("""
+        data: here
+        ranker: conv_knrm
+        curriculum: {pacing: {choice: [linear, root]}, n: {int: [1, 9], when: {curriculum: {pacing: root}}}}
+        search: {trials: 3, resources: {cpu: 0.5}}
+        """))
+    dotted = load_experiment(write("""
+        data.source: here
+        ranker.name: conv_knrm
+        curriculum.pacing: {choice: [linear, root]}
+        curriculum.n: {int: [1, 9], when: {curriculum.pacing: [root]}}
+        search.trials: 3
+        search.resources.cpu: 0.5
+        """))
+    assert nested == dotted
+
+
+def test_values_are_normalised(write: Write) -> None:
+    experiment = load_experiment(write("curriculum.m: {choice: [5, inf, 1e1]}\ntraining.lr: 1e-4\n"))
+    assert experiment.space.leaves["curriculum.m"].values() == (5.0, math.inf, 10.0)
+    assert experiment.fixed["training.lr"] == 1e-4
+
+
+def test_every_problem_at_once(write: Write) -> None:
+    found = problems(write("""
+        curriculum: {delta: 0, m: 0.5, pacing: lineer, scoring: {choice: [turns, turn]}, T: {uniform: [0.5, 1.5]}}
+        training: {lr: {loguniform: [0, 1]}, batch_sise: 3, batch_size: {uniform: [1, 8]}, loss: {choice: []},
+                   window: {uniform: [1, 2], int: [1, 2]}, clip: {uniform: [1, 2], when: {curriculum.pacin: 1}}}
+        metric: {choice: [map, p@1]}
+        ranker.model: x
+        search: {trails: 3, searcher: bayes, trials: 0, hours: -1}
+        baseline: {curriculum.packing: none}
+        """))
+    assert found["curriculum.delta"] == "0 is not greater than 0; a number in (0, 1] (share open at the start)"
+    assert found["curriculum.m"].startswith("0.5 is below 1; a number, 1 or more")
+    assert found["curriculum.pacing"] == "unknown value 'lineer'; did you mean linear?"
+    assert "unknown value 'turn'; did you mean turns?" in found["curriculum.scoring"]
+    assert found["curriculum.T"].startswith("1.5 is above 1; a number in (0, 1]")
+    assert "no logarithm" in found["training.lr.loguniform"]
+    assert found["training.batch_sise"] == "unknown key; did you mean training.batch_size?"
+    assert "{int: [a, b]}" in found["training.batch_size"]
+    assert "no values" in found["training.loss.choice"]
+    assert "uniform and int at once" in found["training.window"]
+    assert found["training.clip.when.curriculum.pacin"] == "unknown key; did you mean curriculum.pacing?"
+    assert "cannot be searched" in found["metric"]
+    assert "unknown key" in found["ranker.model"]
+    assert found["search.trails"] == "unknown key; did you mean search.trials?"
+    assert "unknown value 'bayes'; known: grid, random, tpe" in found["search.searcher"]
+    assert found["search.trials"].startswith("0 is below 1; a whole number, 1 or more")
+    assert found["search.hours"].startswith("-1 is not greater than 0")
+    assert "did you mean curriculum.pacing?" in found["baseline.curriculum.packing"]
+    assert len(found) == 18
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "wrong"),
+    [
+        ("a: [1\nb: 2\n", ":2", "valid YAML"),
+        ("training: {lr: 1}\ndata: x\ntraining: {}\n", ":3", "key 'training' stands on line 1 already"),
+        ("data: &x y\nmetric: *x\n", ":2", "alias *x is not supported"),
+        ("- a\n", ":1", "not a mapping"),
+        ("", ":1", "not a mapping"),
+        ("data: !!python/object/apply:os.getcwd []\n", ":1", "could not determine a constructor"),
+    ],
+)
+def test_bad_files_are_placed_at_their_line(write: Write, text: str, place: str, wrong: str) -> None:
+    space = write(text)
+    assert wrong in problems(space)[space + place]
+
+
+def test_unknown_spaces_and_missing_files(tmp_path: Path) -> None:
+    assert "did you mean quickstart?" in problems("quickstrat")["SPACE"]
+    missing = str(tmp_path / "missing.yaml")
+    assert "no such file" in problems(missing)[missing]
+
+
+def test_nothing_to_search(write: Write) -> None:
+    space = write("training.lr: 1e-3\n")
+    assert "nothing to search" in problems(space)[space]
+    space = write(OPEN)
+    assert "nothing to search" in problems(space, "training.lr=1e-3")[space]
+
+
+def test_one_training_of_a_space() -> None:
+    run = load_training_run("quickstart", ["curriculum.weighting=reciprocal_rank"], data="here")
+    assert (run.data.source, run.curriculum.pacing, run.curriculum.weighting) == ("here", "none", "reciprocal_rank")
+    assert run.training.lr == pytest.approx(math.sqrt(5e-4 * 5e-3))
+
+
+def test_one_training_without_a_space() -> None:
+    run = load_training_run(None, ["curriculum.pacing=root", "curriculum.n=5"], ranker="conv_knrm")
+    assert (run.curriculum.pacing, run.curriculum.n, run.ranker["name"]) == ("root", 5, "conv_knrm")
+    with pytest.raises(ConfigError, match="did you mean root"):
+        load_training_run(None, ["curriculum.pacing=rot"])
+
+
+def test_key_given_twice_nested_and_dotted(write: Write) -> None:
+    assert "given twice" in problems(write(OPEN + "training: {lr: 1}\n"))["training.lr"]
+
+
+def test_conditions_must_be_possible(write: Write) -> None:
+    n = "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: root}}\n"
+    opened = "curriculum.pacing: {choice: [linear, step]}\n" + n
+    assert problems(write(opened))["curriculum.n.when.curriculum.pacing"] == "never 'root'; one of 'linear', 'step'"
+    fixed = "curriculum.pacing: step\n" + n
+    assert "one of 'step'" in problems(write(fixed))["curriculum.n.when.curriculum.pacing"]
+    assert "one of 'none'" in problems(write(n))["curriculum.n.when.curriculum.pacing"]
+    value = "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: rot}}\n"
+    assert "did you mean root?" in problems(write(value))["curriculum.n.when.curriculum.pacing"]
+    circle = "curriculum: {n: {choice: [2], when: {curriculum.m: 1}}, m: {choice: [1], when: {curriculum.n: 2}}}"
+    assert "circle" in problems(write(circle))["curriculum.n.when"]
+
+
+def test_the_command_line_may_make_a_condition_pointless() -> None:
+    experiment = load_experiment("penha2020_pacing", ["curriculum.pacing={choice: [linear, step]}"])
+    assert list(experiment.space.leaves) == ["curriculum.pacing"]
+    assert experiment.notes == ("curriculum.n is left out: curriculum.pacing is 'linear', 'step'",)
+    kept = load_experiment("penha2020_pacing", ["curriculum.pacing=root"])
+    assert [choice["curriculum.n"] for choice in kept.space.grid()] == [2, 5, 10, 20, 50]
+
+
+def test_another_ranker_drops_the_keys_of_the_file_s(write: Write) -> None:
+    experiment = load_experiment("penha2020_pacing", ranker="conv_knrm")
+    assert experiment.training_run({}).ranker["name"] == "conv_knrm"
+    assert experiment.notes == ("ranker.model is left out: it belongs to another ranker than conv_knrm",)
+    assert "unknown key" in problems("quickstart", "ranker.model=x")["ranker.model"]
+
+
+def test_two_rankers_in_one_space(write: Write) -> None:
+    text = "ranker: {name: {choice: [bert, conv_knrm]}, model: tiny, filters: {choice: [8, 16]%s}}\n"
+    assert "when: {ranker.name: [conv_knrm]}" in problems(write(text % ""))["ranker.filters"]
+    experiment = load_experiment(write(text % ", when: {ranker.name: conv_knrm}"))
+    assert [run.ranker.get("filters") for run in experiment.distinct_rankers()] == [None, None, 8, 16]
+    assert [run.ranker.get("model") for run in experiment.distinct_rankers()] == ["tiny", "tiny", None, None]
+
+
+def test_options_and_overrides_win(write: Write) -> None:
+    space = write(OPEN + "data: there\nmetric: map\nsearch.trials: 5\nbaseline: [curriculum.pacing]\n")
+    overrides = ["training.loss={choice: [hinge, pairwise]}", "metric=p@1", "search.hours=0.5"]
+    overrides += ["baseline.training.lr=1e-4"]
+    overrides += ["search.trials=2", "training.max_iterations=7", "seed=3"]
+    experiment = load_experiment(space, overrides, data="here")
+    assert (experiment.metric, experiment.seed, experiment.max_iterations) == ("p@1", 3, 7)
+    assert (experiment.search.trials, experiment.search.hours) == (2, 0.5)
+    assert set(experiment.space.leaves) == {"training.lr", "training.loss"}
+    assert experiment.baseline_choice()["training.lr"] == 1e-4
+    run = experiment.training_run({"training.lr": 1e-5, "training.loss": "hinge"}, seed=9)
+    assert (run.data.source, run.seed, run.training.lr, run.training.loss) == ("here", 9, 1e-5, "hinge")
+    assert experiment.training_run({}).seed == 3
+
+
+def test_overrides_that_cannot_be_read() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_overrides(["training.lr", "=3", "training.lr=[1", "seed=1", "seed=2"])
+    assert [problem.place for problem in caught.value.problems] == ["--set", "--set", "--set training.lr:1"]
+    assert parse_overrides(["seed=1", "seed=2", "a=b=c"]) == {"seed": 2, "a": "b=c"}
+
+
+def test_baseline_takes_off_values_and_middles(write: Write) -> None:
+    text = OPEN + "curriculum: {pacing: {choice: [linear]}, anti: {choice: [true]}, T: {uniform: [0.1, 0.5]}}\n"
+    experiment = load_experiment(write(text + "baseline: [curriculum.pacing, curriculum.anti]\n"))
+    assert experiment.baseline_choice() == {
+        "curriculum.pacing": "none", "curriculum.weighting": "none", "curriculum.anti": False,
+        "training.lr": pytest.approx(1e-4),
+    }
+    assert "no value that turns it off" in problems(write(text + "baseline: [training.lr]\n"))["baseline.training.lr"]
+
+
+def test_values_that_do_not_go_together_are_found_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(experiment: Experiment, choice: Flat, seed: int | None = None) -> None:
+        if choice.get("curriculum.pacing") == "root":
+            raise ConfigError(Problem("curriculum", "not so", "otherwise"))
+
+    monkeypatch.setattr(Experiment, "training_run", refuse)
+    assert problems("quickstart") == {"curriculum": "not so; otherwise"}
+
+
+def test_a_grid_tries_all_unless_told_how_many() -> None:
+    assert load_experiment("penha2020_pacing").trials == 9
+    assert load_experiment("penha2020_pacing", ["search.trials=3"]).describe()["trials"] == 3
+    assert load_experiment("penha2020_pacing", ["search.searcher=random", "search.trials=99"]).trials == 9
+    assert "continuous" in problems("quickstart", "search.searcher=grid")["curriculum.delta"]
+
+
+def test_yaml_numbers() -> None:
+    text = "[1e-3, 1E5, .5, -2.e-1, 3, inf, .inf, none, 1e, e3, 1.2.3]"
+    assert parse_yaml(text, "x") == [1e-3, 1e5, 0.5, -0.2, 3, "inf", math.inf, "none", "1e", "e3", "1.2.3"]
+    tree = {"a": "1e-3", "b": 1e-3, "c": math.inf, "d": [True, None, "none", "é"]}
+    assert parse_yaml(dump_yaml(tree), "x") == tree

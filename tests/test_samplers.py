@@ -1,0 +1,204 @@
+"""Searchers: exact after a rebuild, conditional, without repeats; TPE learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from statistics import mean, median
+
+import pytest
+
+from trainables.errors import ConfigError
+from tune_cl.experiment import load_experiment
+from tune_cl.search.leaves import Choice, Integer, LogUniform, Uniform
+from tune_cl.search.samplers import (
+    SEARCHERS,
+    GridSampler,
+    Outcome,
+    RandomSampler,
+    Sampler,
+    Told,
+    TpeSampler,
+    make_sampler,
+)
+from tune_cl.search.space import Flat, Space, identity
+
+SPACE = Space({
+    "pacing": Choice(options=("linear", "root", "step")),
+    "n": Choice(options=(2, 5, 10), when={"pacing": ("root",)}),
+    "T": Uniform(low=0.1, high=1, when={"pacing": ("root", "linear")}),
+    "lr": LogUniform(low=1e-5, high=1e-1),
+    "size": Integer(low=1, high=64),
+})
+FINITE = Space({"pacing": Choice(options=("linear", "root")), "n": Choice(options=(2, 5), when={"pacing": ("root",)})})
+MAKERS: dict[str, Callable[[int], Sampler]] = {
+    "random": lambda seed: RandomSampler(SPACE, seed),
+    "tpe": lambda seed: TpeSampler(SPACE, seed, startup_trials=3),
+    "grid": lambda seed: GridSampler(SPACE.only({"pacing", "n", "size"}), seed),
+}
+Event = tuple[str, int, object, Outcome | None]
+
+
+def value(chosen: Flat) -> float:
+    """Higher is better; the optimum is root, n = 5, lr = 1e-3."""
+    score = -abs(math.log10(chosen["lr"]) + 3) + {"linear": 0.0, "step": -1.0, "root": 0.5}[chosen["pacing"]]
+    return score + (chosen.get("n") == 5) * 1.0
+
+
+def outcome_of(number: int) -> Outcome:
+    return "failed" if number % 7 == 3 else "pruned" if number % 3 == 0 else "completed"
+
+
+def search(sampler: Sampler, trials: int, journal: list[Event], first: int = 1) -> list[Flat]:
+    """Two trials at a time; the events are those of a journal."""
+    answers = []
+    for number in range(first, trials + 1):
+        chosen = sampler.ask(number)
+        assert chosen is not None
+        answers.append(chosen)
+        take_in(sampler, ("replay", number, chosen, None), journal)
+        if number > 1:
+            done = next(event[2] for event in journal if event[:2] == ("replay", number - 1))
+            assert isinstance(done, dict)
+            values = {1: value(done) - 1, 2: math.nan, 3: value(done)}
+            take_in(sampler, ("tell", number - 1, values, outcome_of(number - 1)), journal)
+    return answers
+
+
+def take_in(sampler: Sampler, event: Event, journal: list[Event]) -> None:
+    journal.append(event)
+    rebuild(sampler, [event])
+
+
+def rebuild(sampler: Sampler, events: list[Event]) -> Sampler:
+    for kind, number, what, outcome in events:
+        assert isinstance(what, dict)
+        if kind == "replay":
+            sampler.replay(number, what)
+        elif outcome is not None:
+            sampler.tell(number, what, outcome)
+    return sampler
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_rebuilt_sampler_goes_on_as_the_lost_one(name: str) -> None:
+    journal: list[Event] = []
+    unbroken = search(MAKERS[name](4), 14, journal)
+    for cut in range(len(journal)):
+        if journal[cut][0] == "replay":
+            number = journal[cut][1]
+            rebuilt = rebuild(MAKERS[name](4), journal[:cut])
+            assert rebuilt.ask(number) == unbroken[number - 1]
+            assert rebuilt.ask(number) == unbroken[number - 1], "asking changes nothing"
+
+
+@pytest.mark.parametrize("name", ["random", "tpe"])
+def test_seeds_decide(name: str) -> None:
+    runs = [search(MAKERS[name](seed), 8, []) for seed in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_conditional_parameters_are_absent_where_their_condition_is_false(name: str) -> None:
+    answers = search(MAKERS[name](0), 30, [])
+    for chosen in answers:
+        assert set(chosen) == set(SPACE.active(chosen))
+        assert all(SPACE.leaves[key].allows(chosen[key]) for key in chosen)
+    assert any("n" in chosen for chosen in answers) or name == "grid"
+
+
+def finished(make: Callable[[Space, int], Sampler]) -> Iterator[Flat]:
+    sampler = make(FINITE, 0)
+    number = 0
+    while (chosen := sampler.ask(number)) is not None:
+        yield chosen
+        sampler.replay(number, chosen)
+        sampler.tell(number, {1: float(number)}, "completed")
+        number += 1
+
+
+@pytest.mark.parametrize("make", [RandomSampler, GridSampler, lambda space, seed: TpeSampler(space, seed, 1)])
+def test_a_finite_space_is_tried_once_and_then_exhausted(make: Callable[[Space, int], Sampler]) -> None:
+    answers = [identity(chosen) for chosen in finished(make)]
+    assert len(answers) == 3
+    assert set(answers) == {identity(chosen) for chosen in FINITE.grid()}
+
+
+def test_grid_keeps_the_order_of_the_space() -> None:
+    assert list(finished(GridSampler)) == list(FINITE.grid())
+
+
+def test_random_draws_do_not_depend_on_earlier_trials() -> None:
+    alone = RandomSampler(SPACE, 3).ask(9)
+    sampler = RandomSampler(SPACE, 3)
+    search(sampler, 8, [])
+    assert sampler.ask(9) == alone
+
+
+def test_tpe_starts_like_random_search_until_enough_trials_finished() -> None:
+    tpe, random = TpeSampler(SPACE, 5, startup_trials=4), RandomSampler(SPACE, 5)
+    for number in range(10):
+        chosen = tpe.ask(number)
+        assert chosen is not None
+        assert chosen == random.ask(number)
+        tpe.replay(number, chosen)
+        random.replay(number, chosen)
+        tpe.tell(number, {1: value(chosen)}, "completed" if number % 3 == 0 and number < 9 else "failed")
+    tpe.tell(9, {1: 1.0}, "pruned")
+    assert tpe.ask(10) != random.ask(10)
+
+
+def test_tpe_keeps_away_from_running_trials() -> None:
+    sampler = TpeSampler(SPACE, 0, startup_trials=8)
+    for number in range(8):
+        chosen = sampler.ask(number)
+        assert chosen is not None
+        sampler.replay(number, chosen)
+        sampler.tell(number, {1: value(chosen)}, "completed")
+    alone = sampler.ask(20)
+    assert alone is not None
+    for number in range(8, 14):
+        sampler.replay(number, {**alone, "lr": alone["lr"] * (1 + number / 100)})
+    beside = sampler.ask(20)
+    assert beside is not None
+    assert beside["lr"] != alone["lr"]
+
+
+def test_what_a_trial_is_told_as() -> None:
+    values = {2: 0.4, 1: 0.5, 3: math.nan, 4: 0.6}
+    completed = Told.of(values, "completed")
+    assert (completed.value, completed.curve) == (0.6, {1: 0.5, 2: 0.5, 4: 0.6})
+    stopped = Told.of(values, "pruned")
+    assert (stopped.state.name, stopped.value, stopped.curve) == ("PRUNED", None, completed.curve)
+    assert Told.of(values, "failed").state.name == "FAIL"
+    assert Told.of({1: math.nan}, "completed").state.name == "FAIL"
+
+
+def late_values(make: Callable[[int], Sampler], seed: int, trials: int = 24) -> float:
+    """Mean value of the last half of the trials."""
+    sampler = make(seed)
+    values = []
+    for number in range(trials):
+        chosen = sampler.ask(number)
+        assert chosen is not None
+        sampler.replay(number, chosen)
+        values.append(value(chosen))
+        sampler.tell(number, {1: values[-1]}, "completed")
+    return mean(values[trials // 2 :])
+
+
+def test_tpe_finds_better_configurations_than_random_search() -> None:
+    tpe = median(late_values(lambda seed: TpeSampler(SPACE, seed, 8), seed) for seed in range(20))
+    random = median(late_values(lambda seed: RandomSampler(SPACE, seed), seed) for seed in range(20))
+    assert tpe > random + 0.5
+
+
+def test_samplers_by_name() -> None:
+    experiments = {name: load_experiment("penha2020_pacing", [f"search.searcher={name}"]) for name in SEARCHERS}
+    kinds = {name: type(make_sampler(experiment)) for name, experiment in experiments.items()}
+    assert kinds == {"random": RandomSampler, "grid": GridSampler, "tpe": TpeSampler}
+
+
+def test_a_grid_of_a_continuous_space() -> None:
+    with pytest.raises(ConfigError, match="lr"):
+        GridSampler(SPACE, 0).ask(0)

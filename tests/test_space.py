@@ -1,0 +1,207 @@
+"""Leaves, conditions, sampling and grids of a search space."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from optuna.trial import FixedTrial
+
+from trainables.errors import ConfigError
+from tune_cl.search.leaves import Choice, Integer, LogUniform, Uniform, parse_leaf
+from tune_cl.search.space import Space, identity
+
+PACING = Choice(options=("linear", "root", "step"))
+N = Choice(options=(2, 5), when={"pacing": ("root",)})
+
+
+def paced() -> Space:
+    return Space({"n": N, "pacing": PACING, "lr": LogUniform(low=1e-5, high=1e-3)})
+
+
+@st.composite
+def finite_spaces(draw: st.DrawFn) -> Space:
+    """Up to five keys, each conditional on a value of an earlier one or not; written in any order."""
+    leaves: dict[str, Any] = {}
+    for key in "abcde"[: draw(st.integers(1, 5))]:
+        when = {}
+        if leaves and draw(st.booleans()):
+            when = {draw(st.sampled_from(sorted(leaves))): (draw(st.integers(0, 2)),)}
+        leaves[key] = Choice(options=tuple(range(draw(st.integers(1, 3)))), when=when)
+    return Space({key: leaves[key] for key in draw(st.permutations(list(leaves)))})
+
+
+def brute_force(space: Space) -> set[Any]:
+    """All assignments of all keys, each cut down to the parameters that exist."""
+    keys = list(space.leaves)
+    found = set()
+    for values in product(*(space.leaves[key].values() or () for key in keys)):
+        pick = dict(zip(keys, values, strict=True))
+        found.add(identity(space.decide(lambda key, leaf, pick=pick: pick[key])))
+    return found
+
+
+@given(finite_spaces())
+def test_grid_is_every_combination_once(space: Space) -> None:
+    grid = [identity(chosen) for chosen in space.grid()]
+    assert len(grid) == len(set(grid)) == space.combinations()
+    assert set(grid) == brute_force(space)
+
+
+@given(finite_spaces(), st.integers(0, 2**32))
+def test_samples_lie_in_the_grid(space: Space, seed: int) -> None:
+    assert identity(space.sample(np.random.default_rng(seed))) in {identity(chosen) for chosen in space.grid()}
+
+
+def test_conditional_grid_known_answer() -> None:
+    space = Space({"n": N, "pacing": PACING})
+    assert list(space.grid()) == [
+        {"pacing": "linear"}, {"pacing": "root", "n": 2}, {"pacing": "root", "n": 5}, {"pacing": "step"},
+    ]
+
+
+def test_condition_moves_behind_its_key_and_the_rest_keep_their_order() -> None:
+    assert list(paced().leaves) == ["pacing", "n", "lr"]
+
+
+@given(st.integers(0, 2**32))
+def test_conditional_parameter_exists_exactly_under_its_condition(seed: int) -> None:
+    chosen = paced().sample(np.random.default_rng(seed))
+    assert ("n" in chosen) == (chosen["pacing"] == "root")
+    assert set(paced().active(chosen)) == set(chosen)
+
+
+def test_condition_on_a_parameter_that_does_not_exist_does_not_hold() -> None:
+    space = Space({"pacing": PACING, "n": N, "x": Integer(low=1, high=2, when={"n": (2, 5)})})
+    assert set(space.active({"pacing": "linear"})) == {"pacing"}
+    assert set(space.active({"pacing": "root", "n": 5})) == {"pacing", "n", "x"}
+
+
+def test_condition_on_a_fixed_key() -> None:
+    leaves = {"n": N}
+    assert Space(leaves, {"pacing": "root"}).combinations() == 2
+    assert Space(leaves, {"pacing": "step"}).combinations() == 1
+    assert Space(leaves).active({}) == {}
+
+
+LEAVES = [Uniform(low=-2, high=3), LogUniform(low=1e-6, high=10), Integer(low=3, high=5), PACING]
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_draws_middle_and_suggestions_stay_in_range(leaf: Any) -> None:
+    rng = np.random.default_rng(0)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    values = [leaf.middle(), *leaf.samples(), *(leaf.draw(rng) for _ in range(200))]
+    values += [leaf.suggest(study.ask(), "key") for _ in range(50)]
+    assert all(leaf.allows(value) for value in values)
+    if leaf.values() is not None:
+        assert set(values) == set(leaf.values())
+
+
+def test_draws_follow_their_distribution() -> None:
+    rng = np.random.default_rng(1)
+    uniform = [Uniform(low=0, high=4).draw(rng) for _ in range(4000)]
+    logarithmic = np.log10([LogUniform(low=1e-4, high=1).draw(rng) for _ in range(4000)])
+    integers = np.bincount([Integer(low=0, high=3).draw(rng) for _ in range(4000)])
+    assert np.mean(uniform) == pytest.approx(2, abs=0.1)
+    assert np.mean(logarithmic) == pytest.approx(-2, abs=0.1)
+    assert integers.min() > 900
+
+
+def test_middles() -> None:
+    assert Uniform(low=1, high=4).middle() == 2.5
+    assert LogUniform(low=1e-4, high=1e-2).middle() == pytest.approx(1e-3)
+    assert Integer(low=1, high=4).middle() == 2
+    assert PACING.middle() == "linear"
+
+
+def test_suggest_asks_only_for_what_exists() -> None:
+    trial = FixedTrial({"pacing": "step", "n": 2, "lr": 1e-4})
+    assert paced().suggest(trial) == {"pacing": "step", "lr": 1e-4}
+    assert set(trial.params) == {"pacing", "lr"}
+
+
+def test_given_values_replace_picks_and_decide_conditions() -> None:
+    chosen = paced().decide(lambda key, leaf: leaf.middle(), given={"pacing": "root", "other": 1})
+    assert chosen == {"other": 1, "pacing": "root", "n": 2, "lr": pytest.approx(1e-4)}
+
+
+def test_grid_names_continuous_leaves() -> None:
+    space = Space({"lr": Uniform(low=0, high=1), "pacing": PACING, "d": Uniform(low=0, high=1)})
+    assert space.combinations() is None
+    with pytest.raises(ConfigError) as caught:
+        space.grid()
+    assert [problem.place for problem in caught.value.problems] == ["lr", "d"]
+
+
+def test_large_spaces_are_counted_without_being_walked() -> None:
+    leaves: dict[str, Any] = {f"k{i}": Integer(low=1, high=1000) for i in range(20)}
+    assert Space({"pacing": PACING, "n": N, **leaves}).combinations() == 4 * 1000**20
+
+
+@pytest.mark.parametrize("keys", ["a", "ab", "abc"])
+def test_conditions_in_a_circle(keys: str) -> None:
+    circle = {key: Choice(options=(1, 2), when={keys[i - 1]: (1,)}) for i, key in enumerate(keys)}
+    with pytest.raises(ConfigError, match="circle"):
+        Space(circle)
+
+
+@pytest.mark.parametrize(
+    ("tree", "wrong"),
+    [
+        ({}, "no range given"),
+        ({"when": {"a": 1}}, "no range given"),
+        ({"uniform": [0, 1], "choice": [1]}, "uniform and choice at once"),
+        ({"choise": [1]}, "did you mean choice"),
+        ({"choice": [1], "wenn": {}}, "did you mean when"),
+        ({"choice": []}, "no values"),
+        ({"grid": 3}, "no values"),
+        ({"uniform": [1, 0]}, "1 is not below 0"),
+        ({"uniform": [1, 1]}, "1 is not below 1"),
+        ({"uniform": [1]}, "not a pair of numbers"),
+        ({"uniform": [True, 2]}, "not a pair of numbers"),
+        ({"uniform": [0, float("inf")]}, "not a pair of numbers"),
+        ({"uniform": "ab"}, "not a pair of numbers"),
+        ({"loguniform": [0, 1]}, "no logarithm"),
+        ({"int": [0.5, 3]}, "not whole numbers"),
+        ({"choice": [1], "when": 3}, "no condition"),
+    ],
+)
+def test_bad_leaves(tree: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ConfigError, match=wrong) as caught:
+        parse_leaf("some.key", tree)
+    assert all(problem.place.startswith("some.key") for problem in caught.value.problems)
+
+
+def test_all_problems_of_a_leaf_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_leaf("k", {"uniform": [1, 0], "choice": [], "wen": 1, "when": []})
+    assert len(caught.value.problems) == 5
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"uniform": [0.5, 2.0]},
+        {"int": [1, 9], "when": {"a.b": [1]}},
+        {"choice": ["x", 2, True], "when": {"a.b": [1, 2], "c": ["y"]}},
+        {"grid": [1.5]},
+    ],
+)
+def test_leaf_document_round_trip(tree: dict[str, Any]) -> None:
+    assert parse_leaf("k", tree).document() == tree
+
+
+def test_conditions_nested_or_dotted() -> None:
+    nested = parse_leaf("k", {"choice": [1], "when": {"a": {"b": 1}}})
+    assert nested == parse_leaf("k", {"choice": [1], "when": {"a.b": [1]}})
+
+
+def test_only_keeps_some_leaves_open() -> None:
+    assert list(paced().only({"n", "lr"}).grid()) == [{"pacing": "linear", "lr": pytest.approx(1e-4)}]
+    assert paced().only({"n", "pacing"}).combinations() == 4

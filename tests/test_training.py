@@ -1,0 +1,222 @@
+"""The training loop: it learns, repeats itself, resumes exactly, and leaves a ranker that reads new texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.builders import tiny_data
+from trainables.config import TrainingRun
+from trainables.curriculum.difficulty import difficulty
+from trainables.curriculum.scoring import SCORINGS, Scored
+from trainables.data.columns import required_split
+from trainables.errors import DataError, WorkFailed
+from trainables.evaluation.metrics import Evaluator
+from trainables.training import losses
+from trainables.training.checkpoint import best_scores, latest_iteration, save_iteration
+from trainables.training.materials import Materials, prepare
+from trainables.training.saved import load_ranker_folder, save_ranker
+from trainables.training.training import Training, rate_factor, training_instances
+
+RANKERS = {
+    "conv_knrm": {"name": "conv_knrm", "vector_size": 16, "filters": 8},
+    "bert": {"name": "bert", "model": "tiny", "vocabulary_size": 300},
+}
+
+
+def make_run(ranker: str = "conv_knrm", seed: int = 1, **sections: dict[str, Any]) -> TrainingRun:
+    training = {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 1e-3, "window": 2}
+    return TrainingRun.model_validate({
+        "ranker": RANKERS[ranker],
+        "training": training | sections.pop("training", {}),
+        "seed": seed,
+        **sections,
+    })
+
+
+@pytest.fixture(scope="module")
+def data():
+    return tiny_data(queries=24, candidates=6, seed=5)
+
+
+def start(run: TrainingRun, data) -> Training:
+    return Training(run, prepare(run, data), device="cpu")
+
+
+def numbers(training: Training) -> list[tuple[float, float]]:
+    """What must repeat exactly: dev value and loss of each iteration (times are not)."""
+    return [(row["dev_map"], row["train_loss"]) for row in training.history]
+
+
+def finish(training: Training) -> Training:
+    while not training.finished:
+        training.iterate()
+    return training
+
+
+CURRICULUM = {"pacing": "root", "scoring": "context_words", "weighting": "normalized_score", "m": 3}
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+@pytest.mark.parametrize("loss", ["pointwise", "pairwise"])
+def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(ranker: str, loss: str, data, tmp_path: Path) -> None:
+    run = make_run(ranker, curriculum=CURRICULUM, training={"loss": loss})
+    unbroken = finish(start(run, data))
+    first = start(run, data)
+    first.iterate()
+    first.iterate()
+    first.save(tmp_path)
+    second = start(run, data)
+    second.load(tmp_path)
+    assert numbers(finish(second)) == numbers(unbroken)
+    assert second.best_iteration == unbroken.best_iteration
+    assert all(torch.equal(second.best_weights[name], weight) for name, weight in unbroken.best_weights.items())
+    assert np.array_equal(second.best_scores, unbroken.best_scores)
+
+
+def test_the_seed_decides_the_numbers(data) -> None:
+    assert numbers(finish(start(make_run(seed=3), data))) == numbers(finish(start(make_run(seed=3), data)))
+    assert numbers(finish(start(make_run(seed=3), data))) != numbers(finish(start(make_run(seed=4), data)))
+
+
+def test_training_learns(data) -> None:
+    training = start(make_run("bert", training={"max_iterations": 8, "batches_per_iteration": 8, "batch_size": 16}), data)
+    train = required_split(data, "train")
+    evaluator = Evaluator(train, data.document_ids)
+    assert evaluator(training.score(train), ["map"])["map"].mean() < 0.7
+    finish(training)
+    assert evaluator(training.score(train), ["map"])["map"].mean() > 0.9
+
+
+def test_patience_ends_a_training(data) -> None:
+    training = start(make_run(training={"max_iterations": 50, "patience": 2, "lr": 1e-9}), data)
+    finish(training)
+    assert training.iteration == training.best_iteration + 2 < 50
+
+
+def test_a_loss_that_is_no_number_is_a_failure_with_advice(data) -> None:
+    training = start(make_run(), data)
+    with torch.no_grad():
+        next(p for p in training.module.parameters() if p.requires_grad).fill_(float("nan"))
+    with pytest.raises(WorkFailed, match=r"training loss became nan in iteration 1; a lower training.lr"):
+        training.iterate()
+
+
+def test_state_of_another_configuration_is_refused(data, tmp_path: Path) -> None:
+    training = start(make_run(seed=1), data)
+    training.iterate()
+    training.save(tmp_path)
+    with pytest.raises(DataError, match="another configuration"):
+        start(make_run(seed=2), data).load(tmp_path)
+
+
+def test_the_checkpoint_holds_the_best_dev_scores(data, tmp_path: Path) -> None:
+    training = finish(start(make_run(), data))
+    training.save(tmp_path)
+    assert np.array_equal(best_scores(tmp_path), training.best_scores)
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_a_saved_ranker_scores_texts_as_the_training_did(ranker: str, data, tmp_path: Path) -> None:
+    training = finish(start(make_run(ranker), data))
+    save_ranker(training, tmp_path / "ranker")
+    dev = required_split(data, "dev")
+    saved = load_ranker_folder(tmp_path / "ranker")
+    scores = saved.score(data.query_texts(), data.documents, dev.query[dev.owner], dev.document)
+    assert scores == pytest.approx(training.best_scores, abs=1e-5)
+
+
+def test_a_folder_that_is_no_ranker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not a trained ranker"):
+        load_ranker_folder(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(DataError, match="cannot be read"):
+        load_ranker_folder(tmp_path)
+
+
+def test_only_the_newest_state_is_kept_and_it_is_whole(tmp_path: Path) -> None:
+    for iteration in (1, 2, 11):
+        save_iteration(tmp_path, iteration, lambda folder: (folder / "a").write_text(folder.name) and None)
+    assert [path.name for path in tmp_path.iterdir()] == ["iteration-00011"]
+
+    def killed(folder: Path) -> None:
+        (folder / "a").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        save_iteration(tmp_path, 12, killed)
+    latest = latest_iteration(tmp_path)
+    assert latest is not None and latest.name == "iteration-00011"
+
+
+def test_batches_sorted_by_length_hold_the_samples_of_unsorted_ones(data) -> None:
+    run = make_run(training={"window": 1, "negatives": "all"})
+    plain = start(run, data).batcher
+    windowed = start(run.model_copy(update={"training": run.training.model_copy(update={"window": 4})}), data).batcher
+    pairs = [sorted(zip(np.concatenate([b.positive for b in batches]), np.concatenate([b.negative for b in batches]), strict=True))
+             for batches in (list(plain.batches(0, 4)), list(windowed.batches(0, 4)))]
+    assert pairs[0] == pairs[1]
+    spans = [np.ptp(windowed._costs(b.positive, b.negative)) for b in windowed.batches(0, 4)]
+    unsorted = [np.ptp(plain._costs(b.positive, b.negative)) for b in plain.batches(0, 4)]
+    assert sum(spans) < sum(unsorted)
+
+
+def test_weights_scale_each_sample_not_the_batch_mean() -> None:
+    per_sample, weight = torch.tensor([0.1, 0.9]), torch.tensor([1.0, 0.2])
+    assert float((per_sample * weight).mean()) == pytest.approx(0.14)
+    assert float(per_sample.mean() * weight.mean()) == pytest.approx(0.30)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("pairwise", 0.26894), ("cross_entropy", 0.31326), ("hinge", 0.5)])
+def test_known_pairwise_losses(name: str, expected: float) -> None:
+    loss = losses.pairwise(name, torch.tensor([2.0]), torch.tensor([1.0]), margin=1.5)
+    assert float(loss) == pytest.approx(expected, abs=1e-5)
+
+
+def test_rate_rises_then_falls() -> None:
+    run = make_run(training={"warmup": 0.25, "schedule": "linear", "max_iterations": 4, "batches_per_iteration": 5})
+    rates = [rate_factor(run, step) for step in range(20)]
+    assert np.argmax(rates) == 5 and rates[5] == pytest.approx(1)
+    assert (np.diff(rates[:6]) > 0).all() and (np.diff(rates[5:]) < 0).all() and rates[-1] > 0
+    assert rate_factor(make_run(), 11) == 1
+
+
+@pytest.mark.parametrize("name", SCORINGS)
+class TestScoringContract:
+    """Every scoring function: shape, numbers, determinism, the cache."""
+
+    def scored(self, data, seed: int = 0) -> Scored:
+        run = make_run()
+        split, instances = training_instances(run, Materials(data, None))  # type: ignore[arg-type]
+        return Scored(data, split, instances, seed)
+
+    def test_one_finite_value_an_instance(self, name: str, data) -> None:
+        scored = self.scored(data)
+        values = SCORINGS[name](scored)
+        assert values.shape == (len(scored.instances),) and np.isfinite(values).all()
+
+    def test_the_same_seed_gives_the_same_values(self, name: str, data) -> None:
+        assert np.array_equal(SCORINGS[name](self.scored(data)), SCORINGS[name](self.scored(data)))
+
+    def test_the_second_call_comes_from_the_cache(self, name: str, data) -> None:
+        first, _ = difficulty(name, self.scored(data, seed=77))
+        second, cached = difficulty(name, self.scored(data, seed=77))
+        assert cached and np.array_equal(first, second)
+
+
+def test_length_scorings_count_turns_and_words(data) -> None:
+    run = make_run()
+    split, instances = training_instances(run, Materials(data, None))  # type: ignore[arg-type]
+    scored = Scored(data, split, instances, 0)
+    for row in (0, len(instances) - 1):
+        at = instances.query[row]
+        query = int(split.query[at])
+        utterances = data.query_utterances(query)
+        candidates = [data.documents[d] for d in split.document[split.offsets[at] : split.offsets[at + 1]]]
+        assert SCORINGS["turns"](scored)[row] == len(utterances)
+        assert SCORINGS["context_words"](scored)[row] == pytest.approx(np.mean([len(u.split()) for u in utterances]))
+        assert SCORINGS["response_words"](scored)[row] == pytest.approx(np.mean([len(c.split()) for c in candidates]))

@@ -1,0 +1,28 @@
+"""How long an iteration takes, measured on a few real steps."""
+
+from __future__ import annotations
+
+import torch
+
+from trainables.config import TrainingRun
+from trainables.training.losses import PAIRWISE
+from trainables.training.materials import Materials
+from trainables.training.training import Training
+
+STEPS = 4
+
+
+def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int) -> float:
+    """Seconds of one iteration: the steps at the pace of a few measured ones, and one evaluation on dev.
+
+    A first short iteration warms up; the second is measured.
+    """
+    torch.set_num_threads(threads)
+    short = run.training.model_copy(update={"batches_per_iteration": STEPS, "max_iterations": 2, "window": 1})
+    training = Training(run.model_copy(update={"training": short}), materials)
+    training.iterate()
+    measured = training.iterate()
+    pairs = STEPS * short.batch_size * (2 if short.loss in PAIRWISE else 1)
+    steps_seconds = pairs / measured["samples_per_second"]
+    evaluation = measured["seconds"] - steps_seconds
+    return evaluation + steps_seconds / STEPS * run.training.batches_per_iteration
