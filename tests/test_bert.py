@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from builders import tiny_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders import tiny_data
 from trainables.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.base import Tokens

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from builders import tiny_data
 from gensim.models import KeyedVectors
 
+from tests.builders import tiny_data
 from trainables.errors import ConfigError, DataError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.base import TextSide

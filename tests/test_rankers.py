@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from builders import tiny_data
 from safetensors.torch import load_file, save_file
 
+from tests.builders import tiny_data
 from trainables.data.columns import RankingData
 from trainables.rankers import RANKERS, load_ranker, ranker_settings
 from trainables.rankers.base import Ranker, RankerModule, RankerSettings, TextSide, Tokens
@@ -72,6 +72,13 @@ def test_neither_padding_nor_the_batch_changes_a_score(case: Case) -> None:
     alone = torch.cat([case.score(module, queries[[i]], documents[[i]]) for i in range(len(queries))])
     assert len(np.unique(case.text.documents.lengths[documents])) > 1, "no pair is padded"
     torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
+
+
+def test_scores_are_float32_and_finite_in_bf16_too(case: Case) -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        scores = case.score(case.build(), *case.pairs)
+    assert scores.dtype == torch.float32
+    assert torch.isfinite(scores).all()
 
 
 def test_order_in_the_batch_changes_no_score(case: Case) -> None:

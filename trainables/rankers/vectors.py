@@ -1,4 +1,7 @@
-"""Word ids and word vectors of a data set: trained on the collection itself, or read from a file."""
+"""Word ids and word vectors of a data set: trained on the collection itself, or read from a file.
+
+gensim is imported where it is used: it takes a second, which trials and commands that train no vectors save.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,6 @@ from typing import IO, cast
 from zlib import crc32
 
 import numpy as np
-from gensim.models import KeyedVectors, Word2Vec
-from gensim.models.fasttext import load_facebook_vectors
 
 from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData
@@ -102,6 +103,8 @@ def train_vectors(data: RankingData, size: int, seed: int) -> WordVectors:
     Small collections are read several times; one worker, so the seed decides the result. DataError where
     there is no word.
     """
+    from gensim.models import Word2Vec
+
     queries = (data.query_text(int(query)) for query in np.unique(data.splits["train"].query))
     words = index_words(chain(data.documents, queries))
     if not len(words.ids):
@@ -162,6 +165,9 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _read_binary(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]:
+    from gensim.models import KeyedVectors
+    from gensim.models.fasttext import load_facebook_vectors
+
     with _open(path) as file:
         fasttext = file.read(len(_FASTTEXT_MAGIC)) == _FASTTEXT_MAGIC
     model = load_facebook_vectors(str(path)) if fasttext else KeyedVectors.load_word2vec_format(str(path), binary=True)

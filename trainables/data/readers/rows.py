@@ -27,7 +27,7 @@ class Rows:
         self.problems = problems
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
-        empty = True
+        empty, noted = True, len(self.problems)
         for number, line in self._lines():
             empty = False
             fields = line.split(self.separator)
@@ -35,7 +35,7 @@ class Rows:
                 yield number, fields
             else:
                 self.problem(number, f"{len(fields)} columns instead of {len(self.columns)}", self._form())
-        if empty:
+        if empty and len(self.problems) == noted:
             self.file_problem("no rows", f"each row is {self._form()}")
 
     def problem(self, number: int, wrong: str, right: str) -> None:

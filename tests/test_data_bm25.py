@@ -1,0 +1,115 @@
+"""Words and BM25 against plain loops over the formulas."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainables.data.bm25 import Bm25, Variant
+from trainables.data.words import UNKNOWN, index_words, look_up, normalised, words
+
+DOCUMENTS = ["the cat sat", "the dog sat on the mat", "a bird flew", "the cat flew"]
+TEXTS = st.lists(st.text("abc ", max_size=12), min_size=1, max_size=8)
+
+
+def plain_score(query: str, document: str, corpus: list[str], variant: Variant, k1: float, b: float) -> float:
+    """The sum over the query's words, straight from the formula."""
+    rows = [words(text) for text in corpus]
+    total, mean = len(rows), sum(map(len, rows)) / len(rows)
+
+    def idf(word: str) -> float:
+        holding = sum(word in row for row in rows)
+        if variant == "lucene":
+            return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
+        return math.log(total - holding + 0.5) - math.log(holding + 0.5)
+
+    vocabulary = sorted({word for row in rows for word in row})
+    floor = 0.25 * sum(map(idf, vocabulary)) / max(1, len(vocabulary))
+    own, score = words(document), 0.0
+    for word in words(query):
+        count = own.count(word)
+        if count:
+            weight = floor if variant == "okapi" and idf(word) < 0 else idf(word)
+            scale = k1 + 1 if variant == "okapi" else 1
+            score += weight * scale * count / (count + k1 * (1 - b + b * len(own) / mean))
+    return score
+
+
+@given(st.text())
+def test_words_are_runs_of_letters_and_digits(text: str) -> None:
+    lowered = "".join(letter.lower() if letter.isascii() else letter for letter in text)
+    assert words(text) == re.findall("[a-z0-9]+", lowered)
+    assert normalised(text).split() == words(text)
+
+
+@given(st.lists(st.text(max_size=20)))
+def test_word_rows_spell_the_texts(texts: list[str]) -> None:
+    rows = index_words(texts)
+    spelled = [rows.vocabulary[i] for i in rows.ids]
+    assert spelled == [word for text in texts for word in words(text)]
+    assert rows.lengths.tolist() == [len(words(text)) for text in texts]
+    np.testing.assert_array_equal(look_up(texts, rows.vocabulary).ids, rows.ids)
+
+
+def test_words_out_of_the_vocabulary_are_unknown() -> None:
+    assert look_up(["b a c"], ("a", "b")).ids.tolist() == [1, 0, UNKNOWN]
+
+
+def test_okapi_gives_the_known_scores() -> None:
+    rows = index_words(DOCUMENTS)
+    scores = Bm25(rows, "okapi", k1=1.5, b=0.75).pair_scores(
+        look_up(["the cat sat"], rows.vocabulary), np.zeros(4, int), np.arange(4)
+    )
+    assert scores == pytest.approx([0.103455, 0.112748, 0, 0.103455], abs=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["lucene", "okapi"])
+@given(corpus=TEXTS, queries=TEXTS, k1=st.floats(0, 3), b=st.floats(0, 1))
+def test_scores_follow_the_formula(
+    variant: Variant, corpus: list[str], queries: list[str], k1: float, b: float
+) -> None:
+    rows = index_words(corpus)
+    bm25 = Bm25(rows, variant, k1, b)
+    query_rows, document_rows = (grid.ravel() for grid in np.indices((len(queries), len(corpus))))
+    encoded = look_up(queries, rows.vocabulary)
+    scores = bm25.pair_scores(encoded, query_rows, document_rows)
+    plain = [plain_score(query, document, corpus, variant, k1, b) for query in queries for document in corpus]
+    np.testing.assert_allclose(scores, plain, atol=1e-9)
+
+
+@given(corpus=TEXTS, queries=TEXTS, k=st.integers(0, 10))
+def test_top_sorts_all_documents(corpus: list[str], queries: list[str], k: int) -> None:
+    rows = index_words(corpus)
+    bm25, encoded = Bm25(rows), look_up(queries, rows.vocabulary)
+    found, scores = bm25.top(encoded, k)
+    assert found.shape == scores.shape == (len(queries), min(k, len(corpus)))
+    for query in range(len(queries)):
+        all_scores = bm25.pair_scores(encoded, np.full(len(corpus), query), np.arange(len(corpus)))
+        best = np.argsort(-all_scores.round(9), kind="stable")[:k]
+        np.testing.assert_allclose(scores[query], all_scores[best], atol=1e-9)
+        np.testing.assert_allclose(scores[query], all_scores[found[query]], atol=1e-9)
+        assert len(set(found[query].tolist())) == found.shape[1]
+
+
+def test_ties_go_to_the_earlier_document_and_a_part_keeps_the_weights() -> None:
+    rows = index_words(["x", "y", "y", "y", "y"])
+    bm25, query = Bm25(rows), look_up(["nothing", "y"], rows.vocabulary)
+    assert bm25.top(query, 2, np.array([1]))[0].tolist() == [[1, 2]]
+    part = bm25.within(slice(3, 5))
+    assert len(part) == 2
+    assert part.top(query, 1)[0].tolist() == [[0], [0]]
+    assert part.top(query, 1)[1][1] == bm25.top(query, 1)[1][1]
+
+
+def test_no_documents_and_empty_documents_score_nothing() -> None:
+    for corpus in ([], ["", "?"]):
+        rows = index_words(corpus)
+        for variant in ("lucene", "okapi"):
+            found, scores = Bm25(rows, variant).top(look_up(["a"], rows.vocabulary), 3)
+            assert found.shape == (1, len(corpus))
+            assert not scores.any()

@@ -1,0 +1,91 @@
+"""Retrieval in a process of its own, and the Java it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.data_folders import trec_files, write_folder
+from trainables.config import DataConfig
+from trainables.data import candidates, load_data
+from trainables.data.cache import cache_root
+from trainables.data.candidates import java_home, java_version, retrieve
+from trainables.data.columns import TextColumn
+from trainables.errors import WorkFailed
+
+DOCUMENTS = ["cats sit on mats", "a dog runs \u2028 fast", "birds fly", "the cat and the dog"]
+QUERIES = {"train": ["a running dog", "nothing of it"], "dev": ["cat"]}
+
+
+def fake_java(home: Path, version: str) -> Path:
+    (home / "bin").mkdir(parents=True)
+    java = home / "bin" / "java"
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
+    java.chmod(0o755)
+    return home
+
+
+def test_versions_of_java(tmp_path: Path) -> None:
+    assert java_version(fake_java(tmp_path / "17", "17.0.15")) == 17
+    assert java_version(fake_java(tmp_path / "8", "1.8.0_392")) == 1
+    assert java_version(tmp_path) == 0
+
+
+def test_a_new_enough_java_is_taken_and_an_old_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "new", "21.0.1")))
+    assert java_home() == tmp_path / "new"
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "17.0.1")))
+    carried = java_home()
+    assert carried != tmp_path / "old"
+    assert java_version(carried) >= candidates.JAVA_NEEDED
+
+
+def test_stemmed_words_are_found_and_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = TextColumn.of(DOCUMENTS)
+    found = retrieve(documents, QUERIES, k1=0.9, b=0.4, top_k=2)
+    query, document, score = found["train"]
+    assert query.tolist() == [0, 0]
+    assert document.tolist() == [1, 3]
+    assert score[0] > score[1] > 0
+    assert set(found["dev"][1].tolist()) == {0, 3}
+    monkeypatch.setattr(candidates, "_run_python", None)  # a second run needs no process
+    again = retrieve(documents, QUERIES, k1=0.9, b=0.4, top_k=2)
+    for split, columns in found.items():
+        for new, old in zip(again[split], columns, strict=True):
+            np.testing.assert_array_equal(new, old)
+
+
+def test_a_failed_process_names_its_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(candidates, "java_home", lambda: tmp_path)
+    with pytest.raises(WorkFailed, match="BM25 retrieval") as caught:
+        retrieve(TextColumn.of(["only here"]), {"dev": ["here"]}, k1=0.9, b=0.4, top_k=1)
+    log = Path(str(caught.value).rpartition("log: ")[2])
+    assert log.parent == cache_root() / "logs"
+    assert "Error" in log.read_text()
+
+
+def test_a_folder_whose_qrels_name_only_relevant_documents_is_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = trec_files(runs=False)
+    for split in ("train", "dev", "test"):
+        files[f"qrels.{split}.txt"] = f"{split}-a 0 d1 1\n{split}-b 0 d2 1\n"
+    asked = []
+
+    def search(documents: TextColumn, queries: dict[str, list[str]], k1: float, b: float, top_k: int) -> dict:
+        asked.append((len(documents), queries["dev"], k1, b, top_k))
+        rows = (np.array([0, 0, 1]), np.array([3, 0, 1]), np.array([1.0, 2.0, 1.0]))
+        return dict.fromkeys(queries, rows)
+
+    monkeypatch.setattr("trainables.data.readers.assembly.retrieve", search)
+    config = DataConfig.model_validate({"source": str(write_folder(tmp_path, files)), "top_k": 7, "bm25": {"k1": 1.2}})
+    data = load_data(config)
+    assert asked == [(4, ["cat", "dog running"], 1.2, 0.4, 7)]
+    split = data.splits["dev"]
+    assert split.document.tolist() == [0, 3, 1]
+    assert split.grade.tolist() == [1, -1, 1]
+    assert split.rank.tolist() == [1, 2, 1]
+    assert any("retrieved by BM25 (k1 1.2, b 0.4)" in note for note in data.notes)

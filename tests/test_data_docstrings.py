@@ -1,0 +1,158 @@
+"""The built-in data: what it takes from sources, and what it promises of contexts and candidates."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trainables.config import Bm25Config
+from trainables.data import docstrings as module
+from trainables.data.columns import RankingData
+from trainables.data.docstring_source import MOST_WORDS, Docstring, parts_of, read_folder, read_package
+from trainables.data.docstrings import CANDIDATES, MOST_TURNS, make_data, split_by_module, without_shared_parts
+from trainables.data.words import normalised
+from trainables.randomness import generator
+
+SOURCE = '''"""A module about words.
+
+It has two parts here.
+"""
+
+class Thing:
+    """A thing to hold.
+
+    Parameters
+    ----------
+    size : int
+        How large it is.
+
+    >>> Thing(3)
+
+    .. versionadded:: 1.0
+
+    ok
+
+    Notes on things follow here.
+    """
+
+    def method(self):
+        """Does a few things."""
+        def inner():
+            """Hidden inside a method."""
+
+raise RuntimeError("never run")
+'''
+
+
+def made_up(modules: int = 60, strings: int = 5, parts: int = 7) -> list[Docstring]:
+    """Documentation strings over a small vocabulary, with one text that all of them share."""
+    rng = generator(1, "made-up docstrings")
+    vocabulary = [f"word{i}" for i in range(300)]
+    return [
+        Docstring("numpy", f"numpy.m{m}", f"numpy.m{m}.f{s}", (*texts, "the same in all of them"))
+        for m in range(modules)
+        for s in range(strings)
+        for texts in [[" ".join(rng.choice(vocabulary, 8)) for _ in range(parts)]]
+    ]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> RankingData:
+    monkeypatch.setattr(module, "FOLD", 50)
+    monkeypatch.setattr(module, "MOST_CONTEXTS", {"test": 40, "dev": 20})
+    return make_data(made_up(), Bm25Config())
+
+
+def test_parts_are_prose_on_one_line(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "words.py").write_text(SOURCE)
+    (tmp_path / "tests" / "words.py").write_text(SOURCE)
+    found = {each.name: each.parts for each in read_folder("package", tmp_path)}
+    assert found == {
+        "package.words": ("A module about words.", "It has two parts here."),
+        "package.words.Thing": (
+            "A thing to hold.",
+            "Parameters size : int How large it is.",
+            "Notes on things follow here.",
+        ),
+        "package.words.Thing.method": ("Does a few things.",),
+        "package.words.Thing.method.inner": ("Hidden inside a method.",),
+    }
+
+
+def test_long_parts_are_cut() -> None:
+    (part,) = parts_of("word " * 1000)
+    assert part == " ".join(["word"] * MOST_WORDS)
+
+
+def test_reading_a_package_imports_nothing() -> None:
+    before = "networkx" in sys.modules
+    found = read_package("networkx")
+    assert len(found) > 500
+    assert ("networkx" in sys.modules) == before
+
+
+def test_modules_and_texts_are_in_one_split_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FOLD", 50)
+    splits = without_shared_parts(split_by_module(made_up()))
+    assert {name: len(each) for name, each in splits.items()} == {"train": 200, "dev": 50, "test": 50}
+    for held in ("module", "parts"):
+        values = [
+            {str(part) for each in mine for part in np.atleast_1d(getattr(each, held))} for mine in splits.values()
+        ]
+        assert len(set.union(*values)) == sum(map(len, values)), held
+    assert all("the same in all of them" not in each.parts for mine in splits.values() for each in mine)
+
+
+def test_repeated_parts_of_a_string_stand_once() -> None:
+    string = Docstring(
+        "numpy", "numpy.m", "numpy.m.f", ("One of them.", "and two here", "one of them", "three of them")
+    )
+    kept = without_shared_parts({"train": [string], "dev": [], "test": []})["train"]
+    assert [each.parts for each in kept] == [("One of them.", "and two here", "three of them")]
+
+
+def test_the_right_response_is_the_next_part(small: RankingData) -> None:
+    parts = {each.name: list(each.parts) for each in made_up()}
+    assert [len(split) for split in small.splits.values()] == [200, 20, 40]
+    turns = set()
+    for split in small.splits.values():
+        for place, query in enumerate(split.query):
+            own, utterances = parts[small.query_ids[query]], small.query_utterances(query)
+            rows = slice(split.offsets[place], split.offsets[place + 1])
+            texts, grades = [small.documents[i] for i in split.document[rows]], split.grade[rows].tolist()
+            assert utterances == own[: len(utterances)]
+            assert sum(grades) == 1
+            assert texts[grades.index(1)] == own[len(utterances)]
+            assert len({normalised(text) for text in texts}) == len(texts) == CANDIDATES
+            assert len(set(texts) & set(own)) == 1
+            turns.add(len(utterances))
+    assert turns == set(range(1, MOST_TURNS + 1))
+
+
+def test_candidates_are_ranked_by_bm25(small: RankingData) -> None:
+    for split in small.splits.values():
+        assert split.rank.reshape(-1, CANDIDATES).tolist() == [list(range(1, CANDIDATES + 1))] * len(split)
+        assert (np.diff(split.score.reshape(-1, CANDIDATES)) <= 0).all()
+    assert small.splits["test"].score.max() > 0
+
+
+def test_splits_share_no_document(small: RankingData) -> None:
+    held = [set(split.document.tolist()) for split in small.splits.values()]
+    assert len(set.union(*held)) == sum(map(len, held))
+
+
+def test_the_same_strings_give_the_same_data(small: RankingData) -> None:
+    again = make_data(made_up(), Bm25Config())
+    assert list(again.documents) == list(small.documents)
+    for name, split in small.splits.items():
+        np.testing.assert_array_equal(again.splits[name].document, split.document)
+
+
+def test_no_strings_give_empty_splits() -> None:
+    data = make_data([], Bm25Config())
+    assert [len(split) for split in data.splits.values()] == [0, 0, 0]
+    assert len(data.documents) == 0
