@@ -16,6 +16,7 @@ from trainables.data.docstrings import CANDIDATES, MOST_TURNS, make_data, split_
 from trainables.data.words import normalised
 from trainables.randomness import generator
 
+BM25 = Bm25Config(k1=0.9, b=0.4)
 SOURCE = '''"""A module about words.
 
 It has two parts here.
@@ -63,7 +64,7 @@ def made_up(modules: int = 60, strings: int = 5, parts: int = 7) -> list[Docstri
 def small(monkeypatch: pytest.MonkeyPatch) -> RankingData:
     monkeypatch.setattr(module, "FOLD", 50)
     monkeypatch.setattr(module, "MOST_CONTEXTS", {"test": 40, "dev": 20})
-    return make_data(made_up(), Bm25Config())
+    return make_data(made_up(), BM25)
 
 
 def test_parts_are_prose_on_one_line(tmp_path: Path) -> None:
@@ -146,13 +147,13 @@ def test_splits_share_no_document(small: RankingData) -> None:
 
 
 def test_the_same_strings_give_the_same_data(small: RankingData) -> None:
-    again = make_data(made_up(), Bm25Config())
+    again = make_data(made_up(), BM25)
     assert list(again.documents) == list(small.documents)
     for name, split in small.splits.items():
         np.testing.assert_array_equal(again.splits[name].document, split.document)
 
 
 def test_no_strings_give_empty_splits() -> None:
-    data = make_data([], Bm25Config())
+    data = make_data([], BM25)
     assert [len(split) for split in data.splits.values()] == [0, 0, 0]
     assert len(data.documents) == 0

@@ -19,8 +19,12 @@ from trainables.data.readers import READERS, reader_for
 from trainables.errors import DataError
 
 
+def configured(folder: Path, **keys: object) -> DataConfig:
+    return DataConfig.model_validate({"source": str(folder), **keys})
+
+
 def load(folder: Path, **keys: object) -> RankingData:
-    return load_data(DataConfig.model_validate({"source": str(folder), **keys}))
+    return load_data(configured(folder, **keys))
 
 
 def problems(folder: Path, **keys: object) -> list[str]:
@@ -48,15 +52,15 @@ def check(data: RankingData) -> None:
     assert len(data.documents) == len(data.document_ids)
     assert len(data.domain) == len(data.turns) == len(data.query_ids)
     assert data.utterance_offsets[-1] == len(data.utterances)
-    dtypes = dict(query="int32", offsets="int64", document="int32", grade="int16", rank="int32", score="float64",
-                  judged_grade="int16", judged_offsets="int64")  # fmt: skip
+    dtypes = {"query": "int32", "offsets": "int64", "document": "int32", "grade": "int16", "rank": "int32",
+              "score": "float64", "judged_grade": "int16", "judged_offsets": "int64"}  # fmt: skip
     for split in data.splits.values():
         assert {name: str(getattr(split, name).dtype) for name in dtypes} == dtypes
         assert split.offsets[-1] == len(split.document) == len(split.grade) == len(split.rank) == len(split.score)
         assert len(split.judged_offsets) == len(split.offsets) == len(split) + 1
         assert split.judged_offsets[-1] == len(split.judged_grade)
         assert (np.diff(split.judged_offsets) > 0).all()
-        assert ((0 <= split.document) & (split.document < len(data.documents))).all()
+        assert ((split.document >= 0) & (split.document < len(data.documents))).all()
         for start, stop in zip(split.offsets, split.offsets[1:], strict=False):
             assert split.rank[start:stop].tolist() == list(range(1, stop - start + 1))
             assert (np.diff(split.score[start:stop]) <= 0).all()
@@ -129,7 +133,7 @@ class TestEveryReader:
         files[name] = raw[:start] + data.draw(odd) + raw[stop:]
         with TemporaryDirectory() as temporary:
             folder = write_folder(Path(temporary), files)
-            config = DataConfig(source=str(folder), candidates="run" if "run.dev.txt" in files else "qrels")
+            config = configured(folder, candidates="run" if "run.dev.txt" in files else "qrels")
             try:
                 check(READERS[reader_for(folder)].read(folder, config))
             except DataError as error:
@@ -138,9 +142,12 @@ class TestEveryReader:
 
 def test_sources_that_are_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for source in (str(tmp_path / "none"), str(tmp_path / "file"), "ir_datasets:antique", str(tmp_path)):
-        with pytest.raises(DataError):
-            load_data(DataConfig(source=source))
+    wrongs = {"none": "does not exist", "file": "is not a folder", ".": "no known form of data"}
+    for name, wrong in wrongs.items():
+        with pytest.raises(DataError, match=wrong):
+            load(tmp_path / name)
+    with pytest.raises(DataError, match=r"data\.source: 'ir_datasets:antique' is not supported"):
+        load_data(DataConfig.model_validate({"source": "ir_datasets:antique"}))
 
 
 def test_a_folder_in_two_forms_is_refused(tmp_path: Path) -> None:

@@ -84,6 +84,14 @@ def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
     assert "short.run lacks 2 judged queries" in render(document).replace("\n", "")
 
 
+@pytest.mark.parametrize("grade", [-1, -2])
+def test_a_query_with_negative_grades_only_counts_zero(grade: int) -> None:
+    """trec_eval itself crashes or reads stale counts on such a query."""
+    qrels, run = {"junk": {"d1": grade}, "good": {"d1": 3}}, {"junk": {"d1": 1.0}, "good": {"d1": 1.0}}
+    for name, values in per_query(qrels, run, parse_metrics([*METRICS, "ndcg"])).items():
+        assert values.tolist() == [0, 1], name
+
+
 def test_mrr_is_cut_in_trec_eval_order() -> None:
     """Ten documents of one score: d9 ranks first and d0 last, whatever the order they stand in."""
     ids = [f"d{i}" for i in range(10)]

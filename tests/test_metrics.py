@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trec_cases import Qrels, Run, columns, rankings
 
+from tests.trec_cases import Qrels, Run, columns, rankings
 from trainables.data.columns import Split, TextColumn
 from trainables.errors import ConfigError, WorkFailed
 from trainables.evaluation.metrics import METRICS, Evaluator, parse_metrics

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from trec_cases import Qrels, Run, columns, rankings
 
+from tests.trec_cases import Qrels, Run, columns, rankings
 from trainables.data.columns import TextColumn
 from trainables.errors import DataError, WorkFailed
 from trainables.evaluation.metrics import METRICS, Evaluator, parse_metrics

@@ -18,7 +18,8 @@ def rankings(draw: st.DrawFn) -> tuple[Qrels, Run]:
     """Qrels and a run over the same queries, with ties, unjudged candidates, judged documents that are no candidates
     and queries without candidates."""
     documents = st.sampled_from(DOCUMENT_IDS)
-    scores = st.one_of(st.sampled_from([0.0, -0.0, 1.0, -1.0, 1.0 + 1e-12]), st.floats(allow_nan=False, allow_infinity=False, width=32))
+    any_score = st.floats(allow_nan=False, allow_infinity=False, width=32)
+    scores = st.one_of(st.sampled_from([0.0, -0.0, 1.0, -1.0, 1.0 + 1e-12]), any_score)
     qrels: Qrels = {}
     run: Run = {}
     for query in range(draw(st.integers(1, 5))):

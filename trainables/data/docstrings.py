@@ -122,9 +122,10 @@ def without_shared_parts(splits: Mapping[str, list[Docstring]]) -> dict[str, lis
 
 
 def _own_parts(docstring: Docstring, splits_with: Mapping[str, int]) -> Docstring:
-    parts = {normalised(part): part for part in reversed(docstring.parts)}  # of repeats the first stays
-    kept = [part for key, part in reversed(parts.items()) if splits_with[key] == 1]
-    return replace(docstring, parts=tuple(kept))
+    parts: dict[str, str] = {}
+    for part in docstring.parts:
+        parts.setdefault(normalised(part), part)
+    return replace(docstring, parts=tuple(part for key, part in parts.items() if splits_with[key] == 1))
 
 
 def choose_contexts(split: str, docstrings: Sequence[Docstring]) -> list[Context]:
@@ -205,8 +206,9 @@ class Pool:
     def _folds(self, split: str) -> list[slice]:
         """The split's rows in parts of about the size of the smallest split."""
         rows = self.parts[split]
-        smallest = min(part.stop - part.start for part in self.parts.values() if part.stop > part.start)
-        bounds = np.linspace(rows.start, rows.stop, max(1, (rows.stop - rows.start) // smallest) + 1).astype(int)
+        size = rows.stop - rows.start
+        smallest = min((part.stop - part.start for part in self.parts.values() if part.stop > part.start), default=1)
+        bounds = np.linspace(rows.start, rows.stop, max(1, size // smallest) + 1).astype(int)
         return [slice(int(start), int(stop)) for start, stop in pairwise(bounds)]
 
     def _wrong(self, context: Context, nearest: list[int], fold: slice, rng: np.random.Generator) -> list[int]:

@@ -5,6 +5,7 @@ Validates a search space without searching, and forecasts its cost from a few me
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -19,6 +20,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     experiment = experiment_of(options)
+    for note in experiment.notes:
+        print(f"note: {note}", file=sys.stderr)
     from trainables.training.forecast import seconds_per_iteration  # imports torch: input errors come first
     from trainables.training.materials import prepare
 

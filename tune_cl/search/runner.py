@@ -58,7 +58,7 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
 def _session(experiment: Experiment, place: Place, journal: Journal, materials: dict[str, Materials],
              tracking_uri: str, address: str | None) -> dict[str, Any]:
     """One sitting of a search: from its first event, or from where the last sitting ended."""
-    for note in (note for made in materials.values() for note in made.data.notes):
+    for note in (*experiment.notes, *next(iter(materials.values())).data.notes):
         print(f"note: {note}", file=sys.stderr)
     writer = MlflowWriter(journal.path, tracking_uri)
     writer.start()
@@ -90,15 +90,25 @@ def _run(experiment: Experiment, place: Place, journal: Journal, materials: dict
 
 
 def _close(search: Search, artifacts: Artifacts) -> None:
-    state = search.state
-    best = state.best()
+    """The best trial's ranker, what the search cost, and the closing event."""
+    state, resources = search.state, search.experiment.search.resources
     ranker = None
-    if best and (checkpoint := Search.last_checkpoint(best[0])[0]):
-        ranker = str(artifacts.ranker(Path(checkpoint), search.experiment.training_run(best[0].chosen)))
-    resources = search.experiment.search.resources
-    trial_hours = sum(sum(r["seconds"] for r in trial.results.values()) for trial in state.trials.values()) / 3600
-    cost = {"iterations": state.iterations, "cpu_hours": trial_hours * resources.cpu, "gpu_hours": trial_hours * resources.gpu}
-    search.record({"event": "search_end", "best": best[0].trial if best else None, "cost": cost, "seconds": state.seconds, "checkpoint": ranker})
+    if best := state.best():
+        checkpoint, _ = Search.last_checkpoint(best[0])
+        if checkpoint:
+            ranker = str(artifacts.ranker(Path(checkpoint), search.experiment.training_run(best[0].chosen)))
+    hours = sum(result["seconds"] for trial in state.trials.values() for result in trial.results.values()) / 3600
+    cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
+    event = {"event": "search_end", "best": best_of(state), "cost": cost, "seconds": state.seconds}
+    search.record(event | {"checkpoint": ranker})
+
+
+def best_of(state: SearchState) -> dict[str, Any] | None:
+    """The best trial as the result document and MLflow show it."""
+    if not (best := state.best()):
+        return None
+    trial, at = best
+    return {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
 
 
 def _flush(writer: MlflowWriter, place: Place) -> None:
@@ -135,7 +145,7 @@ def _git_commit() -> str | None:
 def _document(state: SearchState, place: Place, tracking_uri: str, mlflow_run_id: str | None) -> dict[str, Any]:
     """The JSON document of `run` and `resume` (interface section 3)."""
     counts = state.counts()
-    best, baseline = state.best(), state.baseline_trial()
+    best, baseline = best_of(state), state.baseline_trial()
     if best is None:
         reasons = {trial.reason for trial in state.trials.values() if trial.reason}
         raise WorkFailed(f"no trial of search '{state.name}' gave a dev value: {'; '.join(sorted(reasons)) or 'none was run'}; log: {place.journal}")
@@ -150,7 +160,7 @@ def _document(state: SearchState, place: Place, tracking_uri: str, mlflow_run_id
         "errored": counts["failed"],
         "iterations": state.iterations,
         "seconds": state.seconds,
-        "best": {"trial_id": best[0].trial, "params": best[0].params, "dev": best[1].dev, "iteration": best[1].iteration},
+        "best": best,
         "baseline": {"params": baseline.params, "dev": at.dev, "iteration": at.iteration} if baseline and at else None,
         "storage": str(place.storage),
         "tracking_uri": masked(tracking_uri),

@@ -16,11 +16,11 @@ from trainables.config import TrainingRun
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Event, Journal, SearchState, TrialState, begun
 from tune_cl.search.rungs import make_scheduler
-from tune_cl.search.samplers import make_sampler
+from tune_cl.search.samplers import Outcome, make_sampler
 
 WAIT, FINISHED = "wait", "finished"  # in place of a plan: none just now, none any more
 BASELINE = "t0000"
-TOLD = {"completed": "completed", "stopped_early": "pruned", "failed": "failed"}  # what the sampler calls it
+TOLD: dict[str, Outcome] = {"completed": "completed", "stopped_early": "pruned", "failed": "failed"}  # what the sampler calls it
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 
 

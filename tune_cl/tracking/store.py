@@ -14,7 +14,6 @@ from mlflow.tracking import MlflowClient
 
 T = TypeVar("T")
 METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
-EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}  # else the UI opens its pages for chat traces
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
 """Codes that the same request will always meet again: a run that a user deleted, a value that MLflow does not take."""
 
@@ -53,7 +52,7 @@ class RunStore:
         with self.refusals():
             found = self.client.get_experiment_by_name(name)
             if found is None:
-                return self.client.create_experiment(name, self.artifacts, EXPERIMENT_TAGS)
+                return self.client.create_experiment(name, self.artifacts)
             if found.lifecycle_stage == "deleted":
                 self.client.restore_experiment(found.experiment_id)
             return found.experiment_id
