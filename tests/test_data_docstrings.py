@@ -108,6 +108,11 @@ def test_modules_and_texts_are_in_one_split_only(monkeypatch: pytest.MonkeyPatch
     assert all("the same in all of them" not in each.parts for mine in splits.values() for each in mine)
 
 
+def test_of_strings_with_one_name_the_last_counts() -> None:
+    first, last = (Docstring("numpy", "numpy.m", "numpy.m.f", (word, "b c d", "e f g")) for word in ("first", "last"))
+    assert [each for mine in split_by_module([first, last]).values() for each in mine] == [last]
+
+
 def test_repeated_parts_of_a_string_stand_once() -> None:
     string = Docstring(
         "numpy", "numpy.m", "numpy.m.f", ("One of them.", "and two here", "one of them", "three of them")

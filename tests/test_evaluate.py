@@ -86,7 +86,7 @@ def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("grade", [-1, -2])
 def test_a_query_with_negative_grades_only_counts_zero(grade: int) -> None:
-    """trec_eval itself crashes or reads stale counts on such a query."""
+    """pytrec_eval itself crashes or hangs on such queries."""
     qrels, run = {"junk": {"d1": grade}, "good": {"d1": 3}}, {"junk": {"d1": 1.0}, "good": {"d1": 1.0}}
     for name, values in per_query(qrels, run, parse_metrics([*METRICS, "ndcg"])).items():
         assert values.tolist() == [0, 1], name

@@ -58,8 +58,12 @@ def test_shipped_spaces(name: str) -> None:
 
 def test_forecasts_of_the_papers_grids() -> None:
     assert load_experiment("penha2020_pacing").describe() == {
-        "parameters": 2, "conditional": 1, "combinations": 8, "trials": 9,
-        "iterations_at_most": 144, "iterations_expected": 144,
+        "parameters": 2,
+        "conditional": 1,
+        "combinations": 8,
+        "trials": 9,
+        "iterations_at_most": 144,
+        "iterations_expected": 144,
     }
     assert load_experiment("macavaney2020_curricula").describe()["combinations"] == 2 * 7 * 2
 
@@ -72,20 +76,24 @@ def test_forecast_under_asha(write: Write) -> None:
 
 
 def test_nested_dotted_and_short_forms_are_one(write: Write) -> None:
-    nested = load_experiment(write("""
+    nested = load_experiment(
+        write("""
         data: here
         ranker: conv_knrm
         curriculum: {pacing: {choice: [linear, root]}, n: {int: [1, 9], when: {curriculum: {pacing: root}}}}
         search: {trials: 3, resources: {cpu: 0.5}}
-        """))
-    dotted = load_experiment(write("""
+        """)
+    )
+    dotted = load_experiment(
+        write("""
         data.source: here
         ranker.name: conv_knrm
         curriculum.pacing: {choice: [linear, root]}
         curriculum.n: {int: [1, 9], when: {curriculum.pacing: [root]}}
         search.trials: 3
         search.resources.cpu: 0.5
-        """))
+        """)
+    )
     assert nested == dotted
 
 
@@ -96,7 +104,8 @@ def test_values_are_normalised(write: Write) -> None:
 
 
 def test_every_problem_at_once(write: Write) -> None:
-    found = problems(write("""
+    found = problems(
+        write("""
         curriculum: {delta: 0, m: 0.5, pacing: lineer, scoring: {choice: [turns, turn]}, T: {uniform: [0.5, 1.5]}}
         training: {lr: {loguniform: [0, 1]}, batch_sise: 3, batch_size: {uniform: [1, 8]}, loss: {choice: []},
                    window: {uniform: [1, 2], int: [1, 2]}, clip: {uniform: [1, 2], when: {curriculum.pacin: 1}}}
@@ -104,7 +113,8 @@ def test_every_problem_at_once(write: Write) -> None:
         ranker.model: x
         search: {trails: 3, searcher: bayes, trials: 0, hours: -1}
         baseline: {curriculum.packing: none}
-        """))
+        """)
+    )
     assert found["curriculum.delta"] == "0 is not greater than 0; a number in (0, 1] (share open at the start)"
     assert found["curriculum.m"].startswith("0.5 is below 1; a number, 1 or more")
     assert found["curriculum.pacing"] == "unknown value 'lineer'; did you mean linear?"
@@ -156,7 +166,8 @@ def test_nothing_to_search(write: Write) -> None:
 
 
 def test_one_training_of_a_space() -> None:
-    run = load_training_run("quickstart", ["curriculum.weighting=reciprocal_rank"], data="here")
+    opened = "training.lr={loguniform: [5e-4, 5e-3]}"
+    run = load_training_run("quickstart", ["curriculum.weighting=reciprocal_rank", opened], data="here")
     assert (run.data.source, run.curriculum.pacing, run.curriculum.weighting) == ("here", "none", "reciprocal_rank")
     assert run.training.lr == pytest.approx(math.sqrt(5e-4 * 5e-3))
 
@@ -234,7 +245,9 @@ def test_baseline_takes_off_values_and_middles(write: Write) -> None:
     text = OPEN + "curriculum: {pacing: {choice: [linear]}, anti: {choice: [true]}, T: {uniform: [0.1, 0.5]}}\n"
     experiment = load_experiment(write(text + "baseline: [curriculum.pacing, curriculum.anti]\n"))
     assert experiment.baseline_choice() == {
-        "curriculum.pacing": "none", "curriculum.weighting": "none", "curriculum.anti": False,
+        "curriculum.pacing": "none",
+        "curriculum.weighting": "none",
+        "curriculum.anti": False,
         "training.lr": pytest.approx(1e-4),
     }
     assert "no value that turns it off" in problems(write(text + "baseline: [training.lr]\n"))["baseline.training.lr"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import chisquare
@@ -69,8 +71,8 @@ def test_nothing_to_train_on_is_an_error_of_the_data() -> None:
 
 
 def curriculum(**changes) -> Curriculum:
-    settings = dict(order=np.arange(1000), value=None, pacing="linear", delta=0.1, n=2, horizon=100, m=5, anti=False, seed=3)
-    return Curriculum(**(settings | changes))
+    plain = Curriculum(np.arange(1000), None, "linear", delta=0.1, n=2, horizon=100, m=5, anti=False, seed=3)
+    return replace(plain, **changes)
 
 
 def test_batches_come_from_the_open_pool_without_repeats() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +23,18 @@ KNOWN = {
     ("cubic", 2): (0.33, 0.331305, 0.340439, 0.354010, 0.354229, 0.413516, 0.611865, 0.672080, 0.817064, 1),
     ("none", 2): (1,) * 10,
 }
-FIRST_AT_80_PERCENT = {("root", 10): 108, ("root", 5): 326, ("root", 2): 597, ("linear", 2): 702, ("geometric", 2): 799,
-                       ("quadratic", 2): 838, ("cubic", 2): 890, ("step", 2): 661, ("root", 20): 12, ("root", 50): 1}
+FIRST_AT_80_PERCENT = {
+    ("root", 10): 108,
+    ("root", 5): 326,
+    ("root", 2): 597,
+    ("linear", 2): 702,
+    ("geometric", 2): 799,
+    ("quadratic", 2): 838,
+    ("cubic", 2): 890,
+    ("step", 2): 661,
+    ("root", 20): 12,
+    ("root", 50): 1,
+}
 
 
 @pytest.mark.parametrize(("name", "n"), KNOWN)
@@ -47,7 +59,7 @@ def test_first_step_with_80_percent_open(name: str, n: int) -> None:
 def test_share_rises_from_delta_to_one(name: str, delta: float, n: float, horizon: float, steps: list[float]) -> None:
     pacing = PACINGS[name]
     shares = [pacing.share(step, horizon, delta, n) for step in sorted(steps)]
-    assert all(later >= earlier - 1e-12 for earlier, later in zip(shares, shares[1:], strict=False))
+    assert all(later >= earlier - 1e-12 for earlier, later in pairwise(shares))
     assert all(0 < share <= 1 for share in shares)
     assert pacing.share(horizon, horizon, delta, n) == 1
     if name != "none":

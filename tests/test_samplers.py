@@ -23,13 +23,15 @@ from tune_cl.search.samplers import (
 )
 from tune_cl.search.space import Flat, Space, identity
 
-SPACE = Space({
-    "pacing": Choice(options=("linear", "root", "step")),
-    "n": Choice(options=(2, 5, 10), when={"pacing": ("root",)}),
-    "T": Uniform(low=0.1, high=1, when={"pacing": ("root", "linear")}),
-    "lr": LogUniform(low=1e-5, high=1e-1),
-    "size": Integer(low=1, high=64),
-})
+SPACE = Space(
+    {
+        "pacing": Choice(options=("linear", "root", "step")),
+        "n": Choice(options=(2, 5, 10), when={"pacing": ("root",)}),
+        "T": Uniform(low=0.1, high=1, when={"pacing": ("root", "linear")}),
+        "lr": LogUniform(low=1e-5, high=1e-1),
+        "size": Integer(low=1, high=64),
+    }
+)
 FINITE = Space({"pacing": Choice(options=("linear", "root")), "n": Choice(options=(2, 5), when={"pacing": ("root",)})})
 MAKERS: dict[str, Callable[[int], Sampler]] = {
     "random": lambda seed: RandomSampler(SPACE, seed),

@@ -40,10 +40,21 @@ def experiment(tmp_path: Path) -> Experiment:
 def open_journal(folder: Path, experiment: Experiment) -> Journal:
     journal = Journal(folder)
     if not journal.path.stat().st_size:
-        journal.append({
-            "event": "search", "name": "toy", "space": "toy", "data": {}, "ranker": "conv_knrm", "metric": "map", "seed": 0,
-            "baseline": BASELINE, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0,
-        })
+        journal.append(
+            {
+                "event": "search",
+                "name": "toy",
+                "space": "toy",
+                "data": {},
+                "ranker": "conv_knrm",
+                "metric": "map",
+                "seed": 0,
+                "baseline": BASELINE,
+                "yaml": experiment.to_yaml(),
+                "storage": str(folder),
+                "time": 0.0,
+            }
+        )
     return journal
 
 
@@ -81,7 +92,9 @@ class Crew:
             done += 1
             self.iterated += 1
             value = 0.3 + 0.05 * done - (delta - 0.4) ** 2 + random.Random(f"{plan.trial} {done}").random() / 50
-            metrics = dict.fromkeys(("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds"), 1.0)
+            metrics = dict.fromkeys(
+                ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds"), 1.0
+            )
             self.tick()
             keep = self.search.result(plan.trial, metrics | {"dev_map": value, "iteration": done})
             path = self.folder / plan.trial / str(done)
@@ -126,7 +139,9 @@ def test_a_killed_search_ends_like_an_unbroken_one(experiment: Experiment, tmp_p
     assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
 
 
-def test_a_search_killed_again_and_again_repeats_at_most_an_iteration_a_kill(experiment: Experiment, tmp_path: Path) -> None:
+def test_a_search_killed_again_and_again_repeats_at_most_an_iteration_a_kill(
+    experiment: Experiment, tmp_path: Path
+) -> None:
     whole = Crew(tmp_path / "whole", experiment).work()
     iterated, kills = 0, 0
     while True:
@@ -152,7 +167,9 @@ def test_as_many_trials_run_as_there_are_slots(experiment: Experiment, tmp_path:
     assert len(summary(tmp_path / "b")) == 10
 
 
-def test_a_trial_that_fails_is_recorded_with_its_reason_and_not_done_again(experiment: Experiment, tmp_path: Path) -> None:
+def test_a_trial_that_fails_is_recorded_with_its_reason_and_not_done_again(
+    experiment: Experiment, tmp_path: Path
+) -> None:
     crew = Crew(tmp_path / "a", experiment)
     first, second = crew.search.next_trial(), None
     assert isinstance(first, Plan)

@@ -61,7 +61,10 @@ def test_samples_lie_in_the_grid(space: Space, seed: int) -> None:
 def test_conditional_grid_known_answer() -> None:
     space = Space({"n": N, "pacing": PACING})
     assert list(space.grid()) == [
-        {"pacing": "linear"}, {"pacing": "root", "n": 2}, {"pacing": "root", "n": 5}, {"pacing": "step"},
+        {"pacing": "linear"},
+        {"pacing": "root", "n": 2},
+        {"pacing": "root", "n": 5},
+        {"pacing": "step"},
     ]
 
 

@@ -30,12 +30,14 @@ RANKERS = {
 
 def make_run(ranker: str = "conv_knrm", seed: int = 1, **sections: dict[str, Any]) -> TrainingRun:
     training = {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 1e-3, "window": 2}
-    return TrainingRun.model_validate({
-        "ranker": RANKERS[ranker],
-        "training": training | sections.pop("training", {}),
-        "seed": seed,
-        **sections,
-    })
+    return TrainingRun.model_validate(
+        {
+            "ranker": RANKERS[ranker],
+            "training": training | sections.pop("training", {}),
+            "seed": seed,
+            **sections,
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,9 @@ def test_the_seed_decides_the_numbers(data) -> None:
 
 
 def test_training_learns(data) -> None:
-    training = start(make_run("bert", training={"max_iterations": 8, "batches_per_iteration": 8, "batch_size": 16}), data)
+    training = start(
+        make_run("bert", training={"max_iterations": 8, "batches_per_iteration": 8, "batch_size": 16}), data
+    )
     train = required_split(data, "train")
     evaluator = Evaluator(train, data.document_ids)
     assert evaluator(training.score(train), ["map"])["map"].mean() < 0.7
@@ -157,8 +161,16 @@ def test_batches_sorted_by_length_hold_the_samples_of_unsorted_ones(data) -> Non
     run = make_run(training={"window": 1, "negatives": "all"})
     plain = start(run, data).batcher
     windowed = start(run.model_copy(update={"training": run.training.model_copy(update={"window": 4})}), data).batcher
-    pairs = [sorted(zip(np.concatenate([b.positive for b in batches]), np.concatenate([b.negative for b in batches]), strict=True))
-             for batches in (list(plain.batches(0, 4)), list(windowed.batches(0, 4)))]
+    pairs = [
+        sorted(
+            zip(
+                np.concatenate([b.positive for b in batches]),
+                np.concatenate([b.negative for b in batches]),
+                strict=True,
+            )
+        )
+        for batches in (list(plain.batches(0, 4)), list(windowed.batches(0, 4)))
+    ]
     assert pairs[0] == pairs[1]
     spans = [np.ptp(windowed._costs(b.positive, b.negative)) for b in windowed.batches(0, 4)]
     unsorted = [np.ptp(plain._costs(b.positive, b.negative)) for b in plain.batches(0, 4)]

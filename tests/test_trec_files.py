@@ -117,6 +117,12 @@ def test_every_wrong_line_of_a_run_is_told(tmp_path: Path) -> None:
     ]
 
 
+def test_the_largest_float32_is_a_score(tmp_path: Path) -> None:
+    (tmp_path / "run.txt").write_text("q Q0 d1 1 3.40282347e+38 x\n")
+    assert np.float32(read_run(tmp_path / "run.txt")["q"]["d1"]) == np.finfo(np.float32).max
+    assert problems(tmp_path / "run.txt", b"q Q0 d1 1 3.4028236e+38 x\n") == [("run.txt:1", "score '3.4028236e+38'")]
+
+
 def test_every_wrong_line_of_qrels_is_told(tmp_path: Path) -> None:
     lines = [b"q 0 d1 1", b"q 0 d2", b"q 0 d3 1.5", b"q 0 d4 99999", b"q 0 d1 0"]
     assert problems(tmp_path / "qrels.txt", b"\n".join(lines), read_qrels) == [

@@ -41,7 +41,9 @@ def test_weights_never_reach_one_when_m_is_infinite() -> None:
     assert float(weights(np.asarray(0.25), 10**6, math.inf)) == 0.25
 
 
-@pytest.mark.parametrize(("positive", "negative", "ease"), [(1, 2, 0.75), (2, 1, 0.25), (1, 1000, 0.9995), (1000, 1, 0.0005)])
+@pytest.mark.parametrize(
+    ("positive", "negative", "ease"), [(1, 2, 0.75), (2, 1, 0.25), (1, 1000, 0.9995), (1000, 1, 0.0005)]
+)
 def test_known_pairs_of_reciprocal_ranks(positive: int, negative: int, ease: float) -> None:
     assert pairwise_ease(np.asarray(1 / positive), np.asarray(1 / negative)) == pytest.approx(ease)
 
@@ -62,7 +64,9 @@ class TestContract:
 
     @given(st.lists(st.lists(st.floats(-50, 50) | st.just(math.nan), max_size=6), max_size=5))
     def test_values_lie_between_0_and_1(self, name: str, queries: list[list[float]]) -> None:
-        split = split_of(*(sorted(scores, key=lambda s: (math.isnan(s), -s if not math.isnan(s) else 0)) for scores in queries))
+        split = split_of(
+            *(sorted(scores, key=lambda s: (math.isnan(s), -s if not math.isnan(s) else 0)) for scores in queries)
+        )
         value = WEIGHTINGS[name](split)
         assert value.shape == split.document.shape
         assert ((value >= 0) & (value <= 1)).all()

@@ -43,56 +43,65 @@ class Section(BaseModel):
 
 
 class Bm25Config(Section):
-    k1: float = Field(0.9, ge=0, description="term frequency saturation (Anserini's default)")
-    b: float = Field(0.4, ge=0, le=1, description="length normalisation (Anserini's default)")
+    k1: float = Field(default=0.9, ge=0, description="term frequency saturation (Anserini's default)")
+    b: float = Field(default=0.4, ge=0, le=1, description="length normalisation (Anserini's default)")
 
 
 class DataConfig(Section):
-    source: str = Field("docstrings", min_length=1, description="docstrings | PATH")
+    source: str = Field(default="docstrings", min_length=1, description="docstrings | PATH")
     candidates: Literal["auto", "run", "qrels", "bm25"] = Field(
-        "auto", description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25"
+        default="auto",
+        description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25",
     )
-    top_k: int = Field(100, ge=1, description="candidates a query kept from a first-stage run")
+    top_k: int = Field(default=100, ge=1, description="candidates a query kept from a first-stage run")
     bm25: Bm25Config = Bm25Config()
 
 
 class CurriculumConfig(Section):
-    scoring: Annotated[str, one_of(SCORINGS)] = Field("random", description="difficulty that orders the training data")
-    pacing: Annotated[str, one_of(PACINGS)] = Field("none", description="share of the order open at a step")
-    n: float = Field(2, ge=1, description="root of pacing root")
-    delta: float = Field(0.33, gt=0, le=1, description="share open at the start")
-    T: float = Field(0.9, gt=0, le=1, description="share of all training steps after which everything is open")
-    weighting: Annotated[str, one_of(WEIGHTINGS)] = Field("none", description="heuristic that weights easy samples up")
-    m: Annotated[float, BeforeValidator(infinity)] = Field(
-        20, ge=1, description="iterations until all weights are 1, or inf"
+    scoring: Annotated[str, one_of(SCORINGS)] = Field(
+        default="random", description="difficulty that orders the training data"
     )
-    anti: bool = Field(False, description="turns difficulty round: hard samples first, or weighted up")
+    pacing: Annotated[str, one_of(PACINGS)] = Field(default="none", description="share of the order open at a step")
+    n: float = Field(default=2, ge=1, description="root of pacing root")
+    delta: float = Field(default=0.33, gt=0, le=1, description="share open at the start")
+    T: float = Field(default=0.9, gt=0, le=1, description="share of all training steps after which everything is open")
+    weighting: Annotated[str, one_of(WEIGHTINGS)] = Field(
+        default="none", description="heuristic that weights easy samples up"
+    )
+    m: Annotated[float, BeforeValidator(infinity)] = Field(
+        default=20, ge=1, description="iterations until all weights are 1, or inf"
+    )
+    anti: bool = Field(default=False, description="turns difficulty round: hard samples first, or weighted up")
 
 
 class TrainingConfig(Section):
     loss: Literal["pointwise", "pairwise", "hinge", "cross_entropy"] = Field(
-        "pairwise", description="pointwise: binary cross-entropy; the others compare a positive with a negative"
+        default="pairwise", description="pointwise: binary cross-entropy; the others compare a positive with a negative"
     )
-    margin: float = Field(1.0, gt=0, description="margin of loss hinge")
-    lr: float = Field(1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
-    weight_decay: float = Field(0.0, ge=0)
-    warmup: float = Field(0.0, ge=0, lt=1, description="share of all steps with a linearly rising rate")
-    schedule: Literal["constant", "linear"] = Field("constant", description="rate after warm-up; linear falls to 0")
-    clip: float = Field(1.0, gt=0, description="largest gradient norm")
-    batch_size: int = Field(16, ge=1, description="samples a step; a pair of documents is one sample")
-    batches_per_iteration: int = Field(32, ge=1, description="optimiser steps between dev evaluations")
-    max_iterations: int = Field(20, ge=1)
-    patience: int = Field(15, ge=1, description="iterations without a better dev value before training ends")
-    max_length: int = Field(128, ge=8, description="tokens of query and document together (bert) or of a document")
+    margin: float = Field(default=1.0, gt=0, description="margin of loss hinge")
+    lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
+    weight_decay: float = Field(default=0.0, ge=0)
+    warmup: float = Field(default=0.0, ge=0, lt=1, description="share of all steps with a linearly rising rate")
+    schedule: Literal["constant", "linear"] = Field(
+        default="constant", description="rate after warm-up; linear falls to 0"
+    )
+    clip: float = Field(default=1.0, gt=0, description="largest gradient norm")
+    batch_size: int = Field(default=16, ge=1, description="samples a step; a pair of documents is one sample")
+    batches_per_iteration: int = Field(default=32, ge=1, description="optimiser steps between dev evaluations")
+    max_iterations: int = Field(default=20, ge=1)
+    patience: int = Field(default=15, ge=1, description="iterations without a better dev value before training ends")
+    max_length: int = Field(
+        default=128, ge=8, description="tokens of query and document together (bert) or of a document"
+    )
     negatives: Annotated[Literal["all"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")] = Field(
-        1, description="N: negatives drawn anew for each positive; all: every candidate or pair is an instance"
+        default=1, description="N: negatives drawn anew for each positive; all: every candidate or pair is an instance"
     )
-    window: int = Field(8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting")
+    window: int = Field(default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting")
     precision: Literal["auto", "fp32", "bf16"] = "auto"
 
 
 class EvaluationConfig(Section):
-    relevance_level: int = Field(1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
+    relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
 
 
 class TrainingRun(Section):
@@ -104,7 +113,7 @@ class TrainingRun(Section):
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     metric: Annotated[str, one_of(METRICS)] = "map"
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="before")
     @classmethod
@@ -177,7 +186,7 @@ def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]
 class RankerName(Section):
     """Holds the one key that every ranker has."""
 
-    name: Annotated[str, one_of(RANKERS)] = Field("conv_knrm", description="the kind of ranker")
+    name: Annotated[str, one_of(RANKERS)] = Field(default="conv_knrm", description="the kind of ranker")
 
 
 def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away: nothing more to say to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the last resort: a line for the user, the traceback under --debug
         _say(debug, f"error: {type(error).__name__}: {error}; --debug shows where")
         return FAILED
 
@@ -80,8 +80,12 @@ def _run(arguments: list[str]) -> int:
     if name not in COMMANDS:
         raise UserError(Problem("tune-cl", f"unknown command '{name}'", nearest(name, COMMANDS)))
     command = import_module(f"tune_cl.commands.{name}")
-    parser = Parser(prog=f"tune-cl {name}", description=COMMANDS[name], epilog=command.__doc__,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(
+        prog=f"tune-cl {name}",
+        description=COMMANDS[name],
+        epilog=command.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout, all else on stderr")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
@@ -98,7 +102,7 @@ def _run(arguments: list[str]) -> int:
 
 @contextmanager
 def _stdout_kept_clean() -> Iterator[Any]:
-    """Sends everything written to file descriptor 1 (libraries and child processes too) to stderr; yields the real stdout."""
+    """Yields the real stdout; whatever libraries and child processes write to file descriptor 1 goes to stderr."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -127,8 +131,15 @@ def _plain(value: Any) -> Any:
 def _overview() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
-    return "\n".join(["tune-cl: find the training curriculum that really improves your ranker", "", *lines, "",
-                      "tune-cl COMMAND --help tells more."])
+    return "\n".join(
+        [
+            "tune-cl: find the training curriculum that really improves your ranker",
+            "",
+            *lines,
+            "",
+            "tune-cl COMMAND --help tells more.",
+        ]
+    )
 
 
 def _version() -> str:

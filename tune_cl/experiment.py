@@ -178,11 +178,17 @@ class Experiment:
 
     def to_yaml(self) -> str:
         """The experiment with all that the command line changed, as a search-space file."""
-        return dump_yaml({
-            "name": self.name, "description": self.description, "source": self.source, **self.fixed,
-            **{key: leaf.document() for key, leaf in self.space.leaves.items()},
-            "baseline": self.baseline, "search": self.search.model_dump(),
-        })
+        return dump_yaml(
+            {
+                "name": self.name,
+                "description": self.description,
+                "source": self.source,
+                **self.fixed,
+                **{key: leaf.document() for key, leaf in self.space.leaves.items()},
+                "baseline": self.baseline,
+                "search": self.search.model_dump(),
+            }
+        )
 
     @classmethod
     def from_yaml(cls, text: str) -> Experiment:

@@ -44,7 +44,9 @@ def new_place(storage: str, name: str | None, space: str) -> Place:
             number += 1
     place = Place(root, name)
     if place.journal.exists():
-        raise ConfigError(Problem("--name", f"a search '{name}' exists in {root}", f"tune-cl resume {name}, or another name"))
+        raise ConfigError(
+            Problem("--name", f"a search '{name}' exists in {root}", f"tune-cl resume {name}, or another name")
+        )
     return place
 
 
@@ -61,5 +63,7 @@ def known_place(storage: str, name: str) -> Place:
 def local(storage: str) -> Path:
     """Absolute path of a storage folder. Raises ConfigError for what this version cannot write to."""
     if "://" in storage:
-        raise ConfigError(Problem("--storage", f"'{storage}' is not a folder", "a path; on a cluster, one that all nodes see"))
+        raise ConfigError(
+            Problem("--storage", f"'{storage}' is not a folder", "a path; on a cluster, one that all nodes see")
+        )
     return Path(storage).resolve()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from trainables.config import RankerName, configuration_fields, ranker_fields
 from trainables.errors import ConfigError, Problem
@@ -195,9 +194,10 @@ def can_be(done: Resolution, key: str, value: Any) -> bool:
     """Whether a key, opened or fixed, can have the value; what a key that is not opened is goes into the context."""
     if key in done.leaves:
         return done.leaves[key].allows(value)
-    default = done.fields[key].get_default(call_default_factory=True)
-    if default is not PydanticUndefined or key in done.fixed:
-        done.context[key] = done.fixed.get(key, default)
+    if key in done.fixed:
+        done.context[key] = done.fixed[key]
+    elif not done.fields[key].is_required():
+        done.context[key] = done.fields[key].get_default(call_default_factory=True)
     return key in done.context and done.context[key] == value
 
 

@@ -18,7 +18,9 @@ def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
     The key holds data, instances, scoring and seed, so trials that share these share the file.
     """
     instances = scored.instances
-    key = digest_of(FORMAT, scored.data.digest, name, scored.seed, instances.query, instances.positive, instances.negative)
+    key = digest_of(
+        FORMAT, scored.data.digest, name, scored.seed, instances.query, instances.positive, instances.negative
+    )
     known = (cache_root() / "difficulty" / key).is_dir()
 
     def build(folder: Path) -> None:

@@ -18,7 +18,7 @@ Heuristic = Callable[[Split], np.ndarray]
 
 
 def weights(ease: np.ndarray, iteration: int, m: float) -> np.ndarray:
-    """W = D + (i / m)(1 - D) for i < m, else 1 (Eq. 3). `ease`: D in [0, 1]; `iteration` i counts from 0; m may be inf."""
+    """W = D + (i / m)(1 - D) for i < m, else 1 (Eq. 3). `ease`: D in [0, 1]; `iteration`: i from 0; m may be inf."""
     if iteration >= m:
         return np.ones_like(ease)
     progress = 0.0 if math.isinf(m) else iteration / m
@@ -66,5 +66,10 @@ WEIGHTINGS: Registry[Heuristic | None] = Registry(
     "curriculum.weighting",
     Entry("none", None, "all samples weigh the same (plain training)", "baseline"),
     Entry("reciprocal_rank", reciprocal_rank, "ease from 1 / first-stage rank", f"{MACAVANEY}, Eq. 7"),
-    Entry("normalized_score", normalized_score, "ease from the first-stage score scaled within the query", f"{MACAVANEY}, Eq. 8"),
+    Entry(
+        "normalized_score",
+        normalized_score,
+        "ease from the first-stage score scaled within the query",
+        f"{MACAVANEY}, Eq. 8",
+    ),
 )

@@ -96,10 +96,11 @@ def make_data(docstrings: Sequence[Docstring], bm25: Bm25Config) -> RankingData:
 def split_by_module(docstrings: Sequence[Docstring]) -> dict[str, list[Docstring]]:
     """Documentation strings by split, modules in random order; one with too few parts is in none.
 
-    All strings of a module are in one split, so that no file is in two.
+    All strings of a module are in one split, so that no file is in two. Of strings with one name (a
+    property's parts) the last counts.
     """
     modules: dict[str, list[Docstring]] = {}
-    for each in docstrings:
+    for each in {each.name: each for each in docstrings}.values():
         if len(each.parts) >= FEWEST_PARTS:
             modules.setdefault(each.module, []).append(each)
     names = sorted(modules)

@@ -74,11 +74,16 @@ def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance
     positives, below = positives[usable], below[usable]
     if not len(positives):
         raise DataError(
-            Problem("data.source", "no training query has both a relevant and a less relevant candidate",
-                    f"grades of {relevance_level} (evaluation.relevance_level) and below among the training candidates")
+            Problem(
+                "data.source",
+                "no training query has both a relevant and a less relevant candidate",
+                f"grades of {relevance_level} (evaluation.relevance_level) and below among the training candidates",
+            )
         )
     if negatives == "all":
-        query, positive, negative, below = _all(split, owner, grade, positives, below, easier, pairwise, relevance_level)
+        query, positive, negative, below = _all(
+            split, owner, grade, positives, below, easier, pairwise, relevance_level
+        )
     else:
         slots = [DRAWN] * int(negatives) if pairwise else [NONE] + [DRAWN] * int(negatives)
         query = np.repeat(owner[positives], len(slots))
@@ -102,7 +107,12 @@ def _all(split, owner, grade, positives, below, easier, pairwise, relevance_leve
         kept = np.isin(owner, owner[positives])
         rows = np.flatnonzero(kept)
         relevant = grade[rows] >= relevance_level
-        return owner[rows], np.where(relevant, rows, NONE), np.where(relevant, NONE, rows), np.zeros(len(rows), np.int64)
+        return (
+            owner[rows],
+            np.where(relevant, rows, NONE),
+            np.where(relevant, NONE, rows),
+            np.zeros(len(rows), np.int64),
+        )
     query = np.repeat(owner[positives], below)
     positive = np.repeat(positives, below)
     within = np.arange(len(query)) - np.repeat(np.cumsum(below) - below, below)

@@ -14,7 +14,7 @@ from trainables.errors import DataError, Problem
 from trainables.evaluation.files import write_text
 from trainables.evaluation.metrics import TrecOrder
 
-FLOAT32_MAX = float(np.finfo(np.float32).max)
+FLOAT32_END = 2.0**128 - 2.0**103  # smallest number that rounds to an infinite float32
 MAX_GRADE = int(np.iinfo(np.int16).max)
 RUN_ROW = "QUERY Q0 DOCUMENT RANK SCORE TAG"
 QRELS_ROW = "QUERY 0 DOCUMENT GRADE"
@@ -86,7 +86,7 @@ def _score(fields: list[bytes]) -> float:
         score = float(fields[4])
     except ValueError:
         score = float("nan")
-    if not abs(score) <= FLOAT32_MAX:
+    if not abs(score) < FLOAT32_END:
         raise _Wrong(f"score '{_shown(fields[4])}'", "write a finite number in the range of float32")
     return score
 

@@ -14,8 +14,18 @@ if TYPE_CHECKING:
 
 RANKERS: Registry[str] = Registry(
     "ranker.name",
-    Entry("bert", "trainables.rankers.bert:Bert", "cross-encoder over any Hugging Face encoder", "MacAvaney et al. 2020; Penha & Hauff 2020"),
-    Entry("conv_knrm", "trainables.rankers.conv_knrm:ConvKnrm", "kernels over soft matches of 1- to 3-grams", "Dai et al. 2018; MacAvaney et al. 2020"),
+    Entry(
+        "bert",
+        "trainables.rankers.bert:Bert",
+        "cross-encoder over any Hugging Face encoder",
+        "MacAvaney et al. 2020; Penha & Hauff 2020",
+    ),
+    Entry(
+        "conv_knrm",
+        "trainables.rankers.conv_knrm:ConvKnrm",
+        "kernels over soft matches of 1- to 3-grams",
+        "Dai et al. 2018; MacAvaney et al. 2020",
+    ),
 )
 
 

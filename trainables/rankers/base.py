@@ -64,11 +64,15 @@ class RankerModule(nn.Module, ABC):
     tolerates_bf16: ClassVar[bool] = False  # whether `training.precision: auto` may use bf16
 
     @abstractmethod
-    def collate(self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray) -> dict[str, Tensor]:
+    def collate(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> dict[str, Tensor]:
         """CPU tensors for `forward` from B pairs, given as rows of `queries` and `documents` (int [B] each)."""
 
     @abstractmethod
-    def costs(self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray) -> np.ndarray:
+    def costs(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> np.ndarray:
         """Padded length of each pair, int [B]: pairs of like cost belong in one batch."""
 
     @abstractmethod

@@ -26,8 +26,16 @@ class Batch:
 class Batcher:
     """Draws the batches of a training and turns candidate rows into token rows."""
 
-    def __init__(self, materials: Materials, split: Split, instances: Instances, curriculum: Curriculum,
-                 module: RankerModule, batch_size: int, window: int):
+    def __init__(
+        self,
+        materials: Materials,
+        split: Split,
+        instances: Instances,
+        curriculum: Curriculum,
+        module: RankerModule,
+        batch_size: int,
+        window: int,
+    ):
         self.text: TextSide = materials.text
         self.split, self.instances, self.curriculum = split, instances, curriculum
         self.module, self.batch_size, self.window = module, batch_size, window
@@ -55,8 +63,12 @@ class Batcher:
         return np.maximum(*(self.costs(rows) for rows in sides))
 
     def costs(self, rows: np.ndarray) -> np.ndarray:
-        return self.module.costs(self.text.queries, self.text.documents, self.query_of_row[rows], self.split.document[rows])
+        return self.module.costs(
+            self.text.queries, self.text.documents, self.query_of_row[rows], self.split.document[rows]
+        )
 
     def inputs(self, rows: np.ndarray):
         """Tensors of candidate rows for the ranker's forward pass."""
-        return self.module.collate(self.text.queries, self.text.documents, self.query_of_row[rows], self.split.document[rows])
+        return self.module.collate(
+            self.text.queries, self.text.documents, self.query_of_row[rows], self.split.document[rows]
+        )

@@ -63,14 +63,24 @@ def read_json(path: Path) -> dict[str, Any]:
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
     """Trainable parameters and buffers on the CPU; frozen parameters come from the shared text side."""
     frozen = {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
-    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in module.state_dict().items() if name not in frozen}
+    return {
+        name: tensor.detach().cpu().clone().contiguous()
+        for name, tensor in module.state_dict().items()
+        if name not in frozen
+    }
 
 
 def load_trained_state(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """The inverse of trained_state; the names must be the same."""
     expected = set(trained_state(module))
     if set(state) != expected:
-        raise DataError(Problem("checkpoint", f"holds other weights: {sorted(expected ^ set(state))[:3]} ...", "a checkpoint of the same ranker"))
+        raise DataError(
+            Problem(
+                "checkpoint",
+                f"holds other weights: {sorted(expected ^ set(state))[:3]} ...",
+                "a checkpoint of the same ranker",
+            )
+        )
     module.load_state_dict(state, strict=False)
 
 

@@ -32,14 +32,17 @@ class SavedRanker:
     module: RankerModule
     files: dict[str, str]
 
-    def score(self, queries: Sequence[str], documents: Sequence[str], query_rows: np.ndarray, document_rows: np.ndarray) -> np.ndarray:
+    def score(
+        self, queries: Sequence[str], documents: Sequence[str], query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> np.ndarray:
         """Scores of pairs (queries[query_rows[i]], documents[document_rows[i]]), float32 [B]."""
         ranker, settings = ranker_of(self.run)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         module = self.module.to(device)
-        encoded = [ranker.encode(self.files, settings, texts) for texts in (queries, documents)]
+        query_tokens = ranker.encode(self.files, settings, queries)
+        document_tokens = ranker.encode(self.files, settings, documents)
         precision = choose_precision(self.run.training.precision, device, module)
-        return score_candidates(module, *encoded, query_rows, document_rows, device, precision)
+        return score_candidates(module, query_tokens, document_tokens, query_rows, document_rows, device, precision)
 
 
 def save_ranker(training: Training, folder: Path) -> None:
@@ -63,13 +66,19 @@ def write_ranker(run: TrainingRun, module: RankerModule, text: TextSide, folder:
 def load_ranker_folder(folder: Path) -> SavedRanker:
     """Raises DataError where the folder is no trained ranker or a file of it is broken."""
     if not (folder / CONFIG).is_file():
-        raise DataError(Problem(str(folder), "is not a trained ranker", f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"))
+        raise DataError(
+            Problem(
+                str(folder), "is not a trained ranker", f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"
+            )
+        )
     try:
         run = TrainingRun.model_validate(checkpoint.read_json(folder / CONFIG)["run"])
         files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / TEXT).iterdir())}
         weights = load_file(folder / WEIGHTS)
     except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError) as error:
-        raise DataError(Problem(str(folder), f"cannot be read: {error}", "a ranker written by tune-cl train")) from error
+        raise DataError(
+            Problem(str(folder), f"cannot be read: {error}", "a ranker written by tune-cl train")
+        ) from error
     ranker, settings = ranker_of(run)
     module = ranker.restore(files, settings, run.training.max_length)
     module.load_state_dict(weights)

@@ -10,11 +10,18 @@ import torch
 from trainables.rankers.base import RankerModule, Tokens
 from trainables.training.precision import Precision
 
-TOKENS_A_BATCH = {"cpu": 4096, "cuda": 131072}
+TOKENS_A_BATCH = {"cpu": 2048, "cuda": 131072}
 
 
-def score_candidates(module: RankerModule, queries: Tokens, documents: Tokens, query_rows: np.ndarray,
-                     document_rows: np.ndarray, device: torch.device, precision: Precision) -> np.ndarray:
+def score_candidates(
+    module: RankerModule,
+    queries: Tokens,
+    documents: Tokens,
+    query_rows: np.ndarray,
+    document_rows: np.ndarray,
+    device: torch.device,
+    precision: Precision,
+) -> np.ndarray:
     """Scores of B query-document pairs given as token rows, float32 [B], in the order given."""
     scores = np.empty(len(query_rows), np.float32)
     if not len(query_rows):

@@ -115,7 +115,9 @@ class Training:
             total, weight, pairs = total + loss, weight + mean_weight, pairs + count
         mean_loss = float(total) / steps
         if not math.isfinite(mean_loss):
-            raise WorkFailed(f"the training loss became {mean_loss} in iteration {self.iteration + 1}; a lower training.lr may help")
+            raise WorkFailed(
+                f"the training loss became {mean_loss} in iteration {self.iteration + 1}; a lower training.lr may help"
+            )
         return {
             "train_loss": mean_loss,
             "available_share": self.batcher.curriculum.share(first + steps - 1),
@@ -138,7 +140,9 @@ class Training:
         return loss.detach(), float(weights.mean()), pairs
 
     def _weights(self, batch: Batch) -> np.ndarray:
-        return self.batcher.curriculum.weights(batch.positive, batch.negative, self.batcher.instances.pairwise, self.iteration)
+        return self.batcher.curriculum.weights(
+            batch.positive, batch.negative, self.batcher.instances.pairwise, self.iteration
+        )
 
     def _losses(self, batch: Batch) -> tuple[Tensor, int]:
         settings = self.run.training
@@ -161,8 +165,15 @@ class Training:
     def score(self, split: Split) -> np.ndarray:
         """Scores of all candidates of a split with the current weights, float32 [C]."""
         text = self.materials.text
-        return score_candidates(self.module, text.queries, text.documents, split.query[split.owner], split.document,
-                                self.device, self.precision)
+        return score_candidates(
+            self.module,
+            text.queries,
+            text.documents,
+            split.query[split.owner],
+            split.document,
+            self.device,
+            self.precision,
+        )
 
     def score_with_best(self, split: Split) -> np.ndarray:
         """Scores with the weights of the best iteration; the current weights stay."""
@@ -180,7 +191,12 @@ class Training:
         checkpoint.save_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if self.best_iteration:
             checkpoint.save_best(self.best_weights, self.best_scores, folder / checkpoint.BEST)
-        state = {"run": self.run.model_dump(), "data": self.materials.data.digest, "history": self.history, "best_iteration": self.best_iteration}
+        state = {
+            "run": self.run.model_dump(),
+            "data": self.materials.data.digest,
+            "history": self.history,
+            "best_iteration": self.best_iteration,
+        }
         checkpoint.write_json(folder / "state.json", state)
 
     def same_run(self, folder: Path) -> bool:
@@ -192,7 +208,9 @@ class Training:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
         state = read_state(folder)
         if not self.same_run(folder):
-            raise DataError(Problem(str(folder), "is the state of another configuration", "a checkpoint of the same one"))
+            raise DataError(
+                Problem(str(folder), "is the state of another configuration", "a checkpoint of the same one")
+            )
         checkpoint.load_trained_state(self.module, load_file(folder / "weights.safetensors"))
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         self.history, self.best_iteration = state["history"], state["best_iteration"]

@@ -72,7 +72,7 @@ def evaluate(
 def per_query(qrels: Qrels, run: Run, metrics: Mapping[str, Metric], relevance_level: int = 1) -> dict[str, np.ndarray]:
     """Values by pytrec_eval, float64 [Q] a metric, in the order of the qrels; 0 for a query the run lacks."""
     measures = {_measure(metric) for metric in metrics.values()}
-    # A negative grade counts as 0 in all these measures, but trec_eval reads beyond its arrays if a query has no other.
+    # A negative grade counts as 0 in all these measures, but pytrec_eval crashes or hangs on a query with no other.
     judged = {query: {document: max(grade, 0) for document, grade in grades.items()} for query, grades in qrels.items()}
     judge = pytrec_eval.RelevanceEvaluator(judged, measures, relevance_level=relevance_level)
     results = judge.evaluate({query: ranked for query, ranked in run.items() if query in qrels})

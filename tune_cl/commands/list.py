@@ -36,7 +36,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> list[dict[str, Any]]:
     registry: Registry = KINDS[options.kind]()
-    return [{"name": entry.name, "summary": entry.summary, "source": entry.source} for entry in registry.entries.values()]
+    return [
+        {"name": entry.name, "summary": entry.summary, "source": entry.source} for entry in registry.entries.values()
+    ]
 
 
 def render(document: list[dict[str, Any]]) -> str:

@@ -14,7 +14,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("pacing", metavar="PACING", help=", ".join(PACINGS))
     parser.add_argument("--n", type=float, default=2, help="root (default 2)")
     parser.add_argument("--delta", type=float, default=0.33, help="share at the start (default .33)")
-    parser.add_argument("--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)")
+    parser.add_argument(
+        "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"
+    )
     parser.add_argument("--at", type=float, nargs="+", help="steps to show (default: eleven from 0 to T)")
 
 
@@ -22,7 +24,9 @@ def execute(options: Namespace) -> list[dict[str, Any]]:
     pacing = PACINGS[options.pacing]
     _check(options)
     steps = options.at or [options.steps * i / 10 for i in range(11)]
-    return [{"step": _whole(step), "share": pacing.share(step, options.steps, options.delta, options.n)} for step in steps]
+    return [
+        {"step": _whole(step), "share": pacing.share(step, options.steps, options.delta, options.n)} for step in steps
+    ]
 
 
 def _check(options: Namespace) -> None:
@@ -33,7 +37,11 @@ def _check(options: Namespace) -> None:
         problems.append(Problem("--n", f"{options.n:g} is no root", "a number of at least 1"))
     if options.steps <= 0:
         problems.append(Problem("--steps", f"{options.steps:g} is no number of steps", "a number above 0"))
-    problems += [Problem("--at", f"{step:g} lies before the start", "steps of at least 0") for step in options.at or [] if step < 0]
+    problems += [
+        Problem("--at", f"{step:g} lies before the start", "steps of at least 0")
+        for step in options.at or []
+        if step < 0
+    ]
     if problems:
         raise ConfigError(problems)
 

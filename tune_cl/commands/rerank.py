@@ -21,7 +21,9 @@ from tune_cl.commands.tables import table
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="folder of a trained ranker, as tune-cl train and run write it")
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", help="folder of a trained ranker, as tune-cl train and run write it"
+    )
     parser.add_argument("--data", help="re-rank the candidates of this data")
     parser.add_argument("--split", default="test", choices=["train", "dev", "test"])
     parser.add_argument("--output", type=Path, help="run file to write (default: rerank.SPLIT.run.txt)")
@@ -31,7 +33,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     if (options.data is None) == (options.query is None) or (options.query is None) != (options.documents is None):
-        raise UserError(Problem("rerank", "needs one task", "either --data DATA, or --query TEXT with --documents FILE"))
+        raise UserError(
+            Problem("rerank", "needs one task", "either --data DATA, or --query TEXT with --documents FILE")
+        )
     ranker = load_ranker_folder(Path(options.checkpoint))
     return _rank_texts(ranker, options) if options.query is not None else _rank_data(ranker, options)
 
@@ -49,8 +53,14 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(Problem(str(path), f"cannot be read: {error}", "a UTF-8 text file with one document a line")) from error
-    parts = [(str(number), line) if "\t" not in line else tuple(line.split("\t", 1)) for number, line in enumerate(lines, 1) if line.strip()]
+        raise DataError(
+            Problem(str(path), f"cannot be read: {error}", "a UTF-8 text file with one document a line")
+        ) from error
+    parts = [
+        (str(number), line) if "\t" not in line else tuple(line.split("\t", 1))
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
     if not parts:
         raise DataError(Problem(str(path), "holds no document", "one document a line"))
     return [identifier for identifier, _ in parts], [text for _, text in parts]
@@ -60,7 +70,9 @@ def _rank_data(ranker: SavedRanker, options: Namespace) -> dict[str, Any]:
     config = ranker.run.data
     data = load_data(config if options.data == config.source else DataConfig(source=options.data))
     if options.split not in data.splits:
-        raise DataError(Problem("--split", f"'{data.name}' has no {options.split} split", f"one of {', '.join(data.splits)}"))
+        raise DataError(
+            Problem("--split", f"'{data.name}' has no {options.split} split", f"one of {', '.join(data.splits)}")
+        )
     split = data.splits[options.split]
     scores = ranker.score(data.query_texts(), data.documents, split.query[split.owner], split.document)
     output = options.output or Path(f"rerank.{options.split}.run.txt")

@@ -14,8 +14,8 @@ def render(document: dict[str, Any]) -> str:
     metric, best, baseline = document["metric"], document["best"], document["baseline"]
     lines = [
         f"search {document['search']}: {document['ranker']} on {document['data']}, {document['trials']} trials "
-        f"({document['stopped_early']} stopped early, {document['errored']} failed), {document['iterations']} iterations, "
-        f"{document['seconds']:.0f} s",
+        f"({document['stopped_early']} stopped early, {document['errored']} failed), "
+        f"{document['iterations']} iterations, {document['seconds']:.0f} s",
         "",
         _comparison(metric, best, baseline),
         "",
@@ -41,8 +41,10 @@ def _difference(metric: str, best: dict[str, Any], baseline: dict[str, Any] | No
     difference = best["dev"] - baseline["dev"]
     if difference <= 0:
         return f"No curriculum was above plain training on dev (best {difference:+.4f} {metric})."
-    return (f"{difference:+.4f} {metric} on dev. The best of many trials on one seed looks better than it is: "
-            "this is no verdict yet.")
+    return (
+        f"{difference:+.4f} {metric} on dev. The best of many trials on one seed looks better than it is: "
+        "this is no verdict yet."
+    )
 
 
 def _next(document: dict[str, Any]) -> list[str]:

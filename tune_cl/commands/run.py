@@ -1,7 +1,7 @@
 """Examples:
-  tune-cl run quickstart
-  tune-cl run penha2020_pacing --data ../data/msdialog --ranker bert --set ranker.model=bert-base-uncased
-  tune-cl run my_space.yaml --trials 40 --address auto --storage /shared/runs"""
+tune-cl run quickstart
+tune-cl run penha2020_pacing --data ../data/msdialog --ranker bert --set ranker.model=bert-base-uncased
+tune-cl run my_space.yaml --trials 40 --address auto --storage /shared/runs"""
 
 from __future__ import annotations
 

@@ -45,15 +45,22 @@ def execute(options: Namespace) -> dict[str, Any]:
     output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
     write_text(output, "".join(_lines(data, split, instances, values)))
     return {
-        "count": len(values), "min": float(values.min()), "max": float(values.max()), "mean": float(values.mean()),
-        "seconds": seconds, "cached": cached, "output": str(output),
+        "count": len(values),
+        "min": float(values.min()),
+        "max": float(values.max()),
+        "mean": float(values.mean()),
+        "seconds": seconds,
+        "cached": cached,
+        "output": str(output),
     }
 
 
 def _lines(data, split, instances, values):
     """TSV lines: query id, the instance's fixed document(s) joined by a space, value."""
     query_ids = [data.query_ids[query] for query in split.query]
-    rows = zip(instances.query.tolist(), instances.positive.tolist(), instances.negative.tolist(), values.tolist(), strict=True)
+    rows = zip(
+        instances.query.tolist(), instances.positive.tolist(), instances.negative.tolist(), values.tolist(), strict=True
+    )
     for query, positive, negative, value in rows:
         documents = " ".join(data.document_ids[split.document[row]] for row in (positive, negative) if row >= 0)
         yield f"{query_ids[query]}\t{documents}\t{value!r}\n"

@@ -19,14 +19,22 @@ def add_experiment(parser: ArgumentParser) -> None:
 
 
 def add_overrides(parser: ArgumentParser) -> None:
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
-                        help="override a configuration key; VALUE is YAML; repeatable")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="override a configuration key; VALUE is YAML; repeatable",
+    )
 
 
 def add_session(parser: ArgumentParser) -> None:
     """Where a search runs and keeps its state."""
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"where state lives (default {DEFAULT_STORAGE})")
-    parser.add_argument("--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)")
+    parser.add_argument(
+        "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
+    )
     parser.add_argument("--address", help="of a Ray cluster: auto, or host:port (default: a local Ray)")
 
 

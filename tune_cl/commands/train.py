@@ -29,8 +29,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("space", nargs="?", metavar="SPACE", help="a shipped space or a YAML file")
     parser.add_argument("--data", help="docstrings, or a folder in one of the forms of tune-cl list data")
     parser.add_argument("--ranker", help="see tune-cl list rankers")
-    parser.add_argument("--output", type=Path, metavar="DIR",
-                        help="where the ranker, its run and its state go (default: a folder of its own for each configuration)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="where the ranker, its run and its state go (default: a folder of its own for each configuration)",
+    )
     add_overrides(parser)
 
 
@@ -48,7 +52,9 @@ def execute(options: Namespace) -> dict[str, Any]:
     try:
         _train(training, output)
     except KeyboardInterrupt:
-        raise Interrupted(f"stopped after iteration {training.iteration}; the same command goes on from there") from None
+        raise Interrupted(
+            f"stopped after iteration {training.iteration}; the same command goes on from there"
+        ) from None
     return _finish(training, output)
 
 
@@ -68,7 +74,9 @@ def _train(training: Training, output: Path) -> None:
     states = output / "state"
     if latest := latest_iteration(states):
         if not training.same_run(latest):
-            raise ConfigError(Problem("--output", f"{output} holds another training", "another folder, or remove that one"))
+            raise ConfigError(
+                Problem("--output", f"{output} holds another training", "another folder, or remove that one")
+            )
         training.load(latest)
         print(f"going on after iteration {training.iteration}", file=sys.stderr)
     while not training.finished:
@@ -78,10 +86,13 @@ def _train(training: Training, output: Path) -> None:
 
 
 def _progress(training: Training, metrics: dict[str, float]) -> str:
-    run = training.run
+    metric = training.run.metric
     star = " *" if training.best_iteration == training.iteration else ""
-    return (f"iteration {training.iteration}/{run.training.max_iterations}: dev {run.metric} {metrics[f'dev_{run.metric}']:.4f}{star}, "
-            f"loss {metrics['train_loss']:.4f}, open {metrics['available_share']:.0%}, {metrics['samples_per_second']:.0f} pairs/s")
+    return (
+        f"iteration {training.iteration}/{training.run.training.max_iterations}: "
+        f"dev {metric} {metrics[f'dev_{metric}']:.4f}{star}, loss {metrics['train_loss']:.4f}, "
+        f"open {metrics['available_share']:.0%}, {metrics['samples_per_second']:.0f} pairs/s"
+    )
 
 
 def _finish(training: Training, output: Path) -> dict[str, Any]:
@@ -110,7 +121,11 @@ def _finish(training: Training, output: Path) -> dict[str, Any]:
 
 
 def render(document: dict[str, Any]) -> str:
-    lines = [f"best dev {document['metric']} {document['dev_best']:.4f} at iteration {document['best_iteration']} of {len(document['dev'])}", ""]
+    lines = [
+        f"best dev {document['metric']} {document['dev_best']:.4f} "
+        f"at iteration {document['best_iteration']} of {len(document['dev'])}",
+        "",
+    ]
     if document["test"] is not None:
         lines += [table(["metric", "test"], document["test"].items()), ""]
     lines += [f"run     {document['run_file']}", f"ranker  {document['checkpoint']}"]

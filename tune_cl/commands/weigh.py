@@ -19,7 +19,9 @@ from tune_cl.commands.tables import table
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--difficulty", type=float, required=True, metavar="D", help="in [0, 1], 1 = easiest")
     parser.add_argument("--m", type=float, default=20, help="iterations until all weights are 1, or inf (default 20)")
-    parser.add_argument("--at", type=int, nargs="+", metavar="I", help="iterations, counted from 0 (default: 0 to m, eleven of them)")
+    parser.add_argument(
+        "--at", type=int, nargs="+", metavar="I", help="iterations, counted from 0 (default: 0 to m, eleven of them)"
+    )
     parser.add_argument("--anti", action="store_true", help="hard samples weigh more")
 
 
@@ -41,7 +43,9 @@ def _check(options: Namespace) -> None:
         problems.append(Problem("--difficulty", f"{options.difficulty:g} is out of range", "a number in [0, 1]"))
     if not options.m >= 1:
         problems.append(Problem("--m", f"{options.m:g} is below 1", "a number of iterations of at least 1, or inf"))
-    problems += [Problem("--at", f"{i} lies before the start", "iterations of at least 0") for i in options.at or [] if i < 0]
+    problems += [
+        Problem("--at", f"{i} lies before the start", "iterations of at least 0") for i in options.at or [] if i < 0
+    ]
     if problems:
         raise ConfigError(problems)
 

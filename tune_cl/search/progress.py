@@ -12,21 +12,31 @@ from rich.text import Text
 
 from tune_cl.journal import SearchState, TrialState
 
-CURRICULUM_KEYS = ("ranker.name", "curriculum.pacing", "curriculum.n", "curriculum.scoring", "curriculum.weighting", "curriculum.m",
-                   "curriculum.anti", "training.lr")
+CURRICULUM_KEYS = (
+    "ranker.name",
+    "curriculum.pacing",
+    "curriculum.n",
+    "curriculum.scoring",
+    "curriculum.weighting",
+    "curriculum.m",
+    "curriculum.anti",
+    "training.lr",
+)
 SHOWN = 12
 
 
 class Progress:
     """`update` with each event's state; use as a context. `trials`: how many there will be, the baseline included."""
 
-    def __init__(self, trials: int, iterations: int, slots: int):
-        self.trials, self.iterations, self.slots = trials, iterations, slots
+    def __init__(self, trials: int, iterations: int, state: SearchState):
+        self.trials, self.iterations = trials, iterations
         self.console = Console(stderr=True)
         self.started = time.monotonic()
-        self.first_iterations: int | None = None
-        self.told: set[str] = set()
-        self.live = Live(console=self.console, refresh_per_second=2, transient=True) if self.console.is_terminal else None
+        self.iterations_before = state.iterations  # of earlier sessions, which say nothing about the pace now
+        self.told = {trial.trial for trial in state.trials.values() if trial.outcome}
+        self.live = (
+            Live(console=self.console, refresh_per_second=2, transient=True) if self.console.is_terminal else None
+        )
 
     def __enter__(self) -> Progress:
         if self.live:
@@ -39,16 +49,17 @@ class Progress:
 
     def say(self, line: str) -> None:
         """A line above the panel."""
-        self.console.print(line, highlight=False, markup=False)
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def update(self, state: SearchState) -> None:
-        if self.first_iterations is None:
-            self.first_iterations = state.iterations
         for trial in state.by_number():
             if trial.outcome and trial.trial not in self.told:
                 self.told.add(trial.trial)
                 if not self.live:
-                    self.say(f"{trial.trial} {trial.outcome}: {self._value(state, trial)} after {trial.iterations} iterations, {label(trial)}")
+                    self.say(
+                        f"{trial.trial} {trial.outcome}: {self._value(state, trial)} "
+                        f"after {trial.iterations} iterations, {label(trial)}"
+                    )
         if self.live:
             self.live.update(Group(self._headline(state), self._table(state)))
 
@@ -64,11 +75,13 @@ class Progress:
 
     def _left(self, state: SearchState) -> str:
         """Time left at the pace so far, if the trials to come take as many iterations as those that have ended."""
-        done = state.iterations - (self.first_iterations or 0)
+        done = state.iterations - self.iterations_before
         lengths = [trial.iterations for trial in state.trials.values() if trial.outcome] or [self.iterations]
         open_trials = [trial for trial in state.trials.values() if trial.outcome is None]
         mean = sum(lengths) / len(lengths)
-        missing = (self.trials - len(state.trials)) * mean + sum(max(0.0, mean - trial.iterations) for trial in open_trials)
+        missing = (self.trials - len(state.trials)) * mean + sum(
+            max(0.0, mean - trial.iterations) for trial in open_trials
+        )
         if not done:
             return "time left: not known yet"
         seconds = missing * (time.monotonic() - self.started) / done
@@ -82,7 +95,9 @@ class Progress:
         ended = [trial for trial in state.by_number() if trial.outcome]
         best_first = sorted(ended, key=lambda trial: -_dev(state, trial))
         for trial in (running + best_first)[:SHOWN]:
-            grid.add_row(trial.trial, trial.outcome or "running", str(trial.iterations), self._value(state, trial), label(trial))
+            grid.add_row(
+                trial.trial, trial.outcome or "running", str(trial.iterations), self._value(state, trial), label(trial)
+            )
         return grid
 
     @staticmethod
@@ -105,7 +120,11 @@ def label(trial: TrialState) -> str:
 
 def describe(params: dict[str, Any]) -> str:
     """The curriculum of flat parameters in a line: those in force, without their section."""
-    parts = [f"{key.split('.')[-1]} {_short(params[key])}" for key in CURRICULUM_KEYS if params.get(key) not in (None, "none", False)]
+    parts = [
+        f"{key.split('.')[-1]} {_short(params[key])}"
+        for key in CURRICULUM_KEYS
+        if params.get(key) not in (None, "none", False)
+    ]
     return ", ".join(parts)
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import ray
 from ray import tune
@@ -20,7 +20,7 @@ from ray.tune.search import Searcher
 
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.materials import Materials
-from tune_cl.search.search import FINISHED, WAIT, Search
+from tune_cl.search.search import FINISHED, Plan, Search
 
 QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has it all
@@ -35,9 +35,13 @@ RETRIES = 3  # of a trial whose process or node died
 class _Adaptor:
     """Ray pickles its searcher, scheduler and callbacks with every snapshot; ours have nothing to keep there."""
 
-    def __init__(self, search: Search | None = None):
-        super().__init__()
-        self.search = search
+    search: Search  # what a copy that Ray reads back would lack: such a copy is never asked anything
+
+    @classmethod
+    def of(cls, search: Search) -> Self:
+        adaptor = cls()
+        adaptor.search = search
+        return adaptor
 
     def __reduce__(self):
         return (type(self), ())
@@ -46,9 +50,9 @@ class _Adaptor:
 class _Suggestions(_Adaptor, Searcher):
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         plan = self.search.next_trial()
-        if plan is FINISHED:
-            return Searcher.FINISHED
-        return None if plan is WAIT else plan.as_config()
+        if isinstance(plan, Plan):
+            return plan.as_config()
+        return Searcher.FINISHED if plan == FINISHED else None
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """The callback tells the search; nothing to do here."""
@@ -93,8 +97,13 @@ def ray_session(address: str | None) -> Iterator[None]:
     os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
     for name in ("ray", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=True,
-             **({} if address else {"include_dashboard": False, "num_cpus": os.cpu_count()}))
+    ray.init(
+        address=address,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        configure_logging=True,
+        **({} if address else {"include_dashboard": False, "num_cpus": os.cpu_count()}),
+    )
     try:
         yield
     finally:
@@ -118,12 +127,12 @@ def run_trials(search: Search, materials: Mapping[str, Materials], storage: Path
     tuner = tune.Tuner(
         trainable,
         tune_config=tune.TuneConfig(
-            search_alg=_Suggestions(search), scheduler=_Rungs(search), num_samples=-1, reuse_actors=True
+            search_alg=_Suggestions.of(search), scheduler=_Rungs.of(search), num_samples=-1, reuse_actors=True
         ),
         run_config=tune.RunConfig(
             name=f"session-{session}",
             storage_path=str(storage / "ray"),
-            callbacks=[_Recorder(search)],
+            callbacks=[_Recorder.of(search)],
             checkpoint_config=tune.CheckpointConfig(num_to_keep=2, checkpoint_frequency=1),
             failure_config=tune.FailureConfig(max_failures=RETRIES),
             verbose=0,

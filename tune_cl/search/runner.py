@@ -55,8 +55,14 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
         return _session(experiment, place, journal, materials, tracking_uri, address)
 
 
-def _session(experiment: Experiment, place: Place, journal: Journal, materials: dict[str, Materials],
-             tracking_uri: str, address: str | None) -> dict[str, Any]:
+def _session(
+    experiment: Experiment,
+    place: Place,
+    journal: Journal,
+    materials: dict[str, Materials],
+    tracking_uri: str,
+    address: str | None,
+) -> dict[str, Any]:
     """One sitting of a search: from its first event, or from where the last sitting ended."""
     for note in (*experiment.notes, *next(iter(materials.values())).data.notes):
         print(f"note: {note}", file=sys.stderr)
@@ -74,7 +80,9 @@ def _session(experiment: Experiment, place: Place, journal: Journal, materials: 
     return _document(state, place, tracking_uri, writer.run_id)
 
 
-def _run(experiment: Experiment, place: Place, journal: Journal, materials: dict[str, Materials], address: str | None) -> SearchState:
+def _run(
+    experiment: Experiment, place: Place, journal: Journal, materials: dict[str, Materials], address: str | None
+) -> SearchState:
     """Trials until there are no more, then the best one's ranker and the closing event."""
     journal.append({"event": "session", "number": replay(journal.events()).sessions + 1, "time": time.time()})
     artifacts = Artifacts(place.folder / "trials", materials)
@@ -82,7 +90,7 @@ def _run(experiment: Experiment, place: Place, journal: Journal, materials: dict
     with ray_session(address):
         places = min(slots(resources.cpu, resources.gpu), experiment.search.max_concurrent or 10**6)
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
-        with Progress(trials, iterations, places) as progress:
+        with Progress(trials, iterations, replay(journal.events())) as progress:
             search = Search(experiment, journal, places, artifacts, progress.update)
             run_trials(search, materials, place.folder, search.state.sessions)
     _close(search, artifacts)
@@ -115,17 +123,35 @@ def _flush(writer: MlflowWriter, place: Place) -> None:
     """Sends what tracking still lacks; what cannot be sent now stays in the journal."""
     left = writer.close()
     if left:
-        print(f"{left} events have not reached MLflow ({writer.trouble}); send them later with: {place.command('resume')}", file=sys.stderr)
+        print(
+            f"{left} events have not reached MLflow ({writer.trouble}); "
+            f"send them later with: {place.command('resume')}",
+            file=sys.stderr,
+        )
 
 
-def _search_event(experiment: Experiment, place: Place, materials: Mapping[str, Materials], tracking_uri: str) -> dict[str, Any]:
+def _search_event(
+    experiment: Experiment, place: Place, materials: Mapping[str, Materials], tracking_uri: str
+) -> dict[str, Any]:
     data = next(iter(materials.values())).data
     run = experiment.base_run()
     return {
-        "event": "search", "name": place.name, "space": experiment.name, "data": {"name": data.name, "digest": data.digest},
-        "ranker": run.ranker["name"], "metric": experiment.metric, "mode": "max", "seed": experiment.seed, "baseline": BASELINE,
-        "yaml": experiment.to_yaml(), "versions": _versions(), "git_commit": _git_commit(), "tracking_uri": masked(tracking_uri),
-        "storage": str(place.storage), "forecast": experiment.forecast(), "time": time.time(),
+        "event": "search",
+        "name": place.name,
+        "space": experiment.name,
+        "data": {"name": data.name, "digest": data.digest},
+        "ranker": run.ranker["name"],
+        "metric": experiment.metric,
+        "mode": "max",
+        "seed": experiment.seed,
+        "baseline": BASELINE,
+        "yaml": experiment.to_yaml(),
+        "versions": _versions(),
+        "git_commit": _git_commit(),
+        "tracking_uri": masked(tracking_uri),
+        "storage": str(place.storage),
+        "forecast": experiment.forecast(),
+        "time": time.time(),
     }
 
 
@@ -148,7 +174,10 @@ def _document(state: SearchState, place: Place, tracking_uri: str, mlflow_run_id
     best, baseline = best_of(state), state.baseline_trial()
     if best is None:
         reasons = {trial.reason for trial in state.trials.values() if trial.reason}
-        raise WorkFailed(f"no trial of search '{state.name}' gave a dev value: {'; '.join(sorted(reasons)) or 'none was run'}; log: {place.journal}")
+        raise WorkFailed(
+            f"no trial of search '{state.name}' gave a dev value: "
+            f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {place.journal}"
+        )
     at = baseline.best(state.metric) if baseline else None
     return {
         "search": state.name,

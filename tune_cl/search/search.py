@@ -20,7 +20,11 @@ from tune_cl.search.samplers import Outcome, make_sampler
 
 WAIT, FINISHED = "wait", "finished"  # in place of a plan: none just now, none any more
 BASELINE = "t0000"
-TOLD: dict[str, Outcome] = {"completed": "completed", "stopped_early": "pruned", "failed": "failed"}  # what the sampler calls it
+TOLD: dict[str, Outcome] = {
+    "completed": "completed",
+    "stopped_early": "pruned",
+    "failed": "failed",
+}  # what the sampler calls it
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 
 
@@ -35,7 +39,12 @@ class Plan:
 
     def as_config(self) -> dict[str, Any]:
         """What the trainable and Ray's callbacks get."""
-        return {"trial": self.trial, "run": self.run.model_dump(), "checkpoint": self.checkpoint, "threads": self.threads}
+        return {
+            "trial": self.trial,
+            "run": self.run.model_dump(),
+            "checkpoint": self.checkpoint,
+            "threads": self.threads,
+        }
 
 
 @dataclass(frozen=True)
@@ -123,10 +132,17 @@ class Search:
 
     def _plan(self, number: int, choice: dict[str, Any], checkpoint: str | None) -> Plan:
         run = self.experiment.training_run(choice)
-        self.record({
-            "event": "trial", "trial": trial_id(number), "number": number, "params": run.in_force(), "chosen": choice,
-            "seed": run.seed, "baseline": number == 0,
-        })
+        self.record(
+            {
+                "event": "trial",
+                "trial": trial_id(number),
+                "number": number,
+                "params": run.in_force(),
+                "chosen": choice,
+                "seed": run.seed,
+                "baseline": number == 0,
+            }
+        )
         self.running.add(trial_id(number))
         return Plan(trial_id(number), run, checkpoint, max(1, int(self.experiment.search.resources.cpu)))
 
@@ -148,12 +164,18 @@ class Search:
         folder = None
         if checkpoint and outcome != "failed":
             folder = str(self.artifacts(trial, Path(checkpoint), self.experiment.training_run(state.chosen)))
-        best = state.best(self.experiment.metric)
+        best = None if outcome == "failed" else state.best(self.experiment.metric)
         self.running.discard(trial)
-        self.record({
-            "event": "end", "trial": trial, "outcome": outcome, "reason": reason, "artifacts": folder,
-            "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
-        })
+        self.record(
+            {
+                "event": "end",
+                "trial": trial,
+                "outcome": outcome,
+                "reason": reason,
+                "artifacts": folder,
+                "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
+            }
+        )
 
     def record(self, event: Event) -> None:
         """Appends an event to the journal and takes it in."""

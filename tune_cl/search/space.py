@@ -76,10 +76,13 @@ class Space:
 
     def only(self, keys: Collection[str]) -> Space:
         """The space with every leaf but those of the keys, and every continuous leaf, at its first choice or middle."""
-        return Space({
-            key: leaf if key in keys and leaf.values() else Choice(options=(leaf.middle(),), when=leaf.when)
-            for key, leaf in self.leaves.items()
-        }, self.context)
+        return Space(
+            {
+                key: leaf if key in keys and leaf.values() else Choice(options=(leaf.middle(),), when=leaf.when)
+                for key, leaf in self.leaves.items()
+            },
+            self.context,
+        )
 
     @property
     def continuous(self) -> list[str]:

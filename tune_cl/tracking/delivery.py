@@ -138,6 +138,7 @@ class Delivery:
         if not path.exists():
             path.write_text(masked(event["yaml"]))
         self.owe(PARENT, str(path), None)
+        self.store.tag_experiment(self.experiment(), *layout.view(self.search))
 
     def begin_session(self, _: Event) -> None:
         for key in (PARENT, *self.cursor.open):
@@ -199,8 +200,7 @@ class Delivery:
     def log_best(self, run: str, best: Event | None, when: float) -> None:
         """One value for the whole run, by which runs compare."""
         if best and best.get("dev") is not None:
-            name = layout.metric_name(f"best_dev_{self.search['metric']}")
-            point = Metric(name, best["dev"], milliseconds(when), best["iteration"])
+            point = Metric(layout.best_name(self.search), best["dev"], milliseconds(when), best["iteration"])
             self.store.log_metrics(run, [point], self.in_doubt)
 
     def confirm(self, event: Event) -> None:

@@ -14,6 +14,7 @@ from tune_cl.tracking.uri import masked
 PARENT = "search"  # key of the parent run; a child's key is its trial id, or names its confirmation
 PARAM_LENGTH = 6000  # mlflow.utils.validation.MAX_PARAM_VAL_LENGTH
 TAG_LENGTH = 5000  # the smallest limit of the stores that MLflow supports
+COLUMNS = ("pacing", "n", "scoring", "delta", "T", "weighting", "m")  # of the prepared view
 STATUS = {"failed": "FAILED"}  # of a trial's outcomes; any other is FINISHED
 
 
@@ -118,6 +119,34 @@ def curriculum(params: Mapping[str, Any]) -> str:
         words += [chosen("weighting"), f"m={chosen('m')}"]
     words += [chosen("subset"), chosen("objective_switch"), "anti" if chosen("anti") else ""]
     return " ".join(filter(None, words))
+
+
+def view(search: Event) -> tuple[str, str]:
+    """Tag of the experiment, and its value, that MLflow 3's pages read as a shared view: the trials, best first."""
+    best = f"metrics.`{best_name(search)}`"
+    columns = [best, *(f"params.`curriculum.{key}`" for key in COLUMNS), "tags.`tune_cl.outcome`"]
+    trials = f"tags.`tune_cl.search_id` = '{search_id(search)}' AND tags.`tune_cl.kind` = 'trial'"
+    state = {
+        "searchFilter": trials,
+        "orderByKey": best,
+        "orderByAsc": False,
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "modelVersionFilter": "All Runs",
+        "datasetsFilter": [],
+        "selectedColumns": columns,
+    }
+    return f"mlflow.sharedViewState.{search_id(search)}", json.dumps(state)
+
+
+def view_path(search: Event, experiment: str) -> str:
+    """Path of that view below the address of an MLflow server."""
+    return f"#/experiments/{experiment}/runs?viewStateShareKey={search_id(search)}&workflowType=machine_learning"
+
+
+def best_name(search: Event) -> str:
+    """The metric that holds one value for a whole run."""
+    return metric_name(f"best_dev_{search['metric']}")
 
 
 def summary(search: Event, end: Event) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tune_cl.journal import read_events
-from tune_cl.tracking.layout import PARENT
+from tune_cl.tracking.layout import PARENT, view_path
 from tune_cl.tracking.uri import artifact_location, masked
 
 if TYPE_CHECKING:
@@ -51,6 +51,13 @@ class MlflowWriter(threading.Thread):
     def run_id(self) -> str | None:
         """The parent run's id, once known."""
         return self._delivery.cursor.runs.get(PARENT) if self._delivery else None
+
+    @property
+    def view_path(self) -> str | None:
+        """Path of the page with this search's trials below the address of an MLflow server, once known."""
+        if self._delivery is None or self._delivery.cursor.experiment is None:
+            return None
+        return view_path(self._delivery.search, self._delivery.cursor.experiment)
 
     def start(self) -> None:
         self._set = [key for key in DEFAULTS if key not in os.environ]

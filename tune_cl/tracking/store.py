@@ -57,6 +57,10 @@ class RunStore:
                 self.client.restore_experiment(found.experiment_id)
             return found.experiment_id
 
+    def tag_experiment(self, experiment: str, key: str, value: str) -> None:
+        with self.refusals():
+            self.client.set_experiment_tag(experiment, key, value)
+
     def exists(self, run: str) -> bool:
         """Whether the run is known, be it in the trash."""
         try:

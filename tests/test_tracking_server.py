@@ -1,0 +1,154 @@
+"""The writer against real servers: whole, once, and never in the way."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tracking_cases import (
+    SECRET,
+    Server,
+    Snapshot,
+    events,
+    fresh_database,
+    journal_of,
+    snapshot,
+    undisturbed,
+)
+from tune_cl.journal import Journal, read_events
+from tune_cl.tracking import mlflow_writer
+from tune_cl.tracking.mlflow_writer import MlflowWriter, catch_up
+from tune_cl.tracking.uri import resolve_tracking_uri
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    running = Server(tmp_path_factory.mktemp("server"))
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fresh_database(tmp_path_factory.mktemp("database"))
+
+
+@pytest.fixture(scope="module")
+def expected(database: Path) -> Snapshot:
+    return undisturbed(database)
+
+
+def test_layout_on_a_server(server: Server, expected: Snapshot, database: Path, tmp_path: Path) -> None:
+    journal = journal_of(tmp_path / "pacing", events("layout", database))
+    assert catch_up(journal, server.uri) == 0
+    runs = snapshot(server.uri, "layout")
+    assert set(runs) == {"pacing", "t0000 baseline", "t0001 root 2 turns anti", "t0002 kde m=inf", "t0003",
+                         "confirm root 2 seed 8"}  # fmt: skip
+    parent, best, stopped = runs["pacing"], runs["t0001 root 2 turns anti"], runs["t0002 kde m=inf"]
+    assert parent["status"] == "FINISHED" and parent["times"] == (1000_000, 1200_000) and parent["parent"] is None
+    assert parent["artifacts"] == ["best_checkpoint", "search.yaml"]
+    tags = {"kind": "search", "yaml": "seed: 7\n", "data_digest": "sha-1", "versions": "ray 2.60.0, torch 2.13.0"}
+    tags |= {"git_commit": "c0ffee", "forecast.gpu_hours": "1.5", "cost.gpu_hours": "2.5", "best_trial": "t0001"}
+    assert {f"tune_cl.{key}": value for key, value in tags.items()}.items() <= parent["tags"].items()
+    assert parent["metrics"] == {"best_dev_mrr_at_10": [(2, "0.75")]}
+    assert best["parent"] == "pacing" and best["status"] == "FINISHED" and best["artifacts"] == ["run.dev.txt"]
+    assert best["params"] == {"curriculum.pacing": "root", "curriculum.n": "2", "curriculum.scoring": "turns",
+                              "curriculum.anti": "true"}  # fmt: skip
+    assert best["metrics"]["dev_mrr_at_10"] == [(1, "0.5"), (2, "0.75"), (3, "0.5")]
+    assert best["metrics"]["best_dev_mrr_at_10"] == [(2, "0.75")]
+    tags = {"kind": "trial", "search": "pacing", "trial_id": "t0001", "seed": "7", "outcome": "completed"}
+    assert {f"tune_cl.{key}": value for key, value in tags.items()}.items() <= best["tags"].items()
+    assert stopped["metrics"]["dev_mrr_at_10"] == [(1, "nan")] and stopped["params"]["curriculum.m"] == "inf"
+    assert (runs["t0003"]["status"], runs["t0003"]["tags"]["tune_cl.reason"]) == ("FAILED", "it broke")
+    assert runs["confirm root 2 seed 8"]["tags"]["tune_cl.kind"] == "confirmation"
+    assert runs == expected  # the database and the server hold the same
+
+
+def test_outage_neither_stops_the_driver_nor_loses_results(
+    tmp_path: Path,
+    expected: Snapshot,
+    database: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server is away at the start, comes, freezes in the middle (requests arrive, answers do not), goes on."""
+    server = Server(tmp_path / "server")
+    uri = server.uri.replace("//", f"//user:{SECRET}@")
+    told = events("outage", database)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    monkeypatch.setattr(mlflow_writer, "LONGEST_WAIT", 1.0)
+    try:
+        with Journal(tmp_path / "pacing") as journal, caplog.at_level(logging.DEBUG):
+            writer = MlflowWriter(journal.path, uri, poll=0.1)
+            writer.start()
+            started = time.monotonic()
+            for event in told[:2]:
+                journal.append(event)
+            assert time.monotonic() - started < 1
+            until(lambda: writer.trouble is not None)
+            server.start()
+            until(lambda: writer.pending() == 0)
+            server.signal(signal.SIGSTOP)
+            for event in told[2:]:
+                journal.append(event)
+            until(lambda: writer.trouble is not None)
+            server.signal(signal.SIGCONT)
+            assert writer.close(timeout=60) == 0
+        assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "2" and "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
+        assert snapshot(server.uri, "outage") == expected
+        assert "tracking waits for MLflow" in caplog.text
+        ours = [record.getMessage() for record in caplog.records if record.name.startswith("tune_cl")]
+        assert SECRET not in "\n".join(ours)
+        assert SECRET not in (tmp_path / "pacing" / "tracking.json").read_text()
+    finally:
+        server.stop()
+
+
+def until(condition: Any, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def test_closing_in_an_outage_says_what_is_left_and_the_next_start_sends_it(
+    server: Server, database: Path, expected: Snapshot, tmp_path: Path
+) -> None:
+    away = Server(tmp_path / "away")
+    journal = journal_of(tmp_path / "pacing", events("closing", database))
+    started = time.monotonic()
+    assert catch_up(journal, away.uri, timeout=3) == len(list(read_events(journal)))
+    assert time.monotonic() - started < 6
+    away.port, away.uri = server.port, server.uri
+    assert catch_up(journal, away.uri) == 0
+    assert snapshot(server.uri, "closing") == expected
+
+
+def test_fresh_database_is_made_quietly_beside_the_runs(tmp_path: Path) -> None:
+    """In a process of its own, started elsewhere: nothing on stderr, nothing in the working directory."""
+    journal = journal_of(tmp_path / "runs" / "pacing", events("fresh", tmp_path))
+    (tmp_path / "elsewhere").mkdir()
+    program = (
+        "import sys, pathlib; from tune_cl.tracking.mlflow_writer import catch_up; "
+        "assert 'mlflow' not in sys.modules, 'the driver would wait for the import'; "
+        "sys.exit(catch_up(pathlib.Path(sys.argv[1]), sys.argv[2]))"
+    )
+    uri = resolve_tracking_uri(tmp_path / "runs")
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(journal), uri], cwd=tmp_path / "elsewhere", capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list((tmp_path / "elsewhere").iterdir())
+    kept = sorted(path.name for path in (tmp_path / "runs" / "mlartifacts").glob("*/artifacts/*"))
+    assert kept == ["best_checkpoint", "run.dev.txt", "search.yaml"]

@@ -1,0 +1,178 @@
+"""A small search as journal events, what MLflow holds of it, and a tracking server to tell it to."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from mlflow.tracking import MlflowClient
+
+from tune_cl.journal import Event, Journal
+from tune_cl.tracking.delivery import Delivery
+from tune_cl.tracking.store import RunStore
+from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
+
+SECRET = "hunter2"
+Snapshot = dict[str, dict[str, Any]]
+
+
+class Server:
+    """A tracking server on this machine, with a database of its own, that can be ended, frozen and started again."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        options = ["--backend-store-uri", f"sqlite:///{self.folder}/server.db", "--workers", "1"]
+        options += ["--artifacts-destination", str(self.folder / "artifacts"), "--port", str(self.port)]
+        environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        with (self.folder / "server.log").open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", *options],
+                stdout=output, stderr=output, start_new_session=True, env=environment,
+            )  # fmt: skip
+        deadline = time.monotonic() + 120
+        while not self.healthy():
+            assert self.process.poll() is None and time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.2)
+
+    def healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        os.killpg(self.process.pid, number)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.signal(signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+
+def fresh_database(folder: Path) -> Path:
+    """The folder, with a SQLite database in it whose tables are made."""
+    MlflowClient(tracking_uri=resolve_tracking_uri(folder)).search_experiments()
+    return folder
+
+
+def search_event(space: str, **other: Any) -> Event:
+    return {
+        "event": "search", "name": "pacing", "space": space, "data": {"name": "docstrings", "digest": "sha-1"},
+        "ranker": "knrm", "metric": "mrr@10", "mode": "max", "seed": 7, "baseline": "t0000", "yaml": "seed: 7\n",
+        "versions": {"ray": "2.60.0", "torch": "2.13.0"}, "git_commit": "c0ffee", "tracking_uri": "", "storage": space,
+        "forecast": {"gpu_hours": 1.5}, "time": 1000.0,
+    } | other  # fmt: skip
+
+
+def trial_event(number: int, params: Event) -> Event:
+    trial = f"t{number:04d}"
+    return {"event": "trial", "trial": trial, "number": number, "params": params, "seed": 7, "baseline": number == 0,
+            "time": 1001.0 + number}  # fmt: skip
+
+
+def result_event(number: int, iteration: int, dev: float) -> Event:
+    metrics = {"dev_mrr@10": dev, "train_loss": 1 / iteration, "available_share": 0.5, "mean_weight": 1.0}
+    return {"event": "result", "trial": f"t{number:04d}", "iteration": iteration, "metrics": metrics,
+            "time": 1010.0 + iteration}  # fmt: skip
+
+
+def end_event(number: int, outcome: str, best: Event | None, artifacts: str | None = None) -> Event:
+    return {"event": "end", "trial": f"t{number:04d}", "outcome": outcome, "reason": "it broke" if not best else None,
+            "best": best, "artifacts": artifacts, "time": 1100.0}  # fmt: skip
+
+
+def root(n: float) -> Event:
+    return {"curriculum.pacing": "root", "curriculum.n": n, "curriculum.scoring": "turns", "curriculum.anti": True}
+
+
+def events(space: str, folder: Path) -> list[Event]:
+    """A whole search: a baseline, a completed, a stopped and a failed trial, one interruption, one confirmation."""
+    files = folder / "dev"
+    files.mkdir(parents=True, exist_ok=True)
+    (files / "run.dev.txt").write_text("q1 Q0 d1 1 0.5 knrm\n")
+    best = {"trial_id": "t0001", "params": root(2), "dev": 0.75, "iteration": 2}
+    return [
+        search_event(space), {"event": "session", "number": 1, "time": 1000.5},
+        trial_event(0, {"curriculum.pacing": "none", "training.lr": 0.001}), trial_event(1, root(2)),
+        result_event(0, 1, 0.25), result_event(1, 1, 0.5), result_event(1, 2, 0.75),
+        {"event": "checkpoint", "trial": "t0001", "iteration": 2, "path": "p"},
+        {"event": "interrupted", "time": 1020.0}, {"event": "session", "number": 2, "time": 1030.0},
+        trial_event(1, root(2)), result_event(1, 2, 0.99), result_event(1, 3, 0.5),
+        end_event(0, "baseline", {"iteration": 1, "dev": 0.25}),
+        end_event(1, "completed", {"iteration": 2, "dev": 0.75}, str(files)),
+        trial_event(2, {"curriculum.weighting": "kde", "curriculum.m": math.inf}), result_event(2, 1, math.nan),
+        end_event(2, "stopped_early", {"iteration": 1, "dev": 0.125}), trial_event(3, {}), end_event(3, "failed", None),
+        {"event": "search_end", "best": best, "cost": {"gpu_hours": 2.5}, "seconds": 100.0, "time": 1200.0,
+         "checkpoint": str(files)},
+        {"event": "confirmation", "label": "root 2", "trial": "t0001", "params": root(2), "seed": 8,
+         "metrics": {"test_mrr@10": 0.5, "seconds": 3.0}, "time": 1300.0, "artifacts": None},
+    ]  # fmt: skip
+
+
+def journal_of(folder: Path, told: list[Event]) -> Path:
+    with Journal(folder) as journal:
+        for event in told:
+            journal.append(event)
+    return journal.path
+
+
+def snapshot(uri: str, space: str) -> Snapshot:
+    """Everything that MLflow holds of an experiment, by run name; fails where a name or a point comes twice."""
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name(space)
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    names = {run.info.run_id: str(run.info.run_name) for run in runs}
+    assert len(set(names.values())) == len(runs), f"a run twice: {sorted(names.values())}"
+    found: Snapshot = {}
+    for run in runs:
+        points = {key: client.get_metric_history(run.info.run_id, key) for key in run.data.metrics}
+        for key, history in points.items():
+            assert len({point.step for point in history}) == len(history), f"{key} has a step twice"
+        hidden = ("tune_cl.search_id", "tune_cl.key", "mlflow.source.name", "mlflow.note.content")
+        found[names[run.info.run_id]] = {
+            "status": run.info.status, "times": (run.info.start_time, run.info.end_time), "params": run.data.params,
+            "parent": names.get(run.data.tags.get("mlflow.parentRunId", "")),
+            "tags": {key: value for key, value in run.data.tags.items() if key not in (*hidden, "mlflow.parentRunId")},
+            "metrics": {key: sorted((at.step, repr(at.value)) for at in history) for key, history in points.items()},
+            "artifacts": sorted(file.path for file in client.list_artifacts(run.info.run_id)),
+        }  # fmt: skip
+    return found
+
+
+def delivered(journal: Path, uri: str, store: type[RunStore] = RunStore) -> Delivery:
+    """Sends the whole journal in this thread."""
+    delivery = Delivery(journal, uri, store(uri, artifact_location(uri, journal.parent.parent)))
+    while delivery.pending():
+        delivery.step()
+    return delivery
+
+
+def undisturbed(database: Path) -> Snapshot:
+    """What a delivery without any failure gives."""
+    uri = resolve_tracking_uri(database)
+    delivered(journal_of(database / "expected", events("expected", database)), uri)
+    return snapshot(uri, "expected")
+
+
+def one_trial(space: str, folder: Path) -> list[Event]:
+    return [event for event in events(space, folder) if event.get("trial", "t0001") == "t0001"]
