@@ -11,7 +11,7 @@ import yaml
 from yaml.composer import ComposerError
 
 from search_spaces import SPACES
-from trainables.errors import ConfigError, Problem
+from trainables.errors import ConfigError, Problem, nearest
 
 
 class Loader(yaml.SafeLoader):
@@ -77,8 +77,11 @@ def repeated_keys(node: yaml.Node | None, place: str) -> list[Problem]:
 def find_space(space: str) -> Path:
     """The file of a search space: a path to YAML, or the name of one that comes with tune_cl."""
     path = Path(space)
-    if space in SPACES or path.suffix not in (".yaml", ".yml"):
+    if space in SPACES:
         return SPACES[space]
+    if path.suffix not in (".yaml", ".yml"):
+        right = f"{nearest(space, SPACES)}; or a YAML file"
+        raise ConfigError(Problem("SPACE", f"unknown search space '{space}'", right))
     if not path.is_file():
         raise ConfigError(Problem(space, "no such file", f"a YAML file, or one of {', '.join(SPACES)}"))
     return path

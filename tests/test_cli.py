@@ -1,0 +1,154 @@
+"""The console as scripts use it: one JSON document on stdout, exit status, the form of error lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import tiny_data
+from tests.trec_folder import write_trec_folder
+from tune_cl.cli import BAD_INPUT, DONE, main
+
+SMALL = [
+    "ranker.vector_size=8", "ranker.filters=4", "training.batch_size=8", "training.batches_per_iteration=2",
+    "training.max_iterations=3",
+]  # fmt: skip
+SMALL_OPTIONS = [part for setting in SMALL for part in ("--set", setting)]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
+    return write_trec_folder(data, tmp_path_factory.mktemp("trec"))
+
+
+def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main([*arguments, "--json"]) == DONE
+    return json.loads(capfd.readouterr().out)
+
+
+def errors(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main(list(arguments)) == BAD_INPUT
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    return shown.err.splitlines()
+
+
+def test_pace_prints_the_shares(capfd: pytest.CaptureFixture[str]) -> None:
+    rows = document(capfd, "pace", "root", "--n", "2", "--delta", ".33", "--steps", "1000", "--at", "0", "125", "1000")
+    assert [row["step"] for row in rows] == [0, 125, 1000]
+    assert [row["share"] for row in rows] == pytest.approx([0.33, 0.469348, 1], abs=1e-6)
+
+
+def test_weigh_prints_the_weights(capfd: pytest.CaptureFixture[str]) -> None:
+    rows = document(capfd, "weigh", "--difficulty", ".25", "--m", "20", "--at", "0", "10", "20")
+    assert [row["weight"] for row in rows] == pytest.approx([0.25, 0.625, 1])
+    anti = document(capfd, "weigh", "--difficulty", ".25", "--m", "inf", "--at", "99", "--anti")
+    assert anti == [{"iteration": 99, "weight": 0.75}]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["rankers", "scorings", "pacings", "weightings", "spaces", "data", "metrics", "searchers", "schedulers"],
+)
+def test_list_names_what_there_is(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = document(capfd, "list", kind)
+    assert rows and all(row.keys() == {"name", "summary", "source"} and row["name"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["frobnicate"], "error: tune-cl: unknown command 'frobnicate'; known: "),
+        (["evalute"], "error: tune-cl: unknown command 'evalute'; did you mean evaluate?"),
+        (["pace", "rooot"], "error: curriculum.pacing: unknown value 'rooot'; did you mean root?"),
+        (["pace", "root", "--delta", "0"], "error: --delta: 0 is no start share; a number above 0 and at most 1"),
+        (["weigh", "--difficulty", ".5", "--m", "0"], "error: --m: 0 is below 1; a number of iterations of at least 1"),
+        (["weigh"], "error: tune-cl weigh: the following arguments are required: --difficulty; see tune-cl weigh --help"),
+        (["list", "things"], "error: kind: invalid choice: 'things'"),
+        (["run", "nowhere"], "error: SPACE: unknown search space 'nowhere'; "),
+        (["resume", "nothing"], "error: NAME: no search 'nothing' in "),
+        (["train", "--set", "curriculum.dleta=.5"], "error: curriculum.dleta: unknown key; did you mean curriculum.delta?"),
+        (["train", "--set", "curriculum.delta=0"], "error: curriculum.delta: 0 is not greater than 0; "),
+        (["train", "--set", "curriculum.m=.5"], "error: curriculum.m: 0.5 is "),
+        (["train", "--data", "/no/such/folder"], "error: data.source: '/no/such/folder' does not exist; known: "),
+        (["rerank", "/no/such/ranker", "--data", "x"], "error: /no/such/ranker: is not a trained ranker; "),
+        (["rerank", "x"], "error: rerank: needs one task; either --data DATA, or --query TEXT with --documents FILE"),
+        (["run", "quickstart", "--storage", "ftp://x"], "error: --storage: 'ftp://x' is not a folder; "),
+    ],
+)
+def test_bad_input_gives_its_place_and_advice(
+    arguments: list[str], line: str, capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = errors(capfd, *arguments)
+    assert len(lines) == 1 and lines[0].startswith(line)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_problems_are_reported_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    assert len(errors(capfd, "train", "--set", "curriculum.delta=2", "--set", "training.lr=-1", "--set", "sed=1")) == 3
+
+
+def test_train_then_rerank_then_evaluate(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    train = ["train", "--data", str(folder), "--ranker", "conv_knrm", *SMALL_OPTIONS, "--output", str(tmp_path / "a")]
+    trained = document(capfd, *train)
+    assert len(trained["dev"]) == 3 and trained["dev_best"] == max(trained["dev"])
+    assert trained["dev"][trained["best_iteration"] - 1] == trained["dev_best"]
+    assert trained["test"].keys() >= {"map", "mrr@10", "p@1", "rprec", "ndcg@10"}
+    run = tmp_path / "again.run.txt"
+    again = document(capfd, "rerank", trained["checkpoint"], "--data", str(folder), "--output", str(run))
+    assert Path(again["run_file"]).read_text() == Path(trained["run_file"]).read_text()
+    judged = document(capfd, "evaluate", str(folder / "qrels.test.txt"), trained["run_file"], str(run))
+    assert judged["runs"][0]["metrics"]["map"] == pytest.approx(trained["test"]["map"])
+    assert judged["runs"][1]["vs_first"]["map"]["difference"] == 0
+    assert document(capfd, *train) == trained  # finished: nothing is done again
+
+
+def test_rerank_orders_texts(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "model"
+    trained = document(capfd, "train", "--data", str(folder), *SMALL_OPTIONS, "--output", str(output))
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a\tw1 w2 w3\nw4 w5\n\nb\tw6\n")
+    ranking = document(capfd, "rerank", trained["checkpoint"], "--query", "w1 w2", "--documents", str(texts))["ranking"]
+    assert {row["doc"] for row in ranking} == {"a", "2", "b"}
+    scores = [row["score"] for row in ranking]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_another_training_is_not_overwritten(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    train = ["train", "--data", str(folder), *SMALL_OPTIONS, "--output", str(tmp_path / "a")]
+    document(capfd, *train)
+    assert "holds another training" in errors(capfd, *train, "--set", "seed=9")[-1]
+
+
+def test_score_writes_a_line_an_instance(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "d.tsv"
+    first = document(capfd, "score", str(folder), "response_words", "--output", str(output))
+    rows = [line.split("\t") for line in output.read_text().splitlines()]
+    values = [float(value) for _, _, value in rows]
+    assert first["count"] == len(rows) and first["min"] == min(values) and first["max"] == max(values)
+    assert document(capfd, "score", str(folder), "response_words", "--output", str(output))["cached"]
+
+
+def test_check_forecasts(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    checked = document(capfd, "check", "quickstart", "--data", str(folder), *SMALL_OPTIONS, "--trials", "4")
+    assert checked["trials"] == 4 and checked["iterations_at_most"] == 12
+    assert 0 < checked["iterations_expected"] <= 12 and checked["hours_forecast"] > 0
+    assert checked["combinations"] is None and checked["gpu_hours_forecast"] == 0
+
+
+def test_stdout_holds_the_json_alone_whatever_libraries_print(folder: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tune_cl", "train", "--data", str(folder), *SMALL_OPTIONS, "--json"],
+        cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+    )  # fmt: skip
+    assert done.returncode == DONE, done.stderr
+    assert json.loads(done.stdout)["dev_best"] > 0
+    assert "iteration 3/3" in done.stderr

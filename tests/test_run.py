@@ -1,0 +1,163 @@
+"""Searches as users run them: real Ray, real MLflow on SQLite, stopped by Ctrl-C and by SIGKILL."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.builders import tiny_data
+from tests.trec_folder import write_trec_folder
+from tune_cl.journal import SearchState, read_events, replay
+
+ROOT = Path(__file__).parents[1]
+SPACE = """
+description: a toy
+ranker: {name: conv_knrm, vector_size: 8, filters: 4}
+curriculum:
+  scoring: {choice: [context_words, random]}
+  pacing: {choice: [root, linear]}
+  n: {choice: [2, 10], when: {curriculum.pacing: root}}
+  T: 0.3
+training: {batch_size: 8, batches_per_iteration: 2, max_iterations: 8}
+search: {searcher: tpe, startup_trials: 2, trials: 5, scheduler: asha, reduction_factor: 2, grace: 2, max_concurrent: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data and a search space."""
+    folder = tmp_path_factory.mktemp("run")
+    write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), folder / "data")
+    (folder / "toy.yaml").write_text(SPACE)
+    return folder
+
+
+def start(place: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`tune-cl ARGUMENTS` in a process group of its own, as a terminal would start it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tune_cl", *arguments],
+        cwd=place, env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str], status: int = 0) -> tuple[str, str]:
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == status, err
+    return out, err
+
+
+def search(place: Path, storage: str, command: str = "run") -> list[str]:
+    if command == "resume":
+        return ["resume", "toy", "--storage", storage, "--json"]
+    return ["run", "toy.yaml", "--data", "data", "--storage", storage, "--json"]
+
+
+def state(place: Path, storage: str) -> SearchState:
+    return replay(read_events(place / storage / "toy" / "journal.jsonl"))
+
+
+def wait_for_iterations(place: Path, storage: str, count: int) -> None:
+    """Until the search has reported as many iterations."""
+    journal = place / storage / "toy" / "journal.jsonl"
+    deadline = time.monotonic() + 120
+    while not journal.exists() or sum(event["event"] == "result" for event in read_events(journal)) < count:
+        assert time.monotonic() < deadline, "the search makes no progress"
+        time.sleep(0.05)
+
+
+def numbers(searched: SearchState) -> dict[str, Any]:
+    """All that must not depend on interruptions."""
+    return {trial.trial: (trial.params, trial.outcome, trial.dev("map")) for trial in searched.by_number()}
+
+
+@pytest.fixture(scope="module")
+def whole(place: Path) -> dict[str, Any]:
+    """The document of an unbroken search."""
+    out, _ = finish(start(place, *search(place, "whole")))
+    return json.loads(out)
+
+
+def test_the_document_names_the_best_trial_and_the_baseline(place: Path, whole: dict[str, Any]) -> None:
+    searched = state(place, "whole")
+    assert (whole["search"], whole["ranker"], whole["metric"], whole["trials"]) == ("toy", "conv_knrm", "map", 5)
+    assert whole["iterations"] == searched.iterations and whole["errored"] == 0
+    assert whole["stopped_early"] == searched.counts()["stopped_early"] > 0
+    baseline = searched.trials["t0000"]
+    assert baseline.outcome == "baseline" and baseline.iterations == 8
+    assert whole["baseline"]["dev"] == max(baseline.dev("map").values())
+    assert whole["baseline"]["params"]["curriculum.pacing"] == "none"
+    assert whole["best"]["dev"] == max(max(trial.dev("map").values()) for trial in searched.trials.values())
+
+
+def test_mlflow_has_a_run_a_trial_under_the_search(place: Path, whole: dict[str, Any]) -> None:
+    client = MlflowClient(whole["tracking_uri"])
+    parent = client.get_run(whole["mlflow_run_id"])
+    assert parent.data.tags["tune_cl.kind"] == "search" and parent.info.status == "FINISHED"
+    children = client.search_runs([parent.info.experiment_id], f"tags.mlflow.parentRunId = '{parent.info.run_id}'")
+    searched = state(place, "whole")
+    assert {run.data.tags["tune_cl.trial_id"] for run in children} == set(searched.trials)
+    for run in children:
+        trial = searched.trials[run.data.tags["tune_cl.trial_id"]]
+        assert run.data.tags["tune_cl.outcome"] == trial.outcome
+        assert run.data.params == {key: str(value) for key, value in trial.params.items()}
+        history = client.get_metric_history(run.info.run_id, "dev_map")
+        assert {point.step: point.value for point in history} == trial.dev("map") and len(history) == trial.iterations
+        files = {Path(file.path).name for file in client.list_artifacts(run.info.run_id)}
+        assert {"dev.run.txt", "dev.per_query.tsv", "config.yaml"} <= files
+
+
+def test_the_best_ranker_ranks(place: Path, whole: dict[str, Any]) -> None:
+    ranker = place / "whole" / "toy" / "trials" / "best-ranker"
+    out, _ = finish(start(place, "rerank", str(ranker), "--data", "data", "--split", "dev", "--output", "best.txt", "--json"))
+    trial = place / "whole" / "toy" / "trials" / whole["best"]["trial_id"]
+    ranked = [line.split()[:4] for line in (place / json.loads(out)["run_file"]).read_text().splitlines()]
+    assert ranked == [line.split()[:4] for line in (trial / "dev.run.txt").read_text().splitlines()]
+
+
+def test_resuming_a_finished_search_does_nothing_again(place: Path, whole: dict[str, Any]) -> None:
+    before = (place / "whole" / "toy" / "journal.jsonl").read_bytes()
+    out, _ = finish(start(place, *search(place, "whole", "resume")))
+    assert json.loads(out) == whole
+    assert (place / "whole" / "toy" / "journal.jsonl").read_bytes() == before
+
+
+def test_a_second_search_of_the_name_is_refused(place: Path, whole: dict[str, Any]) -> None:
+    _, err = finish(start(place, *search(place, "whole"), "--name", "toy"), status=2)
+    assert err.startswith("error: --name: a search 'toy' exists in ") and "tune-cl resume toy" in err
+
+
+def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
+    place: Path, whole: dict[str, Any]
+) -> None:
+    running = start(place, *search(place, "cut"))
+    wait_for_iterations(place, "cut", 3)
+    os.killpg(running.pid, signal.SIGINT)  # Ctrl-C reaches the whole group
+    out, err = finish(running, status=130)
+    assert out == "" and "tune-cl resume toy --storage" in err
+
+    running = start(place, *search(place, "cut", "resume"))
+    wait_for_iterations(place, "cut", 11)
+    running.kill()
+    running.communicate()
+
+    resumed = json.loads(finish(start(place, *search(place, "cut", "resume")))[0])
+    assert numbers(state(place, "cut")) == numbers(state(place, "whole"))
+    assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]
+    client = MlflowClient(resumed["tracking_uri"])
+    experiment = client.get_run(resumed["mlflow_run_id"]).info.experiment_id
+    runs = client.search_runs([experiment])
+    assert len(runs) == 1 + 5
+    for run in runs:
+        if trial := run.data.tags.get("tune_cl.trial_id"):
+            points = [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, "dev_map")]
+            assert sorted(points) == sorted(state(place, "cut").trials[trial].dev("map").items())
