@@ -80,6 +80,10 @@ def numbers(searched: SearchState) -> dict[str, Any]:
     return {trial.trial: (trial.params, trial.outcome, trial.dev("map")) for trial in searched.by_number()}
 
 
+def as_yaml(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 @pytest.fixture(scope="module")
 def whole(place: Path) -> dict[str, Any]:
     """The document of an unbroken search."""
@@ -109,7 +113,7 @@ def test_mlflow_has_a_run_a_trial_under_the_search(place: Path, whole: dict[str,
     for run in children:
         trial = searched.trials[run.data.tags["tune_cl.trial_id"]]
         assert run.data.tags["tune_cl.outcome"] == trial.outcome
-        assert run.data.params == {key: str(value) for key, value in trial.params.items()}
+        assert run.data.params == {key: as_yaml(value) for key, value in trial.params.items()}
         history = client.get_metric_history(run.info.run_id, "dev_map")
         assert {point.step: point.value for point in history} == trial.dev("map") and len(history) == trial.iterations
         files = {Path(file.path).name for file in client.list_artifacts(run.info.run_id)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +12,13 @@ from trainables.errors import ConfigError, Problem, nearest
 from tune_cl.journal import FILE
 
 DEFAULT_STORAGE = "./tune_cl_runs"
+
+
+def program(name: str) -> str:
+    """How to call a console script of this installation from here, whether or not its environment is active."""
+    if shutil.which(name):
+        return name
+    return os.path.relpath(Path(sys.executable).parent / name)
 
 
 @dataclass(frozen=True)
@@ -29,7 +39,7 @@ class Place:
     def command(self, command: str) -> str:
         """What a user types to do `command` with this search."""
         storage = "" if self.storage == local(DEFAULT_STORAGE) else f" --storage {self.storage}"
-        return f"tune-cl {command} {self.name}{storage}"
+        return f"{program('tune-cl')} {command} {self.name}{storage}"
 
 
 def new_place(storage: str, name: str | None, space: str) -> Place:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tune_cl.commands.tables import table
-from tune_cl.place import Place
+from tune_cl.place import Place, program
+
+PORT = 5000  # MLflow's own default
 
 
 def render(document: dict[str, Any]) -> str:
@@ -48,9 +50,23 @@ def _difference(metric: str, best: dict[str, Any], baseline: dict[str, Any] | No
 
 
 def _next(document: dict[str, Any]) -> list[str]:
+    """The commands that come next."""
     place = Place(Path(document["storage"]), document["search"])
     ranker = place.folder / "trials" / "best-ranker"
-    lines = [f"Compare the trials:   mlflow ui --backend-store-uri {document['tracking_uri']}"]
-    if document["tracking_uri"].startswith("http"):
-        lines = [f"Compare the trials:   {document['tracking_uri']}"]
-    return [*lines, f"Use the best ranker:  tune-cl rerank {ranker} --query TEXT --documents FILE"]
+    return [
+        f"Prove it:             {place.command('confirm')}",
+        f"Read the report:      {place.command('report')}",
+        *_open_mlflow(document),
+        f"Use the best ranker:  {program('tune-cl')} rerank {ranker} --query TEXT --documents FILE",
+    ]
+
+
+def _open_mlflow(document: dict[str, Any]) -> list[str]:
+    """How to open the trials in the MLflow UI: a server is there already, a database needs one."""
+    uri, view = document["tracking_uri"], document["mlflow_view"] or ""
+    if uri.startswith("http"):
+        return [f"Compare the trials:   {uri.rstrip('/')}/{view}"]
+    return [
+        f"Compare the trials:   {program('mlflow')} ui --host 127.0.0.1 --port {PORT} --backend-store-uri {uri}",
+        f"                      and open http://127.0.0.1:{PORT}/{view}",
+    ]

@@ -77,7 +77,7 @@ def _session(
         raise Interrupted(f"stopped; what is done is saved. Go on with: {place.command('resume')}") from None
     finally:
         _flush(writer, place)
-    return _document(state, place, tracking_uri, writer.run_id)
+    return _document(state, place, tracking_uri, writer)
 
 
 def _run(
@@ -168,7 +168,7 @@ def _git_commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def _document(state: SearchState, place: Place, tracking_uri: str, mlflow_run_id: str | None) -> dict[str, Any]:
+def _document(state: SearchState, place: Place, tracking_uri: str, writer: MlflowWriter) -> dict[str, Any]:
     """The JSON document of `run` and `resume` (interface section 3)."""
     counts = state.counts()
     best, baseline = best_of(state), state.baseline_trial()
@@ -193,5 +193,6 @@ def _document(state: SearchState, place: Place, tracking_uri: str, mlflow_run_id
         "baseline": {"params": baseline.params, "dev": at.dev, "iteration": at.iteration} if baseline and at else None,
         "storage": str(place.storage),
         "tracking_uri": masked(tracking_uri),
-        "mlflow_run_id": mlflow_run_id,
+        "mlflow_run_id": writer.run_id,
+        "mlflow_view": writer.view_path,
     }
