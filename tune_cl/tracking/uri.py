@@ -13,12 +13,16 @@ QUERY = re.compile(r"([?&](?:password|token|secret)=)[^&\s]+")
 SERVERS = ("http", "databricks")
 
 
-def resolve_tracking_uri(storage: Path, given: str | None = None) -> str:
+def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = "") -> str:
     """The address in force: the one given, else MLFLOW_TRACKING_URI, else a SQLite file in the storage folder.
+
+    `told`: where an earlier session of the search sent its events; it comes before the last two, unless a part of
+    it had to be hidden.
 
     Raises ConfigError for a plain folder, which MLflow refuses since 3.13.
     """
-    uri = given or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+    known = told if "***" not in told else ""
+    uri = given or known or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{storage.resolve() / 'mlflow.db'}"
     if ("://" not in uri and not uri.startswith("databricks")) or uri.startswith("file:"):
         place = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
         right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"

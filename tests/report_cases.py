@@ -1,0 +1,141 @@
+"""Searches to report on, as journals and files, without training anything."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.data_folders import write_folder
+from trainables.data import load_data
+from trainables.evaluation.metrics import METRICS
+from trainables.evaluation.trec import write_per_query
+from trainables.randomness import generator
+from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.journal import Event, Journal
+from tune_cl.place import Place
+from tune_cl.search.search import trial_id
+
+QUERIES = 12
+HOSTILE = "</script><script>alert(1)</script> <img src=http://evil.example/x onerror='alert(2)'> & \"quoted\""
+SPACE = """
+data: {folder}
+ranker: conv_knrm
+curriculum:
+  pacing: {{choice: [linear, root, geometric]}}
+  n: {{choice: [2, 5], when: {{curriculum.pacing: root}}}}
+  delta: {{uniform: [0.1, 0.9]}}
+  scoring: {{choice: [turns, context_words, random]}}
+  T: 0.5
+training: {{max_iterations: 8}}
+search: {{searcher: random, trials: 16, scheduler: asha, reduction_factor: 2, grace: curriculum}}
+"""
+
+
+def data_folder(folder: Path) -> Path:
+    """A TREC folder whose texts try to break out of the page."""
+    files = {"collection.tsv": f"r\tthe right one {HOSTILE}\nw\tthe wrong one\n"}
+    for split in ("train", "dev", "test"):
+        names = [f"{split}-{i}" for i in range(QUERIES)]
+        files[f"queries.{split}.tsv"] = "".join(f"{q}\t{'word ' * (i + 1)}{HOSTILE}\n" for i, q in enumerate(names))
+        files[f"qrels.{split}.txt"] = "".join(f"{q} 0 r 1\n{q} 0 w 0\n" for q in names)
+    return write_folder(folder, files)
+
+
+class Case:
+    """A search of `trials` trials beside the baseline; made trial by trial, written by `write`."""
+
+    def __init__(self, folder: Path, name: str = "toy"):
+        space = folder / f"{name}.yaml"
+        space.write_text(SPACE.format(folder=data_folder(folder / "data")))
+        self.experiment: Experiment = load_experiment(str(space))
+        self.place = Place((folder / "runs").resolve(), name)
+        self.events: list[Event] = [self._search()]
+        self.time = 0.0
+
+    def _search(self) -> Event:
+        data = load_data(self.experiment.base_run().data)
+        return {
+            "event": "search", "name": self.place.name, "space": "toy", "ranker": "conv_knrm", "metric": "map",
+            "data": {"name": data.name, "digest": data.digest}, "mode": "max", "seed": 0, "baseline": "t0000",
+            "yaml": self.experiment.to_yaml(), "versions": {"torch": "2.13.0"}, "git_commit": None,
+            "tracking_uri": "", "storage": str(self.place.storage), "forecast": self.experiment.forecast(), "time": 0.0,
+        }  # fmt: skip
+
+    def add(self, dev: list[float], outcome: str | None = None, reason: str | None = None) -> str:
+        """A trial with these dev values; the first added is the baseline. An outcome of None: it still runs."""
+        number = sum(event["event"] == "trial" for event in self.events)
+        trial, baseline = trial_id(number), number == 0
+        draw = self.experiment.space.sample(generator(7, "report trial", number))
+        choice = self.experiment.baseline_choice() | {"curriculum.pacing": "none"} if baseline else draw
+        run = self.experiment.training_run(choice)
+        self._tell("trial", trial, number=number, params=run.in_force(), chosen=choice, seed=0, baseline=baseline)
+        for iteration, value in enumerate(dev, 1):
+            metrics = {"dev_map": value, "train_loss": 1.0, "available_share": min(1.0, iteration / 4), "seconds": 1.0}
+            self._tell("result", trial, iteration=iteration, metrics=metrics)
+        if outcome:
+            artifacts = str(self.per_query(trial, "dev", number).parent) if outcome != "failed" else None
+            self._tell("end", trial, outcome=outcome, reason=reason, artifacts=artifacts, best=None)
+        return trial
+
+    def _tell(self, event: str, trial: str, **other: Any) -> None:
+        self.time += 1
+        self.events.append({"event": event, "trial": trial, "time": self.time, **other})
+
+    def per_query(self, folder: str, split: str, seed: int) -> Path:
+        """Random values of single queries, as trials and confirmations leave them."""
+        path = self.place.folder / "trials" / folder / f"{split}.per_query.tsv"
+        values = generator(seed, "per query").random(QUERIES)
+        write_per_query(path, [f"{split}-{i}" for i in range(QUERIES)], dict.fromkeys(METRICS, values))
+        return path
+
+    def finish(self) -> None:
+        cost = {"iterations": 9, "cpu_hours": 0.5, "gpu_hours": 0.0}
+        self.events.append({"event": "search_end", "best": None, "cost": cost, "seconds": 9.0, "time": self.time + 1})
+
+    def confirm(self, **other: Any) -> None:
+        """The document and files of a confirmation with two configurations and three seeds."""
+        labels = {"baseline": 0.50, "root n=2, turns": 0.60, HOSTILE: 0.55}
+        rows = [self._confirmed(label, mean, place) for place, (label, mean) in enumerate(labels.items())]
+        document = {
+            "search": self.place.name, "metric": "map", "split": "test", "seeds": [1, 2, 3], "baseline": rows[0],
+            "configurations": rows[1:], "correction": "holm", "verdict": "better",
+        }  # fmt: skip
+        path = self.place.folder / "confirmation" / "test.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document | other))
+
+    def _confirmed(self, label: str, mean: float, place: int) -> dict[str, Any]:
+        runs = []
+        for seed in (1, 2, 3):
+            table = self.per_query(f"confirmed-{place}-{seed}", "test", 10 * place + seed)
+            runs.append({"seed": seed, "value": mean, "run_file": str(table.with_name("test.run.txt"))})
+        row = {"label": label, "params": {}, "runs": runs, "mean": mean, "sd": 0.0123}
+        if not place:
+            return row
+        tested = {"difference": mean - 0.5, "p_value": 0.001, "p_adjusted": 0.002, "ci95": [0.01, 0.2]}
+        return row | tested | {"p_per_seed": [0.1, 0.2, 0.3], "marks": ("", "‡", "†")[place]}
+
+    def write(self) -> Place:
+        with Journal(self.place.folder) as journal:
+            for event in self.events:
+                journal.append(event)
+        return self.place
+
+
+def whole(folder: Path, others: int = 14) -> Case:
+    """A search that has all there may be: completed, stopped, failed and running trials, NaN, another metric."""
+    case = Case(folder)
+    case.add([0.30, 0.40, 0.45, 0.44, 0.43, 0.42, 0.41, 0.40], "baseline")
+    random = generator(3, "report curves")
+    for i in range(others):
+        dev = (0.3 + 0.02 * np.arange(8) + random.normal(0, 0.03, 8)).tolist()
+        case.add(dev[:4] if i % 4 == 3 else dev, "stopped_early" if i % 4 == 3 else "completed")
+    case.add([0.2, math.nan], "failed", f"the loss became nan {HOSTILE}")
+    case.add([math.nan, math.nan], "completed")
+    case.add([0.3])
+    case.finish()
+    return case

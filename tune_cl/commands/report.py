@@ -1,0 +1,73 @@
+"""Examples:
+  tune-cl report quickstart
+  tune-cl report quickstart --format latex --output paper/table.tex
+
+html: one file that opens offline, on a phone too: verdict, tables, charts. latex: the table of configurations.
+csv: a row a trial. Works while a search runs, and before and after tune-cl confirm."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from trainables.errors import ConfigError, Problem
+from trainables.evaluation.files import write_text
+from tune_cl.journal import Journal
+from tune_cl.place import DEFAULT_STORAGE, Place, known_place
+from tune_cl.tracking.uri import masked, resolve_tracking_uri
+
+SUFFIXES = {"html": ".html", "latex": ".tex", "csv": ".csv"}
+TRACKING_SECONDS = 20.0  # as long as the report waits for MLflow
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html, .tex or .csv")
+    parser.add_argument("--format", choices=list(SUFFIXES), default="html", help="default html")
+    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"where state lives (default {DEFAULT_STORAGE})")
+    parser.add_argument("--tracking-uri", help="MLflow (default: the address that the search was told)")
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    place = known_place(options.storage, options.name)
+    output = options.output or place.folder / f"report{SUFFIXES[options.format]}"
+    if output.is_dir():
+        raise ConfigError(Problem("--output", f"'{output}' is a folder", "the path of a file"))
+    from tune_cl.report.findings import gather  # imports SciPy and the experiment: usage errors come first
+
+    findings = gather(place)
+    write_text(output, _text(findings, options.format))
+    tracked(place, output, resolve_tracking_uri(place.storage, options.tracking_uri, findings.state.tracking_uri))
+    return {"output": str(output)}
+
+
+def _text(findings: Any, form: str) -> str:
+    from tune_cl.report.formats import latex_table, trials_csv
+    from tune_cl.report.page import page
+
+    return {"html": page, "latex": latex_table, "csv": trials_csv}[form](findings)
+
+
+def tracked(place: Place, output: Path, uri: str) -> None:
+    """Has MLflow take the file as an artifact of the search. What keeps it from that is said, and no failure."""
+    try:
+        journal = Journal(place.folder)
+    except ConfigError as held:
+        print(f"not logged to MLflow: {held.problems[0].wrong}", file=sys.stderr)
+        return
+    from tune_cl.tracking.mlflow_writer import catch_up
+
+    with journal:
+        journal.append({"event": "artifact", "path": str(output.resolve())})
+        left = catch_up(journal.path, uri, TRACKING_SECONDS)
+    if left:
+        print(
+            f"{left} events have not reached MLflow at {masked(uri)}; send them later with: {place.command('resume')}",
+            file=sys.stderr,
+        )
+
+
+def render(document: dict[str, Any]) -> str:
+    return f"report  {document['output']}"

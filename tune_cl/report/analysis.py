@@ -1,0 +1,140 @@
+"""Numbers behind the report's charts; every one comes with what chance alone would give, or an interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+from scipy.stats import mannwhitneyu, rankdata
+
+from trainables.randomness import generator
+from tune_cl.report.charts import Interval
+
+FEWEST_TRIALS = 8  # below this, permutations of so few values tell nothing
+FEWEST_ENDED = 5
+PERMUTATIONS = 1000
+MOST_GROUPS = 6  # values of a number that are groups of their own; more are cut into thirds
+
+
+def mean_interval(values: np.ndarray) -> Interval:
+    """Mean of [Q] values with its 95 % interval by Student's t; none for fewer than two."""
+    mean = float(values.mean()) if len(values) else math.nan
+    if len(values) < 2:
+        return Interval(mean, math.nan, math.nan)
+    half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / math.sqrt(len(values)))
+    return Interval(mean, mean - half, mean + half)
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much of the differences between trials goes with one parameter.
+
+    share    between-group share of the variance of the trials' dev ranks (η² of Kruskal & Wallis 1952), 0 to 1
+    chance   what the share stays below in 95 of 100 random exchanges of the dev values
+    p        share of the exchanges that give at least `share`
+    best     the group with the highest mean rank
+    """
+
+    key: str
+    trials: int
+    share: float
+    chance: float
+    p: float
+    best: str
+
+
+def importance(key: str, values: Sequence[object], dev: np.ndarray, shown: Sequence[str]) -> Importance | None:
+    """Importance of a parameter from the N trials in which it exists; None where these are fewer than
+    FEWEST_TRIALS, or all took one value, or reached one.
+
+    values   [N] what each trial took; `shown` [N] the same as text
+    dev      [N] best dev values
+    """
+    if len(values) < FEWEST_TRIALS or len(set(dev.tolist())) < 2:
+        return None
+    names, groups = _groups(values, shown)
+    if len(names) < 2:
+        return None
+    ranks = rankdata(dev)
+    random = generator(0, f"importance {key}")
+    orders = np.vstack([ranks, random.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1)])
+    member = np.eye(len(names))[groups]
+    sizes = member.sum(axis=0)
+    between = ((orders @ member) ** 2 / sizes).sum(axis=1) - ranks.sum() ** 2 / len(ranks)
+    shares = between / ((ranks - ranks.mean()) ** 2).sum()
+    share, chance = float(shares[0]), float(np.quantile(shares[1:], 0.95))
+    p = float((1 + (shares[1:] >= share - 1e-12).sum()) / (1 + PERMUTATIONS))
+    return Importance(key, len(values), share, chance, p, names[int(np.argmax(ranks @ member / sizes))])
+
+
+def _groups(values: Sequence[object], shown: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """Names of the groups, and the group of each trial [N]: one a value, or thirds where numbers are many."""
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(numbers) < len(values) or len(set(numbers)) <= MOST_GROUPS:
+        names, groups = np.unique(np.array(shown, dtype=object).astype(str), return_inverse=True)
+        return names.tolist(), groups
+    edges = np.quantile(numbers, [1 / 3, 2 / 3])
+    names = [f"below {edges[0]:.3g}", f"{edges[0]:.3g} to {edges[1]:.3g}", f"above {edges[1]:.3g}"]
+    return names, np.searchsorted(edges, np.array(numbers))
+
+
+@dataclass(frozen=True)
+class RankAgreement:
+    """Kendall's τ-b between the values at one iteration and the final ones over `trials` trials."""
+
+    iteration: int
+    trials: int
+    tau: float
+    low: float
+    high: float
+
+
+def rank_agreement(iteration: int, early: np.ndarray, final: np.ndarray) -> RankAgreement | None:
+    """τ with a 95 % interval: atanh τ has the variance .437 / (n - 4) (Fieller, Hartley & Pearson 1957).
+
+    For the interval τ = ±1 counts as half an exchanged pair less, for a handful of trials never proves perfection.
+    None for fewer than FEWEST_ENDED trials, or where all values are one.
+    """
+    n = len(final)
+    if n < FEWEST_ENDED:
+        return None
+    tau = kendall_tau(early, final)
+    if math.isnan(tau):
+        return None
+    limit = 1 - 2 / (n * (n - 1))
+    centre, half = math.atanh(min(max(tau, -limit), limit)), 1.96 * math.sqrt(0.437 / (n - 4))
+    low, high = math.tanh(centre - half), math.tanh(centre + half)
+    return RankAgreement(iteration, n, tau, min(low, tau), max(high, tau))
+
+
+def kendall_tau(x: np.ndarray, y: np.ndarray) -> float:
+    """τ-b of two series [N] (Kendall 1945); NaN where one is constant."""
+    x_order, y_order = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
+    pairs = math.sqrt(np.abs(x_order).sum() * np.abs(y_order).sum())
+    return float((x_order * y_order).sum() / pairs) if pairs else math.nan
+
+
+@dataclass(frozen=True)
+class SlowBias:
+    """Places that trials with long curricula stood worse early than at the end, less those of the others."""
+
+    slow: int
+    fast: int
+    places: float
+    p: float
+
+
+def slow_bias(early: np.ndarray, final: np.ndarray, past: np.ndarray) -> SlowBias | None:
+    """Whether an early look wrongs slow curricula: `past` [N], the iteration at which each trial's curriculum ends.
+
+    Slow are those above the median. Mann & Whitney's test of the change of place; None for fewer than 3 a side.
+    """
+    slow = past > np.median(past)
+    if min(slow.sum(), (~slow).sum()) < 3:
+        return None
+    lost = rankdata(-early) - rankdata(-final)
+    p = float(mannwhitneyu(lost[slow], lost[~slow])[1])
+    return SlowBias(int(slow.sum()), int((~slow).sum()), float(lost[slow].mean() - lost[~slow].mean()), p)

@@ -1,0 +1,135 @@
+"""What a report is made of: the journal, the experiment, and the confirmation where there is one."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from trainables.errors import DataError, Problem
+from tune_cl.experiment import Experiment
+from tune_cl.journal import Dev, SearchState, TrialState, begun, read_events
+from tune_cl.place import Place
+from tune_cl.search.rungs import curriculum_grace
+from tune_cl.tracking.layout import curriculum
+
+CONFIRMATION = "confirmation"  # folder of a search, with a verdict a split
+RAN_TO_THE_END = ("completed", "baseline")
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reached:
+    """One result in the order of the journal; `iterations` and `seconds`: the search's so far, stops left out."""
+
+    trial: str
+    iteration: int
+    dev: float
+    iterations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """One search. `confirmation` is the document of interface section 6, None before `tune-cl confirm`."""
+
+    place: Place
+    experiment: Experiment
+    state: SearchState
+    reached: list[Reached]
+    confirmation: Document | None
+
+    @property
+    def metric(self) -> str:
+        return self.state.metric
+
+    @cached_property
+    def baseline(self) -> tuple[TrialState, Dev] | None:
+        """The baseline and its best value on dev."""
+        trial = self.state.baseline_trial()
+        at = trial.best(self.metric) if trial and trial.outcome != "failed" else None
+        return (trial, at) if trial and at else None
+
+    @cached_property
+    def ranked(self) -> list[tuple[TrialState, Dev]]:
+        """Trials with a curriculum that gave a value and did not fail, best first; the earlier wins a tie."""
+        trials = [trial for trial in self.state.by_number() if not trial.baseline and trial.outcome != "failed"]
+        reached = [(trial, at) for trial in trials if (at := trial.best(self.metric))]
+        return sorted(reached, key=lambda pair: -pair[1].dev)
+
+    @cached_property
+    def ended(self) -> list[tuple[TrialState, Dev]]:
+        """Those of `ranked`, and the baseline, that were not stopped early."""
+        known = [*self.ranked, *([self.baseline] if self.baseline else [])]
+        return [(trial, at) for trial, at in known if trial.outcome in RAN_TO_THE_END]
+
+    def past_curriculum(self, trial: TrialState) -> int:
+        """The iteration at which the trial's pacing (T) and weighting (m) are over; 0 without a curriculum."""
+        return curriculum_grace(self.experiment.training_run(trial.chosen))
+
+
+def gather(place: Place) -> Findings:
+    """Reads a search without holding it, so that a running one can be looked at.
+
+    Raises DataError for a damaged journal or confirmation.
+    """
+    state, reached = _walk(place)
+    return Findings(place, Experiment.from_yaml(state.yaml), state, reached, _confirmation(place))
+
+
+def _walk(place: Place) -> tuple[SearchState, list[Reached]]:
+    """The state after all events, and every result with what the search had cost by then."""
+    state: SearchState | None = None
+    reached: list[Reached] = []
+    try:
+        for event in read_events(place.journal):
+            if state is None:
+                state = begun(event)
+                continue
+            new = event["event"] == "result" and event["iteration"] not in state.trials[event["trial"]].results
+            state.apply(event)
+            if new:
+                dev = event["metrics"].get(f"dev_{state.metric}", math.nan)
+                reached.append(
+                    Reached(event["trial"], event["iteration"], dev, len(reached) + 1, round(state.seconds, 3))
+                )
+    except (KeyError, TypeError) as wrong:
+        problem = Problem(str(place.journal), f"an event does not fit: {wrong}", "a journal as tune-cl wrote it")
+        raise DataError(problem) from wrong
+    if state is None:
+        raise DataError(Problem(str(place.journal), "holds no event", "a search that has begun"))
+    return state, reached
+
+
+def _confirmation(place: Place) -> Document | None:
+    """The newest verdict, on whatever split."""
+    known = sorted((place.folder / CONFIRMATION).glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    if not known:
+        return None
+    path = known[-1]
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as wrong:
+        raise DataError(Problem(str(path), f"not JSON ({wrong})", "the file as tune-cl confirm wrote it")) from wrong
+    missing = {"split", "seeds", "baseline", "configurations", "verdict"} - set(document)
+    if missing:
+        problem = Problem(str(path), f"lacks {', '.join(sorted(missing))}", "the file as tune-cl confirm wrote it")
+        raise DataError(problem)
+    return document
+
+
+def leader(confirmation: Document) -> Document | None:
+    """The configuration that the verdict is about: 'worse' is said of the first, which was the best on dev, else it
+    is the one with the largest difference, among those with a mark where there are any."""
+    known = confirmation["configurations"]
+    if confirmation["verdict"] == "worse":
+        return known[0]
+    marked = [entry for entry in known if entry["marks"]]
+    return max(marked or known, key=lambda entry: entry["difference"], default=None)
+
+
+def words(trial: TrialState) -> str:
+    """A few words for a trial: its id and its curriculum."""
+    return f"{trial.trial} {'plain training' if trial.baseline else curriculum(trial.params)}".rstrip()

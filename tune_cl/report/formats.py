@@ -1,0 +1,74 @@
+"""The report as a LaTeX table and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from tune_cl.report.findings import Findings
+from tune_cl.report.markup import number, p_value, plain, signed
+from tune_cl.report.verdict import Row, best_row, rows
+
+LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "†": r"\dag{}", "‡": r"\ddag{}", "–": "--",
+}  # fmt: skip
+COLUMNS = ("trial", "outcome", "reason", "seed", "baseline", "iterations", "best_dev", "best_iteration")
+
+
+def latex(text: str) -> str:
+    """The text as LaTeX prints it."""
+    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
+
+
+def latex_table(findings: Findings) -> str:
+    """The table of configurations for a paper; needs the package booktabs."""
+    entries, confirmed = rows(findings), findings.confirmation
+    best = best_row(entries)
+    split = confirmed["split"] if confirmed else "dev"
+    heads = ["configuration", f"{findings.metric} ({split})", "difference", *(["$p$ (adjusted)"] if confirmed else [])]
+    over = f"seeds {', '.join(map(str, confirmed['seeds']))}" if confirmed else "one seed, no test: not confirmed"
+    lines = [
+        f"% search {latex(findings.state.name)}; {over}",
+        r"% \usepackage{booktabs}",
+        rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+        r"\toprule",
+        " & ".join(head if "$" in head else latex(head) for head in heads) + r" \\",
+        r"\midrule",
+        *(_latex_row(row, row is best, bool(confirmed)) for row in entries),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(row: Row, best: bool, tested: bool) -> str:
+    mean = rf"\textbf{{{number(row.mean)}}}" if best else number(row.mean)
+    marks = rf"\textsuperscript{{{latex(row.marks)}}}" if row.marks else ""
+    spread = f" ({number(row.sd)})" if row.sd is not None else ""
+    compared = row.difference is not None
+    cells = [latex(row.label), mean + marks + spread, f"${signed(row.difference)}$" if compared else ""]
+    if tested:
+        cells.append(f"${p_value(row.p_adjusted)}$" if compared else "")
+    return " & ".join(cells) + r" \\"
+
+
+def trials_csv(findings: Findings) -> str:
+    """A row a trial: how it ended, its best dev value, and the parameters in force; an absent one is empty."""
+    trials = findings.state.by_number()
+    keys = list(dict.fromkeys(key for trial in trials for key in trial.params if key not in COLUMNS))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*COLUMNS, *keys])
+    for trial in trials:
+        at = trial.best(findings.metric)
+        facts: list[Any] = [trial.trial, trial.outcome or "running", trial.reason or "", trial.seed, trial.baseline]
+        facts += [trial.iterations, repr(at.dev) if at else "", at.iteration if at else ""]
+        writer.writerow([*facts, *(_value(trial.params[key]) if key in trial.params else "" for key in keys)])
+    return out.getvalue()
+
+
+def _value(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else plain(value)

@@ -1,0 +1,150 @@
+"""Values of single queries, of the best curriculum and of plain training."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trainables.curriculum.scoring import word_counts
+from trainables.data import load_data
+from trainables.data.columns import RankingData, required_split
+from trainables.errors import DataError, Problem
+from tune_cl.report.findings import Document, Findings, leader, words
+
+MOST_TURNS = 8  # queries with more share a group
+MOST_DOMAINS = 12
+
+
+@dataclass(frozen=True)
+class PerQuery:
+    """Values of Q queries of one split.
+
+    label            the best curriculum in words, and how its values came about
+    row              int64 [Q] position of each query in the split
+    best, baseline   float64 [Q]
+    """
+
+    data: RankingData
+    split: str
+    label: str
+    row: np.ndarray
+    best: np.ndarray
+    baseline: np.ndarray
+
+    @property
+    def query(self) -> np.ndarray:
+        """Index of each query in the data, int64 [Q]."""
+        return self.data.splits[self.split].query[self.row].astype(np.int64)
+
+    @property
+    def differences(self) -> np.ndarray:
+        return self.best - self.baseline
+
+
+def per_query(findings: Findings) -> PerQuery:
+    """From the confirmation's files, means over its seeds; without one from the files that trials left on dev.
+
+    Raises DataError where files or data are not there any more.
+    """
+    split, label, best, baseline = _files(findings)
+    ours, theirs = _mean(best, findings.metric), _mean(baseline, findings.metric)
+    data = load_data(findings.experiment.base_run().data)
+    _check(data, findings)
+    ids = [data.query_ids[int(query)] for query in required_split(data, split).query]
+    rows = [row for row, name in enumerate(ids) if name in ours and name in theirs]
+    if not rows:
+        raise DataError(Problem(str(best[0]), f"holds no query of {split}", "files of a search on this data"))
+    values = [np.array([known[ids[row]] for row in rows]) for known in (ours, theirs)]
+    return PerQuery(data, split, label, np.array(rows), values[0], values[1])
+
+
+def _check(data: RankingData, findings: Findings) -> None:
+    digest = findings.state.data.get("digest")
+    if digest and digest != data.digest:
+        wrong, right = "has changed since the search", "it takes the data that the search read"
+        raise DataError(Problem("data.source", f"'{data.name}' {wrong}", right))
+
+
+def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
+    """Split, words for the best, and the TSV files of the best and of the baseline."""
+    confirmed = findings.confirmation
+    if confirmed and (top := leader(confirmed)):
+        label = f"{top['label']}, means over {len(top['runs'])} seeds"
+        return confirmed["split"], label, _tables(top), _tables(confirmed["baseline"])
+    if not (findings.ranked and findings.baseline):
+        raise DataError(Problem("search", "nothing to compare", "a trial and the baseline with a dev value"))
+    trials = findings.ranked[0][0], findings.baseline[0]
+    missing = [trial.trial for trial in trials if not trial.artifacts]
+    if missing:
+        right = "wait until both have ended"
+        raise DataError(Problem("search", f"no values of single queries from {' and '.join(missing)}", right))
+    files = [Path(str(trial.artifacts)) / "dev.per_query.tsv" for trial in trials]
+    return "dev", f"{words(trials[0])}, one seed", [files[0]], [files[1]]
+
+
+def _tables(entry: Document) -> list[Path]:
+    """The table of single queries beside each run file."""
+    runs = [Path(run["run_file"]) for run in entry["runs"]]
+    return [run.with_name(f"{run.name.removesuffix('.run.txt')}.per_query.tsv") for run in runs]
+
+
+def _mean(files: Sequence[Path], metric: str) -> dict[str, float]:
+    """Mean over the files, by query id; queries that one file lacks are left out."""
+    tables = [read_per_query(path, metric) for path in files]
+    common = [name for name in tables[0] if all(name in table for table in tables)]
+    return {name: sum(table[name] for table in tables) / len(tables) for name in common}
+
+
+def read_per_query(path: Path, metric: str) -> dict[str, float]:
+    """{query id: value} of what `write_per_query` wrote. Raises DataError for a file that is not such a table."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            return {row["query_id"]: float(row[metric]) for row in rows}
+    except OSError as error:
+        raise DataError(Problem(str(path), f"cannot be read ({error.strerror})", "the file as it was left")) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(Problem(str(path), f"not a table of {metric} by query ({error})", "the file as left")) from None
+
+
+# -- groups of queries -------------------------------------------------------------------------------------------
+
+Groups = list[tuple[str, np.ndarray]]  # name, and which of the Q queries belong to it, bool [Q]
+
+
+def by_turns(values: PerQuery) -> Groups:
+    """By number of utterances; those of MOST_TURNS and more together."""
+    turns = np.minimum(values.data.turns[values.query], MOST_TURNS)
+    return [(_turns(int(count)), turns == count) for count in np.unique(turns)]
+
+
+def _turns(count: int) -> str:
+    return f"{count}{' or more' if count == MOST_TURNS else ''} turn{'s' if count > 1 else ''}"
+
+
+def by_domain(values: PerQuery) -> Groups:
+    """By domain, the largest first; those past MOST_DOMAINS are left out."""
+    domain = values.data.domain[values.query]
+    kinds, sizes = np.unique(domain, return_counts=True)
+    largest = kinds[np.argsort(-sizes, kind="stable")][:MOST_DOMAINS]
+    return [(values.data.domains[int(kind)] or "(no name)", domain == kind) for kind in largest]
+
+
+def by_length(values: PerQuery) -> Groups:
+    """Three groups of equal size by mean words an utterance (the scoring `context_words`), short to long.
+
+    Queries of equal length stay together, so a group may be empty: it is left out.
+    """
+    data, query = values.data, values.query
+    counts = np.concatenate([[0], np.cumsum(word_counts(data.utterances))])
+    totals = np.diff(counts[data.utterance_offsets])[query]
+    length = totals / np.maximum(data.turns[query], 1)
+    edges = np.quantile(length, [1 / 3, 2 / 3])
+    bucket = np.searchsorted(edges, length)
+    low, high = (f"{edge:.3g}" for edge in edges)
+    names = [f"to {low}", f"{low} to {high}", f"over {high}"]
+    return [(name, bucket == i) for i, name in enumerate(names) if (bucket == i).any()]

@@ -1,0 +1,91 @@
+"""Sections about single queries: groups of them, and those that changed most."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainables.errors import UserError
+from tune_cl.report.analysis import mean_interval
+from tune_cl.report.charts import interval_chart, strip_chart
+from tune_cl.report.findings import Findings
+from tune_cl.report.markup import Html, cut, figure, legend, number, paragraph, signed, tag
+from tune_cl.report.per_query import Groups, PerQuery, by_domain, by_length, by_turns, per_query
+
+SHOWN = 5  # queries that gained, and that lost, most
+TEXT = 700  # characters of a text
+
+
+def values_of(findings: Findings) -> PerQuery | str:
+    """Values of single queries, or in words why there are none."""
+    try:
+        return per_query(findings)
+    except UserError as error:
+        problem = error.problems[0]
+        return f"There are no values of single queries to show: {problem.place}: {problem.wrong}; {problem.right}."
+
+
+def groups_section(findings: Findings, values: PerQuery | str) -> list[Html]:
+    """The metric by number of turns, by domain and by length, best against baseline."""
+    if isinstance(values, str):
+        return [paragraph(values)]
+    told = f"{values.label}, against plain training; {len(values.row)} queries of {values.split}."
+    kinds = [("By number of turns", by_turns(values)), ("By domain", by_domain(values)),
+             ("By difficulty: mean words of an utterance", by_length(values))]  # fmt: skip
+    charts = [_group_figure(title, groups, findings.metric, values) for title, groups in kinds if len(groups) > 1]
+    single = [f"{title}: all queries are in one group ({groups[0][0]})." for title, groups in kinds if len(groups) == 1]
+    note = (
+        "Bars are 95 % intervals of each mean over its queries. Where those of one group overlap, that alone says "
+        "little: the two are paired. Groups are many, so one that stands out may do so by chance."
+    )
+    keys = legend([("best", "best curriculum"), ("baseline", "plain training")])
+    return [paragraph(told), keys, tag("div", *charts, class_="charts"), *map(paragraph, single), paragraph(note)]
+
+
+def _group_figure(title: str, groups: Groups, metric: str, values: PerQuery) -> Html:
+    names = [f"{name} ({int(member.sum())})" for name, member in groups]
+    pairs = [(mean_interval(values.best[member]), mean_interval(values.baseline[member])) for _, member in groups]
+    return figure(title, interval_chart(names, pairs, metric))
+
+
+def changes_section(findings: Findings, values: PerQuery | str) -> list[Html]:
+    """Sorted differences, and the texts of the queries that changed most."""
+    if isinstance(values, str):
+        return [paragraph(values)]
+    chart = strip_chart(values.differences, f"{findings.metric}, best less baseline")
+    order = np.argsort(-values.differences, kind="stable")
+    gained = [int(at) for at in order[:SHOWN] if values.differences[at] > 0]
+    lost = [int(at) for at in order[::-1][:SHOWN] if values.differences[at] < 0]
+    return [
+        tag("div", figure(f"Each query of {values.split}", chart, paragraph(values.label)), class_="charts"),
+        *_queries("Gained most", gained, findings, values),
+        *_queries("Lost most", lost, findings, values),
+    ]
+
+
+def _queries(title: str, chosen: list[int], findings: Findings, values: PerQuery) -> list[Html]:
+    if not chosen:
+        return [paragraph(f"{title}: none.")]
+    return [tag("h3", title), *(_query(at, findings, values) for at in chosen)]
+
+
+def _query(at: int, findings: Findings, values: PerQuery) -> Html:
+    """A query's values, its text, and its first relevant candidate."""
+    data, query = values.data, int(values.query[at])
+    text = cut(data.query_text(query), TEXT)
+    change = f"{number(values.baseline[at], 3)} → {number(values.best[at], 3)} "
+    summary = tag("summary", tag("b", signed(float(values.differences[at]), 3)), f" ({change.strip()}) ", cut(text, 90))
+    name = tag("span", f"{data.query_ids[query]}, {int(data.turns[query])} turns", class_="muted")
+    relevant = _relevant(int(values.row[at]), findings, values)
+    return tag(
+        "details", summary, name, paragraph(tag("b", "Query "), text), paragraph(tag("b", "Relevant "), relevant)
+    )
+
+
+def _relevant(row: int, findings: Findings, values: PerQuery) -> str:
+    split = values.data.splits[values.split]
+    level = findings.experiment.base_run().evaluation.relevance_level
+    start, end = int(split.offsets[row]), int(split.offsets[row + 1])
+    found = np.flatnonzero(split.grade[start:end] >= level)
+    if not len(found):
+        return "no candidate of this query is relevant"
+    return cut(values.data.documents[int(split.document[start + int(found[0])])], TEXT)

@@ -1,0 +1,185 @@
+"""The first two sections: what came out, and the table of configurations in the manner of the papers."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tune_cl.report.findings import Document, Findings, leader, words
+from tune_cl.report.markup import Html, code, number, p_value, paragraph, plain, signed, table, tag
+
+MOST_ROWS = 10  # trials in the table before a confirmation
+CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
+
+
+@dataclass(frozen=True)
+class Row:
+    """A configuration. `sd`: over seeds, None for one seed; `difference` and what follows: None for the baseline."""
+
+    label: str
+    settings: str
+    mean: float
+    sd: float | None
+    seeds: int
+    marks: str = ""
+    difference: float | None = None
+    p_adjusted: float | None = None
+    ci95: tuple[float | None, float | None] = (None, None)
+
+
+def rows(findings: Findings) -> list[Row]:
+    """The baseline, then the configurations: confirmed ones, without a confirmation the best trials on dev."""
+    if confirmed := findings.confirmation:
+        return [_confirmed(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
+    pairs = [*([findings.baseline] if findings.baseline else []), *findings.ranked[:MOST_ROWS]]
+    plain_training = findings.baseline[1].dev if findings.baseline else None
+    return [
+        Row(
+            words(trial), "" if trial.baseline else settings(_unnamed(trial.chosen)), at.dev, None, 1,
+            difference=None if trial.baseline or plain_training is None else at.dev - plain_training,
+        )
+        for trial, at in pairs
+    ]  # fmt: skip
+
+
+def _confirmed(entry: Document) -> Row:
+    low, high = entry.get("ci95") or (None, None)
+    return Row(
+        entry["label"], "", entry["mean"], entry["sd"], len(entry["runs"]), entry.get("marks", ""),
+        entry.get("difference"), entry.get("p_adjusted"), (low, high),
+    )  # fmt: skip
+
+
+NAMED = tuple(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "weighting", "m", "anti"))  # in a label
+
+
+def settings(chosen: Mapping[str, Any]) -> str:
+    """Opened keys and their values, in short."""
+    return ", ".join(f"{key.removeprefix('curriculum.')} {plain(value)}" for key, value in chosen.items())
+
+
+def _unnamed(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The opened keys that `words` leaves out."""
+    return {key: value for key, value in chosen.items() if key not in NAMED}
+
+
+def best_row(entries: list[Row]) -> Row | None:
+    return max(entries, key=lambda row: row.mean, default=None)
+
+
+# -- sections ----------------------------------------------------------------------------------------------------
+
+
+def verdict_section(findings: Findings) -> Html:
+    """The verdict of the confirmation, or what dev says so far and the command that confirms it."""
+    confirmed = findings.confirmation
+    if confirmed:
+        return tag("div", *_verdict(findings, confirmed), class_=f"verdict {confirmed['verdict'].split()[0]}")
+    told = [tag("strong", "No verdict yet: nothing has been confirmed"), paragraph(_on_dev(findings))]
+    command = findings.place.command("confirm")
+    return tag("div", *told, paragraph("Confirm it on held-out queries with several seeds:"), code(command),
+               class_="verdict")  # fmt: skip
+
+
+def _on_dev(findings: Findings) -> str:
+    metric, ranked, baseline = findings.metric, findings.ranked, findings.baseline
+    if not ranked:
+        return "No trial with a curriculum has given a dev value."
+    trial, at = ranked[0]
+    told = f"Best on dev so far: {words(trial)}, {metric} {number(at.dev)} at iteration {at.iteration}"
+    if not baseline:
+        return f"{told}. The baseline gave no dev value, so there is nothing to compare with."
+    difference = at.dev - baseline[1].dev
+    told += f", against {number(baseline[1].dev)} of plain training ({signed(difference)}). "
+    if difference <= 0:
+        return f"{told}No curriculum was above plain training on dev."
+    return f"{told}It is the best of {len(ranked)} trials. {CAUTION}"
+
+
+HEADLINES = {
+    "better": "Yes: a curriculum beats plain training",
+    "no difference shown": "No difference from plain training was shown",
+    "worse": "No: the curriculum is worse than plain training",
+}
+
+
+def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
+    parts = [tag("strong", HEADLINES.get(confirmed["verdict"], confirmed["verdict"]))]
+    top, plain_training = leader(confirmed), confirmed["baseline"]
+    if top:
+        low, high = top.get("ci95") or (None, None)
+        parts.append(
+            paragraph(
+                f"{top['label']}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
+                f"{number(plain_training['mean'])} of plain training: a difference of {signed(top['difference'])}, "
+                f"95 % confidence interval [{signed(low)}, {signed(high)}], p {p_value(top['p_adjusted'])} after "
+                f"correction ({confirmed.get('correction', 'none')}) over {_count(confirmed)}."
+            )
+        )
+        if top.get("p_both") is not None:
+            parts.append(paragraph(f"Where the seeds count as a sample too, not as given: p {p_value(top['p_both'])}."))
+    seeds = confirmed["seeds"]
+    parts.append(
+        paragraph(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
+    )
+    if confirmed["verdict"] == "no difference shown":
+        parts.append(paragraph("That is not proof of equality: the interval says how large a difference may remain."))
+    return parts
+
+
+def _count(confirmed: Document) -> str:
+    number_of = len(confirmed["configurations"])
+    return f"{number_of} configuration{'s' if number_of > 1 else ''}"
+
+
+def table_section(findings: Findings) -> list[Html]:
+    """Mean and SD over seeds, differences, marks; the highest mean is bold."""
+    entries = rows(findings)
+    if not entries:
+        return [paragraph("No trial has given a dev value yet.")]
+    confirmed, best = findings.confirmation, best_row(entries)
+    split = confirmed["split"] if confirmed else "dev"
+    columns = ["configuration", f"{findings.metric} on {split}", "difference"]
+    columns += ["95 % interval", "p adjusted"] if confirmed else []
+    lines = [[_name(row), _value(row, row is best), signed(row.difference), *_tested(row, confirmed)]
+             for row in entries]  # fmt: skip
+    return [table(columns, lines, numeric=range(1, len(columns))), paragraph(_reading(findings, entries))]
+
+
+def _name(row: Row) -> Html:
+    detail = tag("div", row.settings, class_="muted") if row.settings else None
+    return tag("div", row.label, detail, class_="wide")
+
+
+def _value(row: Row, best: bool) -> Html:
+    spread = f" ({number(row.sd)})" if row.sd is not None else ""
+    return tag(
+        "span", tag("b" if best else "span", number(row.mean)), tag("sup", row.marks) if row.marks else None, spread
+    )
+
+
+def _tested(row: Row, confirmed: Document | None) -> list[str]:
+    if not confirmed:
+        return []
+    low, high = row.ci95
+    return [f"[{signed(low)}, {signed(high)}]" if row.difference is not None else "", _p_cell(row)]
+
+
+def _p_cell(row: Row) -> str:
+    return p_value(row.p_adjusted) if row.difference is not None else ""
+
+
+def _reading(findings: Findings, entries: list[Row]) -> str:
+    if not findings.confirmation:
+        left = len(findings.ranked) - MOST_ROWS
+        more = (
+            f" The table shows {MOST_ROWS} of {MOST_ROWS + left} trials; --format csv writes all." if left > 0 else ""
+        )
+        return f"Best dev value of each trial, one seed each: without seeds there is no SD and no test. {CAUTION}{more}"
+    seeds = statistics.mode(row.seeds for row in entries)
+    return (
+        f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above plain training at "
+        "95 %, ‡ at 99 % confidence after correction (paired over queries). Bold: highest mean."
+    )
