@@ -11,8 +11,9 @@ from tests.data_folders import trec_files, write_folder
 from trainables.config import DataConfig
 from trainables.data import candidates, load_data
 from trainables.data.cache import cache_root
-from trainables.data.candidates import java_home, java_version, retrieve
-from trainables.data.columns import TextColumn
+from trainables.data.candidates import java_home, java_version, retrieve, with_positives
+from trainables.data.columns import NO_RANK, TextColumn
+from trainables.data.readers.assembly import Rated
 from trainables.errors import WorkFailed
 
 DOCUMENTS = ["cats sit on mats", "a dog runs \u2028 fast", "birds fly", "the cat and the dog"]
@@ -43,19 +44,27 @@ def test_a_new_enough_java_is_taken_and_an_old_one_is_not(tmp_path: Path, monkey
     assert java_version(carried) >= candidates.JAVA_NEEDED
 
 
-def test_stemmed_words_are_found_and_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stemmed_words_are_found_and_index_and_run_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = TextColumn.of(DOCUMENTS)
+    started: list[tuple[object, ...]] = []
+    run_python = candidates._run_python
+    monkeypatch.setattr(candidates, "_run_python", lambda *given: started.append(given) or run_python(*given))
     found = retrieve(documents, QUERIES, k1=0.9, b=0.4, top_k=2)
+    assert ["--collection" in given for given in started] == [True]
     query, document, score = found["train"]
     assert query.tolist() == [0, 0]
     assert document.tolist() == [1, 3]
     assert score[0] > score[1] > 0
     assert set(found["dev"][1].tolist()) == {0, 3}
-    monkeypatch.setattr(candidates, "_run_python", None)  # a second run needs no process
+    monkeypatch.setattr(candidates, "_run_python", None)  # the same again needs no process
     again = retrieve(documents, QUERIES, k1=0.9, b=0.4, top_k=2)
     for split, columns in found.items():
         for new, old in zip(again[split], columns, strict=True):
             np.testing.assert_array_equal(new, old)
+    monkeypatch.setattr(candidates, "_run_python", lambda *given: started.append(given) or run_python(*given))
+    other = retrieve(documents, QUERIES, k1=2.0, b=0.4, top_k=2)
+    assert ["--collection" in given for given in started] == [True, False]
+    assert other["train"][2][0] != found["train"][2][0]
 
 
 def test_a_failed_process_names_its_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -89,3 +98,23 @@ def test_a_folder_whose_qrels_name_only_relevant_documents_is_searched(
     assert split.grade.tolist() == [1, -1, 1]
     assert split.rank.tolist() == [1, 2, 1]
     assert any("retrieved by BM25 (k1 1.2, b 0.4)" in note for note in data.notes)
+
+
+def test_relevant_documents_that_the_run_lacks_are_dropped_or_kept(tmp_path: Path) -> None:
+    source = str(write_folder(tmp_path, trec_files()))  # the runs lack d1, which is relevant to `a`
+    dropped = load_data(DataConfig(source=source))
+    kept = load_data(DataConfig(source=source, unretrieved_positives="keep"))
+    assert dropped.splits["train"].document.tolist() == [3, 1, 2, 3, 1, 2]
+    train = kept.splits["train"]
+    assert train.document.tolist() == [3, 1, 2, 0, 3, 1, 2]
+    assert train.rank.tolist() == [1, 2, 3, NO_RANK, 1, 2, 3]
+    assert train.grade.tolist() == [-1, 0, 0, 1, -1, 1, 0]
+    assert np.isnan(train.score).tolist() == [False, False, False, True, False, False, False]
+    for name in ("dev", "test"):
+        np.testing.assert_array_equal(kept.splits[name].document, dropped.splits[name].document)
+
+
+def test_judged_documents_without_text_are_not_added() -> None:
+    qrels = Rated.of([(0, -1, 1), (0, 5, 2), (1, 5, 0)])
+    columns = with_positives(qrels, np.array([1]), np.array([5]), np.array([1]), np.array([0.5]))
+    assert [column.tolist() for column in columns[:3]] == [[0, 1], [5, 5], [NO_RANK, 1]]

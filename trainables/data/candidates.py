@@ -9,15 +9,20 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainables.data.cache import cache_root, cached, digest_of
-from trainables.data.columns import TextColumn
+from trainables.data.columns import NO_RANK, TextColumn
 from trainables.errors import WorkFailed
+
+if TYPE_CHECKING:
+    from trainables.data.readers.assembly import Rated
 
 JAVA_NEEDED = 21
 _FORMAT = 1  # raise it when what is written to the cache changes
@@ -37,38 +42,69 @@ def retrieve(
     wanted = {split: list(rows) for split, rows in queries.items()}
 
     def build(folder: Path) -> None:
-        index = cached("index", texts, lambda entry: _build_index(documents, entry))
-        _search(index, wanted, folder, k1, b, top_k)
+        rows, run = folder / "queries.jsonl", folder / "run.txt"
+        _write_queries(rows, wanted, top_k)
+        asked = (rows, run, "--k1", k1, "--b", b, "--top-k", top_k)
+        index = cached("index", texts, lambda entry: _index_and_search(documents, entry, asked))
+        if not run.exists():  # there was an index
+            _run_python(index, *asked)
+        _part_by_split(run, folder, wanted)
+        rows.unlink()
 
     folder = cached("run", digest_of(texts, wanted, k1, b, top_k), build)
     return {split: _read_run(folder / f"run.{split}.txt") for split in wanted}
 
 
-def _build_index(documents: TextColumn, folder: Path) -> None:
+def with_positives(
+    qrels: Rated, query: np.ndarray, document: np.ndarray, rank: np.ndarray, score: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A run's columns (query ascending, then rank) with the relevant documents that it lacks behind each query's.
+
+    Relevant: any grade above 0. They get rank NO_RANK and no score (NaN); judged documents without text stay out.
+    """
+    relevant = qrels.where((qrels.value > 0) & (qrels.document >= 0))
+    documents = 1 + max(relevant.document.max(initial=0), document.max(initial=0))
+    listed = np.isin(relevant.query * documents + relevant.document, query * documents + document)
+    added = relevant.where(~listed)
+    columns = (
+        np.concatenate([query, added.query]),
+        np.concatenate([document, added.document]),
+        np.concatenate([rank, np.full(len(added.query), NO_RANK)]),
+        np.concatenate([score, np.full(len(added.query), np.nan)]),
+    )
+    order = np.argsort(columns[0], kind="stable")
+    query, document, rank, score = (column[order] for column in columns)
+    return query, document, rank, score
+
+
+def _index_and_search(documents: TextColumn, folder: Path, asked: tuple[object, ...]) -> None:
+    """Both in one process, because starting Java takes seconds."""
     print(f"indexing {len(documents):,} documents", file=sys.stderr, flush=True)
     collection = folder / "collection.jsonl"
     _write_json_lines(collection, enumerate(documents))
-    _run_python("index", collection, folder)
+    _run_python(folder, *asked, "--collection", collection)
     collection.unlink()
 
 
-def _search(index: Path, queries: dict[str, list[str]], folder: Path, k1: float, b: float, top_k: int) -> None:
-    """One run file a split; all splits are searched at once because starting Java takes seconds."""
+def _write_queries(path: Path, queries: dict[str, list[str]], top_k: int) -> None:
+    """The queries of all splits in one file, each named SPLIT/ROW."""
     count = sum(map(len, queries.values()))
     print(f"retrieving {top_k} candidates for each of {count:,} queries", file=sys.stderr, flush=True)
-    rows, run = folder / "queries.jsonl", folder / "run.txt"
-    named = ((f"{split}/{row}", text) for split, texts in queries.items() for row, text in enumerate(texts))
-    _write_json_lines(rows, named)
-    _run_python("search", index, rows, run, "--k1", k1, "--b", b, "--top-k", top_k)
-    files = {split: (folder / f"run.{split}.txt").open("w", encoding="utf-8") for split in queries}
-    with run.open(encoding="utf-8") as lines:
-        for line in lines:
+    _write_json_lines(
+        path, ((f"{split}/{row}", text) for split, rows in queries.items() for row, text in enumerate(rows))
+    )
+
+
+def _part_by_split(run: Path, folder: Path, splits: Iterable[str]) -> None:
+    """One run file a split, in which a query is its row."""
+    with ExitStack() as stack:
+        files = {
+            split: stack.enter_context((folder / f"run.{split}.txt").open("w", encoding="utf-8")) for split in splits
+        }
+        for line in stack.enter_context(run.open(encoding="utf-8")):
             split, _, rest = line.partition("/")
             files[split].write(rest)
-    for file in files.values():
-        file.close()
     run.unlink()
-    rows.unlink()
 
 
 def _write_json_lines(path: Path, rows: Iterable[tuple[object, str]]) -> None:

@@ -1,4 +1,4 @@
-"""BM25 retrieval by Pyserini, in a process of its own: `python -m trainables.data.retrieve index|search ...`.
+"""BM25 retrieval by Pyserini, in a process of its own: `python -m trainables.data.retrieve INDEX QUERIES RUN ...`.
 
 A JVM and Ray in one process end in a crash, so this process only reads and writes files; `candidates`
 starts it with the right Java. Nothing else may import this module.
@@ -11,6 +11,7 @@ import json
 import os
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 
 def start_java() -> None:
@@ -25,49 +26,56 @@ def start_java() -> None:
     import jnius  # type: ignore[import-untyped]  # noqa: F401  (starts the JVM)
 
 
+def anserini(name: str) -> Any:
+    """A class of Anserini by way of Pyserini's bridge to Java.
+
+    `pyserini.search.lucene` wraps the same classes, but takes 17 seconds to import: it loads every neural encoder.
+    """
+    from pyserini.pyclass import autoclass  # type: ignore[import-untyped]
+
+    return autoclass(f"io.anserini.{name}")
+
+
 def index(collection: Path, folder: Path) -> None:
     """Writes a Lucene index of a JSON-lines collection {"id", "contents"}, stemmed and stopped as Anserini does."""
-    from pyserini.index.lucene import LuceneIndexer  # type: ignore[import-untyped]
-
-    indexer = LuceneIndexer(str(folder))
+    indexer = anserini("index.SimpleIndexer")(str(folder), False, os.cpu_count() or 1)
     with collection.open(encoding="utf-8") as lines:
         for line in lines:
-            indexer.add_doc_raw(line)
+            indexer.addRawDocument(line)
     indexer.close()
 
 
-def search(index_folder: Path, queries: Path, output: Path, k1: float, b: float, top_k: int) -> None:
+def search(folder: Path, queries: Path, run: Path, k1: float, b: float, top_k: int) -> None:
     """Writes a TREC run of the top documents for a JSON-lines file of queries {"id", "contents"}."""
-    os.environ.setdefault("OPENAI_API_KEY", "unused")  # pyserini.search.lucene builds an OpenAI client on import
-    from pyserini.search.lucene import LuceneSearcher  # type: ignore[import-untyped]
+    from pyserini.pyclass import JArrayList  # type: ignore[import-untyped]
 
+    texts, ids = JArrayList(), JArrayList()
     with queries.open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    searcher = LuceneSearcher(str(index_folder))
+    for row in rows:
+        texts.add(row["contents"])
+        ids.add(row["id"])
+    searcher = anserini("search.SimpleSearcher")(str(folder))
     searcher.set_bm25(k1, b)
-    ids = [row["id"] for row in rows]
-    found = searcher.batch_search([row["contents"] for row in rows], ids, k=top_k, threads=os.cpu_count() or 1)
-    with output.open("w", encoding="utf-8") as run:
-        for query in ids:
-            for rank, hit in enumerate(found.get(query, []), 1):
-                run.write(f"{query} Q0 {hit.docid} {rank} {hit.score:.9g} bm25\n")
+    found = searcher.batch_search(texts, ids, top_k, os.cpu_count() or 1)
+    with run.open("w", encoding="utf-8") as file:
+        for row in rows:
+            for rank, hit in enumerate(found.get(row["id"]) or [], 1):
+                file.write(f"{row['id']} Q0 {hit.docid} {rank} {hit.score:.9g} bm25\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="trainables.data.retrieve")
-    commands = parser.add_subparsers(dest="command", required=True)
-    build = commands.add_parser("index")
-    build.add_argument("collection", type=Path)
-    build.add_argument("folder", type=Path)
-    find = commands.add_parser("search")
-    for name in ("index_folder", "queries", "output"):
-        find.add_argument(name, type=Path)
+    for name in ("folder", "queries", "run"):
+        parser.add_argument(name, type=Path)
     for name, kind in (("--k1", float), ("--b", float), ("--top-k", int)):
-        find.add_argument(name, type=kind, required=True)
+        parser.add_argument(name, type=kind, required=True)
+    parser.add_argument("--collection", type=Path, help="builds the index first")
     arguments = vars(parser.parse_args())
-    work = {"index": index, "search": search}[arguments.pop("command")]
     start_java()
-    work(**arguments)
+    if collection := arguments.pop("collection"):
+        index(collection, arguments["folder"])
+    search(**arguments)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,375 @@
+"""Baselines against sums by hand, against BM25 computed anew, and through the console."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders import tiny_data
+from tests.data_folders import trec_files, write_folder
+from tests.trec_folder import write_trec_folder
+from trainables.baselines import BASELINES, load_baseline
+from trainables.baselines.base import Baseline, Pool
+from trainables.baselines.bm25 import Bm25Baseline
+from trainables.baselines.postings import Postings
+from trainables.baselines.sdm import Sdm
+from trainables.baselines.selection import Judge, choose, first_ranks, rank
+from trainables.baselines.terms import STOP_WORDS, terms
+from trainables.config import DataConfig, TrainingRun
+from trainables.data import load_data
+from trainables.data.bm25 import Bm25
+from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
+from trainables.data.words import index_words, look_up
+from trainables.errors import ConfigError, DataError
+from trainables.evaluation.metrics import Evaluator
+from tune_cl.cli import BAD_INPUT, DONE, main
+
+BASE = tiny_data()
+FEW = settings(max_examples=30)
+WORDS = ["cat", "cats", "dog", "running", "the", "of", "runs", "x1", "-"]
+TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=6)
+
+
+def data_of(queries: list[str], documents: list[str], grades: list[list[int]] | None = None) -> RankingData:
+    """Every document is a candidate of every query; one split, test (and a train split with no candidates)."""
+    count = len(documents)
+    grade = np.array(grades or [[0] * count] * len(queries), np.int16).ravel()
+    offsets = np.arange(len(queries) + 1) * count
+    split = Split(
+        query=np.arange(len(queries), dtype=np.int32),
+        offsets=offsets,
+        document=np.tile(np.arange(count), len(queries)).astype(np.int32),
+        grade=grade,
+        rank=np.full(len(grade), NO_RANK, np.int32),
+        score=np.full(len(grade), np.nan),
+        judged_grade=grade,
+        judged_offsets=offsets,
+    )
+    return replace(
+        BASE,
+        documents=TextColumn.of(documents),
+        document_ids=TextColumn.of(f"d{i}" for i in range(count)),
+        utterances=TextColumn.of(queries),
+        utterance_offsets=np.arange(len(queries) + 1),
+        query_ids=TextColumn.of(f"q{i}" for i in range(len(queries))),
+        splits={"test": split},
+    )
+
+
+def run_of(**keys: Any) -> TrainingRun:
+    return TrainingRun.model_validate({"ranker": {"name": "conv_knrm", "vector_size": 8}, **keys})
+
+
+RUN = run_of()
+
+
+def scores(name: str, data: RankingData, split: str = "test", **params: float) -> np.ndarray:
+    baseline = load_baseline(name)(data, RUN, [split])
+    return baseline.scorer(data.splits[split])({**baseline.defaults(), **params})
+
+
+# -- every baseline ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_scores_are_finite_repeatable_and_better_than_chance(name: str) -> None:
+    data = tiny_data(queries=40, candidates=6)
+    split = data.splits["test"]
+    first, again = scores(name, data), scores(name, data)
+    assert first.shape == (len(split.document),)
+    assert np.isfinite(first).all()
+    np.testing.assert_array_equal(first, again)
+    value = Evaluator(split, data.document_ids)(first, ["map"])["map"].mean()
+    chance = Evaluator(split, data.document_ids)(np.zeros(len(first)), ["map"])["map"].mean()
+    assert value > chance
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_texts_without_words_score_nothing(name: str) -> None:
+    data = data_of(["cat", "?"], ["", "..", "cat dog"])
+    data = replace(data, splits={**data.splits, "train": data.splits["test"]})
+    values = scores(name, data).reshape(2, 3)
+    assert values[0, 2] > 0
+    assert not values[1].any() and not values[0, :2].any()
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_point_of_the_grid_is_a_setting(name: str) -> None:
+    kind = load_baseline(name)
+    defaults = kind(tiny_data(), RUN, ["test"]).defaults()
+    assert all(point.keys() <= defaults.keys() for point in kind.grid)
+    assert len({tuple(point.items()) for point in kind.grid}) == len(kind.grid)
+    assert len(kind.grid) == {"bm25": 840, "sdm": 66, "embedding": 0}[name]
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_data_without_texts_to_rank_is_refused(name: str) -> None:
+    data = replace(tiny_data(), features=np.zeros((1, 1), np.float32))
+    with pytest.raises(DataError, match="features, no texts"):
+        load_baseline(name)(data, RUN, ["test"])
+
+
+# -- terms ------------------------------------------------------------------------------------------------------------
+
+
+def test_terms_are_stemmed_words_without_stop_words() -> None:
+    assert terms("The cats were running, and ran on relational mats!") == [
+        "cat", "were", "run", "ran", "relat", "mat",
+    ]  # fmt: skip
+    assert len(STOP_WORDS) == 33
+
+
+# -- bm25 -------------------------------------------------------------------------------------------------------------
+
+
+@FEW
+@given(documents=TEXTS, queries=TEXTS, k1=st.floats(0.01, 4), b=st.floats(0, 1))
+def test_bm25_from_postings_is_bm25_computed_anew(documents: list[str], queries: list[str], k1: float, b: float):
+    data = data_of(queries, [*documents, "cat"])
+    split = data.splits["test"]
+    rows = index_words(" ".join(terms(text)) for text in data.documents)
+    encoded = look_up((" ".join(terms(text)) for text in queries), rows.vocabulary)
+    plain = Bm25(rows, "lucene", k1, b).pair_scores(encoded, split.owner, split.document)
+    np.testing.assert_allclose(scores("bm25", data, k1=k1, b=b), plain, atol=1e-12)
+
+
+@FEW
+@given(documents=TEXTS, queries=TEXTS)
+def test_the_whole_collection_is_ranked_as_bm25_retrieves_it(documents: list[str], queries: list[str]) -> None:
+    documents = [*documents, "cat"]
+    data = data_of(queries, documents, [[i % 3 for i in range(len(documents))]] * len(queries))
+    baseline = Bm25Baseline(data, run_of(data={"top_k": 3}), ["test"], collection=True)
+    split, found = rank(baseline, "test", baseline.defaults())
+    rows = index_words(" ".join(terms(text)) for text in documents)
+    _, plain = Bm25(rows).top(look_up((" ".join(terms(text)) for text in queries), rows.vocabulary), 3)
+    for query, expected in enumerate(plain):
+        part = slice(split.offsets[query], split.offsets[query + 1])
+        np.testing.assert_allclose(found[part], expected[expected > 0], atol=1e-9)
+    assert split.grade.tolist() == [document % 3 for document in split.document]
+
+
+def test_documents_below_the_depth_count_as_not_retrieved() -> None:
+    data = data_of(["cat"], ["cat", "cat dog", "cat dog dog"], [[0, 0, 1]])
+    split, values = data.splits["test"], np.array([3.0, 2.0, 1.0])
+    assert Judge(Pool(split), data.document_ids, "map", 1)(values) == pytest.approx(1 / 3)
+    assert Judge(Pool(split, 2), data.document_ids, "map", 1)(values) == 0
+    kept, first = first_ranks(split, values, data.document_ids, 2)
+    assert kept.document.tolist() == [0, 1] and first.tolist() == [3, 2]
+    assert Evaluator(kept, data.document_ids)(first, ["map"])["map"].tolist() == [0]
+
+
+def test_the_best_point_of_the_grid_is_chosen_and_the_first_of_equals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranking by length only (b = 1) puts the short relevant document first; b = 0 the long one with more matches."""
+    data = data_of(["cat"], ["cat", "cat cat dog dog dog dog dog dog", "dog"], [[1, 0, 0]])
+    points = ({"k1": 2.0, "b": 0.0}, {"k1": 2.0, "b": 1.0}, {"k1": 3.0, "b": 1.0})
+    monkeypatch.setattr(Bm25Baseline, "grid", points)
+    choice = choose(Bm25Baseline(data, RUN, ["test"]), "test")
+    assert (choice.params, choice.value, choice.points) == (points[1], 1.0, 3)
+
+
+# -- sdm --------------------------------------------------------------------------------------------------------------
+
+
+def test_sdm_is_the_sum_by_hand() -> None:
+    """Query `red fox den`: neighbours (red, fox) and (fox, den)."""
+    documents = ["red fox and den", "fox red a b c d e f den", "den"]
+    data = data_of(["red fox den"], documents)
+    mean = (3 + 8 + 1) / 3  # `and` and `a` are stop words
+
+    def idf(holding: int) -> float:
+        return math.log(1 + (3 - holding + 0.5) / (holding + 0.5))
+
+    def bm25(weight: float, count: int, length: int) -> float:
+        return weight * count / (count + 0.9 * (0.6 + 0.4 * length / mean)) if count else 0.0
+
+    red = fox = idf(2)
+    den = idf(3)
+    words = [sum(bm25(weight, 1, length) for weight in (red, fox, den)) for length in (3, 8)] + [bm25(den, 1, 1)]
+    # document 0: `red fox` and, without the stop word, `fox den` stand as they do in the query
+    ordered = [bm25(red + fox, 1, 3) + bm25(fox + den, 1, 3), 0.0, 0.0]
+    # document 1: `fox red` in the other order; fox at 0 and den at 7 just fit a window of 8
+    unordered = [ordered[0], bm25(red + fox, 1, 8) + bm25(fox + den, 1, 8), 0.0]
+    for tw, ow, uw in ((0.85, 0.1, 0.05), (0, 1, 0), (0, 0, 1), (1, 0, 0)):
+        by_hand = [tw * w + ow * o + uw * u for w, o, u in zip(words, ordered, unordered, strict=True)]
+        assert scores("sdm", data, tw=tw, ow=ow, uw=uw) == pytest.approx(by_hand)
+
+
+def test_a_window_ends_after_eight_terms_and_counts_each_pair_of_positions() -> None:
+    documents = ["fox a1 a2 a3 a4 a5 a6 den", "fox a1 a2 a3 a4 a5 a6 a7 den", "fox fox den den", "den"]
+    data = data_of(["fox den"], documents)
+    sdm = Sdm(data, RUN, ["test"])
+    split = data.splits["test"]
+    unordered, ordered = sdm._windows(split, False), sdm._windows(split, True)
+    assert dict(zip(unordered.candidate.tolist(), unordered.count.tolist(), strict=True)) == {0: 1, 2: 4}
+    assert dict(zip(ordered.candidate.tolist(), ordered.count.tolist(), strict=True)) == {2: 1}
+
+
+def test_a_repeated_word_is_its_own_neighbour_once() -> None:
+    data = data_of(["cat cat"], ["cat dog cat", "cat", "cat cat"])
+    windows = Sdm(data, RUN, ["test"])._windows(data.splits["test"], False)
+    assert windows.candidate.tolist() == [0, 2] and windows.count.tolist() == [1, 1]
+
+
+def test_a_query_of_one_word_is_scored_by_the_word_whatever_the_weights() -> None:
+    data = data_of(["cat", "cat dog"], ["cat dog", "cat"])
+    values = scores("sdm", data, tw=0.0, ow=0.0, uw=0.0).reshape(2, 2)
+    np.testing.assert_array_equal(values[0], scores("bm25", data).reshape(2, 2)[0])
+    assert not values[1].any()
+
+
+@FEW
+@given(documents=TEXTS, queries=TEXTS)
+def test_sdm_with_all_weight_on_the_words_is_bm25(documents: list[str], queries: list[str]) -> None:
+    data = data_of(queries, [*documents, "cat"])
+    np.testing.assert_allclose(scores("sdm", data, tw=1.0, ow=0.0, uw=0.0), scores("bm25", data), atol=1e-12)
+
+
+def test_windows_do_not_cross_documents() -> None:
+    postings = Postings(TextColumn.of(["fox", "den fox"]), {0: "fox den"})
+    assert postings.occurrences.position.tolist() == [0, 0, 1]
+    data = data_of(["fox den"], ["fox", "den fox"])
+    assert Sdm(data, RUN, ["test"])._windows(data.splits["test"], True).count.tolist() == []
+
+
+# -- embedding --------------------------------------------------------------------------------------------------------
+
+
+def test_embedding_is_the_cosine_of_mean_vectors(tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("cat 1 0\ndog 0 1\nbird -3 4\n")
+    data = data_of(["cat unknown", "dog cat", "nobody"], ["cat", "dog dog cat", "bird", "unheard"])
+    run = TrainingRun.model_validate({"ranker": {"name": "conv_knrm", "vectors": str(vectors)}})
+    baseline = load_baseline("embedding")(data, run, ["test"])
+    assert baseline.defaults() == {"vectors": str(vectors)}
+    values = baseline.scorer(data.splits["test"])(baseline.defaults()).reshape(3, 4)
+    root2, root5 = math.sqrt(2), math.sqrt(5)
+    by_hand = [[1, 1 / root5, -0.6, 0], [1 / root2, 3 / (root2 * root5), 0.2 / root2, 0], [0, 0, 0, 0]]
+    np.testing.assert_allclose(values, by_hand, atol=1e-7)
+
+
+def test_embedding_says_what_it_lacks() -> None:
+    bert = TrainingRun.model_validate({"ranker": "bert"})
+    with pytest.raises(ConfigError, match="bert has no word vectors"):
+        load_baseline("embedding")(tiny_data(), bert, ["test"])
+    with pytest.raises(DataError, match="no train split"):
+        load_baseline("embedding")(data_of(["cat"], ["cat"]), RUN, ["test"])
+
+
+# -- the console ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tiny_data(queries={"train": 12, "dev": 12, "test": 12}, candidates=5, turns=1)
+    return write_trec_folder(data, tmp_path_factory.mktemp("trec"))
+
+
+def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["baseline", *arguments, "--json"]) == DONE
+    return json.loads(capfd.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("options", "setting", "points"),
+    [([], "default", None), (["--tune"], "tuned", 66), (["--optimize-on-test"], "optimized_on_test", 66)],
+)
+def test_the_document_of_each_setting(
+    folder: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    options: list[str],
+    setting: str,
+    points: int | None,
+) -> None:
+    run = tmp_path / "out.txt"
+    found = document(capfd, str(folder), "sdm", "--output", str(run), *options)
+    assert found["run_file"] == str(run)
+    assert (found["setting"], found["split"], found["ranked"], found["queries"]) == (setting, "test", "candidates", 12)
+    assert found["params"].keys() == {"tw", "ow", "uw", "k1", "b"}
+    assert (found["chosen"] or {}).get("points") == points
+    assert main(["evaluate", str(folder / "qrels.test.txt"), str(run), "--json"]) == DONE
+    assert json.loads(capfd.readouterr().out)["runs"][0]["metrics"] == pytest.approx(found["metrics"])
+    if setting == "optimized_on_test":
+        assert found["chosen"]["value"] == pytest.approx(found["metrics"]["map"])
+
+
+def test_the_default_run_file_names_baseline_setting_and_split(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["baseline", str(folder), "embedding", "--split", "dev", "--set", "ranker.vector_size=8"]) == DONE
+    assert [path.name for path in tmp_path.iterdir()] == ["embedding.default.dev.run.txt"]
+    assert "vector_size 8" in capfd.readouterr().out
+
+
+def test_retrieval_ranks_documents_that_are_no_candidates(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    files = trec_files() | {"run.test.txt": "test-a Q0 d2 1 1 x\ntest-b Q0 d1 1 1 x\n"}
+    folder, run = write_folder(tmp_path / "data", files), tmp_path / "run.txt"
+    options = (str(folder), "bm25", "--output", str(run), "--set", "data.top_k=2")
+    assert document(capfd, *options)["metrics"]["map"] == 0
+    found = document(capfd, *options, "--retrieve")
+    assert (found["ranked"], found["metrics"]["mrr@10"]) == ("collection", 0.5)
+    assert [line.split()[2] for line in run.read_text().splitlines()] == ["d4", "d1", "d4", "d2"]
+
+
+def test_where_candidates_were_retrieved_the_collection_is_ranked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def search(documents: TextColumn, queries: dict[str, list[str]], k1: float, b: float, top_k: int) -> dict:
+        return dict.fromkeys(queries, (np.array([0, 1]), np.array([1, 0]), np.array([1.0, 2.0])))
+
+    monkeypatch.setattr("trainables.data.readers.assembly.retrieve", search)
+    folder, run = write_folder(tmp_path / "data", trec_files()), tmp_path / "run.txt"
+    options = (str(folder), "--output", str(run), "--set", "data.candidates=bm25", "--set", "ranker.vector_size=8")
+    assert document(capfd, options[0], "bm25", *options[1:])["ranked"] == "collection"
+    assert document(capfd, options[0], "embedding", *options[1:])["ranked"] == "candidates"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["nothing"], "error: BASELINE: unknown value 'nothing'; known: bm25, embedding, sdm"),
+        (["embedding", "--tune"], "error: --tune: embedding has no parameters to choose; leave --tune out"),
+        (["embedding", "--retrieve"], "error: --retrieve: embedding ranks candidates only; leave --retrieve out"),
+        (["bm25", "--tune", "--split", "dev"], "error: --split: --tune chooses on dev itself; another split"),
+        (["sdm", "--optimize-on-test", "--split", "dev"], "error: --optimize-on-test: reports test, not dev;"),
+        (["bm25", "--tune", "--optimize-on-test"], "error: --optimize-on-test: not allowed with argument --tune;"),
+        (["bm25", "--set", "data.bm25.b=2"], "error: data.bm25.b: 2 is above 1;"),
+    ],
+)
+def test_wrong_options_are_told_and_nothing_is_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+    options: list[str], line: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(["baseline", str(folder), *options]) == BAD_INPUT
+    shown = capfd.readouterr()
+    assert shown.out == "" and shown.err.startswith(line)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_split_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    files = {name: text for name, text in trec_files().items() if ".dev." not in name}
+    assert main(["baseline", str(write_folder(tmp_path, files)), "bm25", "--tune"]) == BAD_INPUT
+    assert "has no dev split" in capfd.readouterr().err
+
+
+# -- real data --------------------------------------------------------------------------------------------------------
+
+
+# nDCG@10 on test; Pyserini 1.6 retrieves .5014 and .3212 with the same k1 .9, b .4 (docs/baselines.md says why).
+@pytest.mark.parametrize(("name", "value"), [("cacm", 0.4999), ("nfcorpus", 0.3204)])
+def test_bm25_over_public_collections(shared: Path, name: str, value: float) -> None:
+    data = load_data(DataConfig(source=str(shared / "trec" / name), candidates="qrels"))
+    baseline: Baseline = Bm25Baseline(data, RUN, ["test"], collection=True)
+    split, found = rank(baseline, "test", baseline.defaults())
+    ndcg = Evaluator(split, data.document_ids)(found, ["ndcg@10"])["ndcg@10"].mean()
+    assert ndcg == pytest.approx(value, abs=1e-4)

@@ -1,0 +1,102 @@
+"""What every baseline provides: scores of a split's candidates as a function of a few parameters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from trainables.baselines.postings import Postings
+from trainables.config import TrainingRun
+from trainables.data.columns import NO_RANK, RankingData, Split, require_texts_to_rank
+from trainables.errors import DataError, Problem
+
+UNJUDGED = -1
+Params = dict[str, Any]
+Scorer = Callable[[Params], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What is ranked for the queries of a split; documents ranked below `depth` count as not retrieved."""
+
+    split: Split
+    depth: int | None = None
+
+
+class Baseline(ABC):
+    """An unsupervised ranker of one data set.
+
+    splits      those it will score; their queries must be known at once
+    collection  whether all documents are ranked, to a depth of `data.top_k`, or the splits' candidates;
+                then the candidates of `data` must be the judged documents: they tell the grades
+    """
+
+    grid: ClassVar[tuple[Params, ...]] = ()  # what there is to choose from; empty = nothing to choose
+    retrieves: ClassVar[bool] = False  # whether it can rank a whole collection
+
+    def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
+        require_texts_to_rank(data)
+        if collection and not self.retrieves:
+            raise ValueError(f"{type(self).__name__} ranks candidates only")
+        self.data = data
+        self.run = run
+        self.collection = collection
+
+    @abstractmethod
+    def defaults(self) -> Params:
+        """Parameters of the default setting; a point of `grid` replaces some of them."""
+
+    @abstractmethod
+    def scorer(self, split: Split) -> Scorer:
+        """Gathers all that no parameter changes; the result maps parameters to scores, float64 [C]."""
+
+    def pool(self, name: str) -> Pool:
+        return Pool(self.data.splits[name])
+
+
+class Lexical(Baseline):
+    """Scores by the terms that query and document share."""
+
+    retrieves = True
+
+    def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
+        super().__init__(data, run, splits, collection)
+        queries = np.concatenate([data.splits[name].query for name in splits])
+        self.postings = Postings(data.documents, {query: data.query_text(query) for query in queries.tolist()})
+        if not self.postings.occurrences.lengths.any():
+            raise DataError(Problem("data.source", f"no document of '{data.name}' has a word", "data with texts"))
+
+    def pool(self, name: str) -> Pool:
+        if not self.collection:
+            return super().pool(name)
+        return Pool(self._all_matching(self.data.splits[name]), self.run.data.top_k)
+
+    def _all_matching(self, split: Split) -> Split:
+        """The split with every document that shares a term with the query as a candidate, outside any run."""
+        offsets, document = self.postings.matching(split)
+        owner = np.repeat(np.arange(len(split)), np.diff(offsets))
+        return replace(
+            split,
+            offsets=offsets,
+            document=document,
+            grade=_grades(split, owner, document, len(self.postings)),
+            rank=np.full(len(document), NO_RANK, np.int32),
+            score=np.full(len(document), np.nan),
+        )
+
+
+def _grades(split: Split, owner: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
+    """Grades that the split's candidates have, UNJUDGED for other documents; int16 [C]."""
+    known = split.owner * documents + split.document
+    order = np.argsort(known)
+    known, wanted = known[order], owner * documents + document
+    grade = np.full(len(wanted), UNJUDGED, np.int16)
+    at = np.searchsorted(known, wanted)
+    inside = at < len(known)
+    same = np.flatnonzero(inside)[known[at[inside]] == wanted[inside]]
+    grade[same] = split.grade[order[at[same]]]
+    return grade

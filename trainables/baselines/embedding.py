@@ -1,0 +1,74 @@
+"""Mean word vectors compared by cosine: the baseline of the similarity-learning study (gensim, 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from trainables.baselines.base import Baseline, Params, Scorer
+from trainables.config import TrainingRun
+from trainables.data.columns import RankingData, Split, required_split
+from trainables.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from trainables.rankers.base import Tokens
+
+TRAIN = "train"  # vectors of the collection, as trainables.rankers.vectors has it
+_PAIRS = 1 << 16  # compared at once
+
+
+class Embedding(Baseline):
+    """Cosine of the mean vectors of query and document over the words that have one.
+
+    A text without such a word scores 0 (the study drew a random vector for it). Vectors are trained on the
+    collection, or read from the file that `ranker.vectors` names.
+    """
+
+    def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
+        super().__init__(data, run, splits, collection)
+        if "vectors" not in run.ranker:
+            raise ConfigError(
+                Problem("ranker.name", f"{run.ranker['name']} has no word vectors", "conv_knrm, whose vectors are used")
+            )
+        if run.ranker["vectors"] == TRAIN:
+            required_split(data, "train")  # vectors are trained on its queries too
+
+    def defaults(self) -> Params:
+        """`ranker.vectors`, and for trained ones `ranker.vector_size`."""
+        ranker = self.run.ranker
+        size = {"vector_size": ranker["vector_size"]} if ranker["vectors"] == TRAIN else {}
+        return {"vectors": ranker["vectors"], **size}
+
+    def scorer(self, split: Split) -> Scorer:
+        from trainables.rankers.vectors import FIRST_WORD, word_text_side  # imports torch
+
+        ranker = self.run.ranker
+        side = word_text_side(self.data, ranker["vectors"], ranker["vector_size"], from_front=False, seed=0)
+        table = np.asarray(side.arrays["vectors"], np.float64)
+        table[:FIRST_WORD] = 0  # padding and unknown words
+        documents, at = np.unique(split.document, return_inverse=True)
+        query = _mean_directions(side.queries, split.query, table)[split.owner]
+        scores = _dots(query, _mean_directions(side.documents, documents, table), at)
+        return lambda params: scores
+
+
+def _mean_directions(tokens: Tokens, rows: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Sum of each text's vectors at unit length, float64 [rows, D]: the direction of their mean; 0 without a word."""
+    lengths = tokens.lengths[rows]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    ids = tokens.ids[np.repeat(tokens.offsets[rows] - ends[:-1], lengths) + np.arange(ends[-1])]
+    sums = csr_array((np.ones(len(ids)), ids, ends), shape=(len(rows), len(table))) @ table
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    return np.divide(sums, norms, out=np.zeros_like(sums), where=norms > 0)
+
+
+def _dots(left: np.ndarray, right: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """left[i] · right[at[i]], float64 [C]."""
+    scores = np.empty(len(left))
+    for start in range(0, len(left), _PAIRS):
+        part = slice(start, start + _PAIRS)
+        scores[part] = np.einsum("ij,ij->i", left[part], right[at[part]])
+    return scores

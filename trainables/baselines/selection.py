@@ -1,0 +1,67 @@
+"""Which parameters of a baseline are best on a split, and what its ranking is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from trainables.baselines.base import Baseline, Params, Pool
+from trainables.data.columns import Split, TextColumn
+from trainables.evaluation.metrics import Judged, Ranking, TrecOrder, parse_metrics
+
+
+class Judge:
+    """The mean of one metric over the queries of a pool, for many score arrays."""
+
+    def __init__(self, pool: Pool, ids: TextColumn, metric: str, relevance_level: int):
+        split = pool.split
+        self._metric = parse_metrics([metric])[metric]
+        self._grade, self._level = split.grade, relevance_level
+        self._order = TrecOrder(split, ids)
+        self._judged = Judged.of(split.judged_grade, split.judged_offsets, relevance_level)
+        self._kept = np.flatnonzero(self._order.rank <= (pool.depth or np.inf))
+
+    def __call__(self, scores: np.ndarray) -> float:
+        order, kept = self._order, self._kept
+        grade = self._grade[order(scores)[kept]]
+        ranking = Ranking(self._judged, order.owner[kept], order.rank[kept], grade, self._level)
+        return float(self._metric(ranking).mean())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best point of a grid. `params`: complete; `value`: of the metric there; `points`: tried."""
+
+    params: Params
+    value: float
+    points: int
+
+
+def choose(baseline: Baseline, name: str) -> Choice:
+    """The point of the baseline's grid with the highest mean of `metric` on a split; of equals the first."""
+    run, defaults, pool = baseline.run, baseline.defaults(), baseline.pool(name)
+    score = baseline.scorer(pool.split)
+    judge = Judge(pool, baseline.data.document_ids, run.metric, run.evaluation.relevance_level)
+    points = [{**defaults, **point} for point in baseline.grid]
+    values = [judge(score(point)) for point in points]
+    best = int(np.argmax(values))
+    return Choice(points[best], values[best], len(points))
+
+
+def rank(baseline: Baseline, name: str, params: Params) -> tuple[Split, np.ndarray]:
+    """A split whose candidates are what the baseline retrieved, or was given, and their scores, float64 [C]."""
+    pool = baseline.pool(name)
+    scores = baseline.scorer(pool.split)(params)
+    if pool.depth is None:
+        return pool.split, scores
+    return first_ranks(pool.split, scores, baseline.data.document_ids, pool.depth)
+
+
+def first_ranks(split: Split, scores: np.ndarray, ids: TextColumn, depth: int) -> tuple[Split, np.ndarray]:
+    """The split with only the `depth` best candidates of each query, best first, and their scores."""
+    order = TrecOrder(split, ids)
+    rows = order(scores)[order.rank <= depth]
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(split.sizes, depth))])
+    columns = {name: getattr(split, name)[rows] for name in ("document", "grade", "rank", "score")}
+    return replace(split, offsets=offsets, **columns), scores[rows]

@@ -1,0 +1,127 @@
+"""Examples:
+  tune-cl baseline ../data/wikiqa bm25 --tune
+  tune-cl baseline ../data/nfcorpus sdm --retrieve --set metric=ndcg@10
+
+Ranks the split's candidates, or, with --retrieve and where the candidates themselves were retrieved by BM25, the whole
+collection to a depth of data.top_k. --tune takes the parameters that are best on dev by `metric`, --optimize-on-test
+those that are best on test: a bound for BM25 and SDM, no fair baseline. Parameters are set with --set data.bm25.k1,
+data.bm25.b, ranker.vectors and ranker.vector_size."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tune_cl.commands.settings import add_overrides
+from tune_cl.commands.tables import table
+
+if TYPE_CHECKING:
+    from trainables.baselines.base import Baseline
+    from trainables.baselines.selection import Choice
+    from trainables.config import TrainingRun
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("data", metavar="DATA", help="docstrings, or a folder in one of the forms of tune-cl list data")
+    parser.add_argument("baseline", metavar="BASELINE", help="bm25, sdm or embedding")
+    parser.add_argument("--split", default="test", choices=["train", "dev", "test"])
+    setting = parser.add_mutually_exclusive_group()
+    setting.add_argument("--tune", action="store_true", help="the best parameters of a grid on dev")
+    setting.add_argument("--optimize-on-test", action="store_true", help="the best parameters of the grid on test")
+    parser.add_argument("--retrieve", action="store_true", help="rank the whole collection")
+    parser.add_argument("--output", type=Path, help="run file (default: BASELINE.SETTING.SPLIT.run.txt)")
+    add_overrides(parser)
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    from trainables.baselines import load_baseline
+    from trainables.baselines.selection import rank
+    from trainables.evaluation.metrics import Evaluator
+    from trainables.evaluation.trec import write_run
+    from tune_cl.experiment import load_training_run
+
+    kind = load_baseline(options.baseline)
+    setting = _setting(options, kind)
+    run = load_training_run(None, options.overrides, options.data)
+    started = time.perf_counter()
+    baseline = _prepare(kind, run, options)
+    choice = _choose(baseline, setting)
+    params = choice.params if choice else baseline.defaults()
+    split, scores = rank(baseline, options.split, params)
+    data = baseline.data
+    output = options.output or Path(f"{options.baseline}.{setting}.{options.split}.run.txt")
+    values = Evaluator(split, data.document_ids, run.evaluation.relevance_level)(scores)
+    write_run(output, split, data, scores, options.baseline)
+    return {
+        "metrics": {name: float(column.mean()) for name, column in values.items()},
+        "params": params,
+        "run_file": str(output),
+        "setting": setting,
+        "split": options.split,
+        "queries": len(split),
+        "ranked": "collection" if baseline.collection else "candidates",
+        "chosen": choice and {"metric": run.metric, "value": choice.value, "points": choice.points},
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def _setting(options: Namespace, kind: type[Baseline]) -> str:
+    """default, tuned or optimized_on_test; ConfigError where the options do not go together."""
+    from trainables.errors import ConfigError, Problem
+
+    flag = "--tune" if options.tune else "--optimize-on-test" if options.optimize_on_test else None
+    problems = []
+    if flag and not kind.grid:
+        problems.append(Problem(flag, f"{options.baseline} has no parameters to choose", f"leave {flag} out"))
+    if options.optimize_on_test and options.split != "test":
+        problems.append(Problem(flag or "", f"reports test, not {options.split}", "leave --split out"))
+    if options.tune and options.split == "dev":
+        problems.append(Problem("--split", "--tune chooses on dev itself", "another split"))
+    if options.retrieve and not kind.retrieves:
+        problems.append(Problem("--retrieve", f"{options.baseline} ranks candidates only", "leave --retrieve out"))
+    if problems:
+        raise ConfigError(problems)
+    return {"--tune": "tuned", "--optimize-on-test": "optimized_on_test"}.get(flag or "", "default")
+
+
+def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace) -> Baseline:
+    """The baseline over its data."""
+    from trainables.data import load_data
+    from trainables.data.columns import required_split
+
+    splits = list(dict.fromkeys(["dev", options.split] if options.tune else [options.split]))
+    data = None if options.retrieve else load_data(run.data)
+    collection = data is None or (data.retrieved and kind.retrieves)
+    if data is None or collection:
+        data = load_data(run.data.model_copy(update={"candidates": "qrels"}))
+    for name in splits:
+        required_split(data, name)
+    for note in [] if collection else data.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return kind(data, run, splits, collection)
+
+
+def _choose(baseline: Baseline, setting: str) -> Choice | None:
+    """The best parameters of the setting; None where it has nothing to choose."""
+    from trainables.baselines.selection import choose
+
+    name = {"tuned": "dev", "optimized_on_test": "test"}.get(setting)
+    if name is None:
+        return None
+    print(f"trying {len(baseline.grid)} settings on {name}", file=sys.stderr, flush=True)
+    return choose(baseline, name)
+
+
+def render(document: dict[str, Any]) -> str:
+    params = ", ".join(f"{key} {value}" for key, value in document["params"].items())
+    chosen = document["chosen"]
+    how = f"{document['setting']}: {params}"
+    if chosen:
+        where = "dev" if document["setting"] == "tuned" else "test itself: a bound, not a fair baseline"
+        how += f" (best {chosen['metric']} {chosen['value']:.4f} of {chosen['points']} settings on {where})"
+    head = f"{document['queries']} {document['split']} queries, ranked: {document['ranked']}"
+    metrics = table(["metric", document["split"]], document["metrics"].items())
+    return "\n\n".join([f"{head}\n{how}", metrics, f"run written to {document['run_file']}"])
