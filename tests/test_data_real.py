@@ -10,6 +10,7 @@ import pytest
 from trainables.config import DataConfig
 from trainables.data import load_data
 from trainables.data.columns import RankingData
+from trainables.data.hygiene import hygiene
 from trainables.evaluation.metrics import Evaluator
 
 
@@ -64,3 +65,53 @@ def test_retrieved_candidates_reach_the_published_level(shared: Path) -> None:
     data = load(shared / "trec/nfcorpus")
     assert {name: len(split) for name, split in data.splits.items()} == {"train": 2474, "dev": 324, "test": 323}
     assert first_stage(data, "test", 1)[2] == pytest.approx(0.3212, abs=0.004)
+
+
+def sizes(data: RankingData) -> dict[str, tuple[int, int]]:
+    """Queries and candidates a split."""
+    return {name: (len(split), len(split.document)) for name, split in data.splits.items()}
+
+
+def test_conversations_have_their_counts(shared: Path) -> None:
+    data = load(shared / "conversation/dailydialogpp")
+    assert sizes(data) == {"train": (7638, 76380), "dev": (1027, 10270), "test": (1142, 11420)}
+    turns = {name: np.bincount(data.turns[split.query])[1:].tolist() for name, split in data.splits.items()}
+    assert turns == {
+        "train": [371, 913, 5847, 496, 4, 7], "dev": [16, 91, 650, 97, 106, 67], "test": [0, 140, 936, 66],
+    }  # fmt: skip
+    assert all((np.add.reduceat(split.grade, split.offsets[:-1]) == 1).all() for split in data.splits.values())
+
+
+def test_feature_data_has_its_counts(shared: Path) -> None:
+    mq, lightgbm = load(shared / "ltr/mq2008"), load(shared / "ltr/lightgbm-lambdarank")
+    assert mq.features is not None and mq.features.shape == (1384 + 2874, 46)
+    assert sizes(mq)["test"] == (156, 2874)
+    assert np.bincount(mq.splits["test"].grade).tolist() == [2319, 378, 177]
+    training = np.concatenate([mq.splits[name].grade for name in ("train", "dev")])
+    assert np.bincount(training).tolist() == [1148, 156, 80]
+    assert lightgbm.features is not None and lightgbm.features.shape == (3005 + 768, 300)
+    assert np.bincount(lightgbm.splits["test"].grade).tolist() == [206, 256, 252, 44, 10]
+
+
+def test_sentence_pairs_have_their_counts(shared: Path) -> None:
+    data = load(shared / "pairs/sick")
+    counts = {name: np.bincount(split.grade).tolist() for name, split in data.splits.items()}
+    assert data.classes == ("contradiction", "entailment", "neutral")
+    assert counts == {"train": [665, 1299, 2536], "dev": [74, 144, 282], "test": [720, 1414, 2793]}
+
+
+def test_every_answer_is_in_a_sentence(shared: Path) -> None:
+    data = load(shared / "pairs/squad")
+    split = data.splits["test"]
+    assert len(split) == 1190
+    assert (np.add.reduceat(split.grade, split.offsets[:-1]) == 1).all()
+    assert not any("left out" in note for note in data.notes)
+
+
+# Texts shared by splits, as stated beside the data: (train, dev), (train, test), (dev, test).
+@pytest.mark.parametrize(
+    ("name", "kind", "counts"),
+    [("nfcorpus", "queries", [4, 4, 1]), ("mediqa", "queries", [1, 0, 0]), ("mediqa", "document_texts", [15, 94, 18])],
+)
+def test_what_splits_share(shared: Path, name: str, kind: str, counts: list[int]) -> None:
+    assert [pair[kind] for pair in hygiene(load(shared / "trec" / name))["shared"]] == counts

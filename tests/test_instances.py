@@ -1,15 +1,11 @@
-"""Training instances and the batches drawn from them."""
+"""Training instances."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from trainables.curriculum.sampler import Curriculum, easy_first
-from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.columns import Split
 from trainables.data.instances import DRAWN, NONE, make_instances
 from trainables.errors import DataError
@@ -68,54 +64,3 @@ def test_pointwise_negatives_are_not_relevant() -> None:
 def test_nothing_to_train_on_is_an_error_of_the_data() -> None:
     with pytest.raises(DataError, match="no training query has both"):
         make_instances(graded([[1, 1], [0, 0]]), pairwise=True, negatives=1, relevance_level=1)
-
-
-def curriculum(**changes) -> Curriculum:
-    plain = Curriculum(np.arange(1000), None, "linear", delta=0.1, n=2, horizon=100, m=5, anti=False, seed=3)
-    return replace(plain, **changes)
-
-
-def test_batches_come_from_the_open_pool_without_repeats() -> None:
-    drawn = curriculum().draw(step=50, batches=4, batch_size=32)
-    assert drawn.shape == (4, 32)
-    assert drawn.max() < 1000 * 0.55
-    assert all(len(set(batch.tolist())) == 32 for batch in drawn)
-
-
-def test_pool_draws_are_uniform() -> None:
-    drawn = curriculum(order=np.arange(60), delta=0.5, pacing="step").draw(step=0, batches=3000, batch_size=5)
-    counts = np.bincount(drawn.ravel(), minlength=60)
-    assert (counts[30:] == 0).all()
-    assert chisquare(counts[:30]).pvalue > 0.001
-
-
-def test_a_step_draws_the_same_whatever_came_before() -> None:
-    one = curriculum(pacing="none")
-    assert (one.draw(0, 8, 16)[5:] == one.draw(5, 3, 16)).all()
-    assert (one.draw(5, 3, 16) != curriculum(pacing="none", seed=4).draw(5, 3, 16)).any()
-
-
-def test_the_pool_is_never_smaller_than_a_batch() -> None:
-    assert curriculum(order=np.arange(40), delta=0.01).pool(0, batch_size=16) == 16
-    assert curriculum(order=np.arange(4)).draw(0, 2, 16).shape == (2, 16)
-
-
-def test_order_is_stable_and_anti_turns_it_round() -> None:
-    difficulty = np.asarray([2.0, 1, 2, 0])
-    assert easy_first(difficulty).tolist() == [3, 1, 0, 2]
-    assert easy_first(difficulty, anti=True).tolist() == [0, 2, 1, 3]
-
-
-def test_sample_weights_follow_the_pair_and_the_iteration() -> None:
-    value = WEIGHTINGS["reciprocal_rank"](graded(GRADES))
-    easy, hard = np.asarray([0]), np.asarray([4])  # ranks 1 and 5
-    weigh = curriculum(value=value, m=10)
-    assert weigh.weights(easy, hard, pairwise=True, iteration=0) == pytest.approx([0.9])
-    assert weigh.weights(hard, easy, pairwise=True, iteration=0) == pytest.approx([0.1])
-    assert weigh.weights(hard, easy, pairwise=True, iteration=5) == pytest.approx([0.55])
-    assert weigh.weights(hard, easy, pairwise=True, iteration=10) == pytest.approx([1])
-    against = curriculum(value=value, m=10, anti=True)
-    assert against.weights(easy, hard, pairwise=True, iteration=0) == pytest.approx([0.1])
-    none = np.asarray([NONE])
-    assert weigh.weights(easy, none, pairwise=False, iteration=0) == pytest.approx([1])
-    assert weigh.weights(none, hard, pairwise=False, iteration=0) == pytest.approx([0.8])

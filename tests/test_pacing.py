@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.pacing import PACINGS, Schedule
 
 STEPS = (0, 125, 250, 330, 331, 500, 750, 800, 900, 1000)
 KNOWN = {
@@ -21,6 +21,7 @@ KNOWN = {
     ("step", 2): (0.33, 0.33, 0.33, 0.33, 0.66, 0.66, 1, 1, 1, 1),
     ("quadratic", 2): (0.33, 0.340472, 0.371887, 0.402984, 0.403427, 0.497548, 0.706983, 0.758923, 0.872856, 1),
     ("cubic", 2): (0.33, 0.331305, 0.340439, 0.354010, 0.354229, 0.413516, 0.611865, 0.672080, 0.817064, 1),
+    ("root", 20): (0.33, 0.901250, 0.933033, 0.946075, 0.946218, 0.965936, 0.985719, 0.988905, 0.994746, 1),
     ("none", 2): (1,) * 10,
 }
 FIRST_AT_80_PERCENT = {
@@ -39,28 +40,64 @@ FIRST_AT_80_PERCENT = {
 
 @pytest.mark.parametrize(("name", "n"), KNOWN)
 def test_known_shares(name: str, n: int) -> None:
-    shares = [PACINGS[name].share(step, 1000, 0.33, n) for step in STEPS]
-    assert shares == pytest.approx(KNOWN[name, n], abs=1e-6)
+    schedule = Schedule(name, 1000, 0.33, n)
+    assert [schedule.share(step) for step in STEPS] == pytest.approx(KNOWN[name, n], abs=1e-6)
+
+
+@pytest.mark.parametrize(("name", "n"), KNOWN)
+def test_the_code_differs_at_the_end_of_cubic_only(name: str, n: int) -> None:
+    schedule = Schedule(name, 1000, 0.33, n, reference="code")
+    known = (*KNOWN[name, n][:-1], 0.998126 if name == "cubic" else 1)
+    assert [schedule.share(step) for step in STEPS] == pytest.approx(known, abs=1e-6)
+    assert schedule.share(1010) == 1
+
+
+@pytest.mark.parametrize(
+    ("stages", "delta", "shares"),
+    [
+        (3, 0.33, (0.33, 0.66, 1)),
+        (3, 0.1, (0.1, 0.66, 1)),
+        (3, 0.8, (0.8, 0.8, 1)),
+        (2, 0.2, (0.2, 1)),
+        (4, 0.3, (0.3, 0.5, 0.75, 1)),
+        (6, 0.05, (0.05, 0.33, 0.5, 0.66, 0.83, 1)),
+    ],
+)
+def test_stages_open_at_equal_distances_and_the_first_is_delta(stages: int, delta: float, shares: tuple) -> None:
+    schedule = Schedule("step", 1200, delta, stages=stages)
+    middles = [1200 * (k + 0.5) / stages for k in range(stages)]
+    assert [schedule.share(step) for step in middles] == pytest.approx(shares)
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.33, 0.9])
+def test_the_code_of_step_ignores_delta(delta: float) -> None:
+    schedule = Schedule("step", 1000, delta, reference="code")
+    assert [schedule.share(step) for step in (0, 330, 331, 660, 661)] == [0.33, 0.33, 0.66, 0.66, 1]
 
 
 @pytest.mark.parametrize(("name", "n"), FIRST_AT_80_PERCENT)
 def test_first_step_with_80_percent_open(name: str, n: int) -> None:
-    pacing = PACINGS[name]
-    assert next(s for s in range(1001) if pacing.share(s, 1000, 0.33, n) >= 0.8) == FIRST_AT_80_PERCENT[name, n]
+    schedule = Schedule(name, 1000, 0.33, n)
+    assert next(s for s in range(1001) if schedule.share(s) >= 0.8) == FIRST_AT_80_PERCENT[name, n]
 
 
 @given(
     name=st.sampled_from(sorted(PACINGS)),
     delta=st.floats(0.001, 1),
     n=st.floats(1, 100),
+    stages=st.integers(2, 100),
+    reference=st.sampled_from(["paper", "code"]),
     horizon=st.floats(1, 1e6),
     steps=st.lists(st.floats(0, 2e6), min_size=2, max_size=20),
 )
-def test_share_rises_from_delta_to_one(name: str, delta: float, n: float, horizon: float, steps: list[float]) -> None:
-    pacing = PACINGS[name]
-    shares = [pacing.share(step, horizon, delta, n) for step in sorted(steps)]
+def test_share_rises_from_delta_to_one(
+    name: str, delta: float, n: float, stages: int, reference: str, horizon: float, steps: list[float]
+) -> None:
+    schedule = Schedule(name, horizon, delta, n, stages, reference)
+    shares = [schedule.share(step) for step in sorted(steps)]
     assert all(later >= earlier - 1e-12 for earlier, later in pairwise(shares))
     assert all(0 < share <= 1 for share in shares)
-    assert pacing.share(horizon, horizon, delta, n) == 1
-    if name != "none":
-        assert pacing.share(0, horizon, delta, n) == pytest.approx(delta)
+    if reference == "paper":
+        assert schedule.share(horizon) == 1
+    if name != "none" and (name, reference) != ("step", "code"):
+        assert schedule.share(0) == pytest.approx(delta)

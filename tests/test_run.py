@@ -122,7 +122,8 @@ def test_mlflow_has_a_run_a_trial_under_the_search(place: Path, whole: dict[str,
 
 def test_the_best_ranker_ranks(place: Path, whole: dict[str, Any]) -> None:
     ranker = place / "whole" / "toy" / "trials" / "best-ranker"
-    out, _ = finish(start(place, "rerank", str(ranker), "--data", "data", "--split", "dev", "--output", "best.txt", "--json"))
+    rerank = ["rerank", str(ranker), "--data", "data", "--split", "dev", "--output", "best.txt", "--json"]
+    out, _ = finish(start(place, *rerank))
     trial = place / "whole" / "toy" / "trials" / whole["best"]["trial_id"]
     ranked = [line.split()[:4] for line in (place / json.loads(out)["run_file"]).read_text().splitlines()]
     assert ranked == [line.split()[:4] for line in (trial / "dev.run.txt").read_text().splitlines()]

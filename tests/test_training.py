@@ -11,16 +11,14 @@ import torch
 
 from tests.builders import tiny_data
 from trainables.config import TrainingRun
-from trainables.curriculum.difficulty import difficulty
-from trainables.curriculum.scoring import SCORINGS, Scored
 from trainables.data.columns import required_split
 from trainables.errors import DataError, WorkFailed
 from trainables.evaluation.metrics import Evaluator
 from trainables.training import losses
 from trainables.training.checkpoint import best_scores, latest_iteration, save_iteration
-from trainables.training.materials import Materials, prepare
+from trainables.training.materials import prepare
 from trainables.training.saved import load_ranker_folder, save_ranker
-from trainables.training.training import Training, rate_factor, training_instances
+from trainables.training.training import Training, rate_factor
 
 RANKERS = {
     "conv_knrm": {"name": "conv_knrm", "vector_size": 16, "filters": 8},
@@ -177,12 +175,6 @@ def test_batches_sorted_by_length_hold_the_samples_of_unsorted_ones(data) -> Non
     assert sum(spans) < sum(unsorted)
 
 
-def test_weights_scale_each_sample_not_the_batch_mean() -> None:
-    per_sample, weight = torch.tensor([0.1, 0.9]), torch.tensor([1.0, 0.2])
-    assert float((per_sample * weight).mean()) == pytest.approx(0.14)
-    assert float(per_sample.mean() * weight.mean()) == pytest.approx(0.30)
-
-
 @pytest.mark.parametrize(("name", "expected"), [("pairwise", 0.26894), ("cross_entropy", 0.31326), ("hinge", 0.5)])
 def test_known_pairwise_losses(name: str, expected: float) -> None:
     loss = losses.pairwise(name, torch.tensor([2.0]), torch.tensor([1.0]), margin=1.5)
@@ -195,40 +187,3 @@ def test_rate_rises_then_falls() -> None:
     assert np.argmax(rates) == 5 and rates[5] == pytest.approx(1)
     assert (np.diff(rates[:6]) > 0).all() and (np.diff(rates[5:]) < 0).all() and rates[-1] > 0
     assert rate_factor(make_run(), 11) == 1
-
-
-@pytest.mark.parametrize("name", SCORINGS)
-class TestScoringContract:
-    """Every scoring function: shape, numbers, determinism, the cache."""
-
-    def scored(self, data, seed: int = 0) -> Scored:
-        run = make_run()
-        split, instances = training_instances(run, Materials(data, None))  # type: ignore[arg-type]
-        return Scored(data, split, instances, seed)
-
-    def test_one_finite_value_an_instance(self, name: str, data) -> None:
-        scored = self.scored(data)
-        values = SCORINGS[name](scored)
-        assert values.shape == (len(scored.instances),) and np.isfinite(values).all()
-
-    def test_the_same_seed_gives_the_same_values(self, name: str, data) -> None:
-        assert np.array_equal(SCORINGS[name](self.scored(data)), SCORINGS[name](self.scored(data)))
-
-    def test_the_second_call_comes_from_the_cache(self, name: str, data) -> None:
-        first, _ = difficulty(name, self.scored(data, seed=77))
-        second, cached = difficulty(name, self.scored(data, seed=77))
-        assert cached and np.array_equal(first, second)
-
-
-def test_length_scorings_count_turns_and_words(data) -> None:
-    run = make_run()
-    split, instances = training_instances(run, Materials(data, None))  # type: ignore[arg-type]
-    scored = Scored(data, split, instances, 0)
-    for row in (0, len(instances) - 1):
-        at = instances.query[row]
-        query = int(split.query[at])
-        utterances = data.query_utterances(query)
-        candidates = [data.documents[d] for d in split.document[split.offsets[at] : split.offsets[at + 1]]]
-        assert SCORINGS["turns"](scored)[row] == len(utterances)
-        assert SCORINGS["context_words"](scored)[row] == pytest.approx(np.mean([len(u.split()) for u in utterances]))
-        assert SCORINGS["response_words"](scored)[row] == pytest.approx(np.mean([len(c.split()) for c in candidates]))

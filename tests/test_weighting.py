@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import gaussian_kde
 
-from trainables.curriculum.weighting import WEIGHTINGS, pairwise_ease, pointwise_ease, weights
+from trainables.curriculum.kde import ERROR, cumulated
+from trainables.curriculum.weigher import Weigher, ease_of
+from trainables.curriculum.weighting import WEIGHTINGS, code_values, kde, pairwise_ease, pointwise_ease, weights
 from trainables.data.columns import NO_RANK, Split
+from trainables.data.instances import NONE, Batch
+from trainables.randomness import generator
 
 SCORES = [20, 17, 16.5, 16, 15, 15, 14, 13.5, 13, 12]
 
@@ -58,7 +63,41 @@ def test_each_query_has_its_own_scale() -> None:
     assert value == pytest.approx([1, 0, 1, 0.5, 0, 0.5])
 
 
-@pytest.mark.parametrize("name", [name for name in WEIGHTINGS if name != "none"])
+def test_known_smoothed_distribution() -> None:
+    known = [0.946825, 0.770573, 0.713207, 0.647109, 0.498045, 0.498045, 0.344376, 0.272324, 0.206733, 0.102764]
+    assert kde(split_of(SCORES)) == pytest.approx(known, abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [2, 3, 10, 100, 1000])
+@pytest.mark.parametrize("shape", ["normal", "exponential", "outliers"])
+def test_kde_is_that_of_scipy(size: int, shape: str) -> None:
+    random = generator(size, shape)
+    draw = {"normal": random.normal, "exponential": random.exponential, "outliers": random.standard_cauchy}[shape]
+    score = draw(size=size)
+    one = gaussian_kde(score)
+    exact = [one.integrate_box_1d(-np.inf, x) for x in score]
+    assert kde(split_of(list(score))) == pytest.approx(exact, abs=ERROR)
+
+
+def test_kde_of_many_queries_is_that_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = [list(generator(3, "scores", i).gamma(1, size=size)) for i, size in enumerate([5, 1, 300, 2, 40])]
+    apart = np.concatenate([kde(split_of(scores)) for scores in queries])
+    assert kde(split_of(*queries)) == pytest.approx(apart)
+    monkeypatch.setattr("trainables.curriculum.kde.CELLS", 1000)  # several chunks
+    assert kde(split_of(*queries)) == pytest.approx(apart)
+
+
+def test_kde_of_nothing_is_nothing() -> None:
+    assert cumulated(np.empty(0), np.empty(0, np.int64), 0).shape == (0,)
+
+
+def test_the_code_ranks_what_is_outside_the_run_1000th() -> None:
+    split = split_of([2, 1, math.nan])
+    assert code_values("reciprocal_rank", split) == pytest.approx([1, 0.5, 0.001])
+    assert code_values("normalized_score", split) == pytest.approx([1, 0, 0])
+
+
+@pytest.mark.parametrize("name", [name for name, heuristic in WEIGHTINGS.items() if heuristic])
 class TestContract:
     """Every heuristic, at the edges where a run says little."""
 
@@ -77,6 +116,12 @@ class TestContract:
     def test_a_candidate_outside_the_run_is_below_all(self, name: str) -> None:
         assert WEIGHTINGS[name](split_of([2, 1, math.nan]))[-1] == 0
 
+    def test_queries_in_another_order_have_the_same_values(self, name: str) -> None:
+        queries = [SCORES, [3.0, 1.0, 0.5], [7.0, math.nan]]
+        values = np.split(WEIGHTINGS[name](split_of(*queries)), [10, 13])
+        turned = WEIGHTINGS[name](split_of(*queries[::-1]))
+        assert turned == pytest.approx(np.concatenate(values[::-1]))
+
     def test_an_empty_run_gives_nothing_to_go_by(self, name: str) -> None:
         assert (WEIGHTINGS[name](split_of([math.nan, math.nan])) == 0).all()
 
@@ -92,3 +137,62 @@ def test_weight_rises_to_one_at_m(ease: float, m: float, i: int) -> None:
 def test_pointwise_ease_of_the_other_label_is_the_complement(samples: list[tuple[float, bool]]) -> None:
     value, relevant = np.asarray([v for v, _ in samples]), np.asarray([r for _, r in samples])
     assert pointwise_ease(value, relevant) == pytest.approx(1 - pointwise_ease(value, ~relevant))
+
+
+@pytest.mark.parametrize("name", ["normalized_score", "kde"])
+@pytest.mark.parametrize("scores", [[3.0], [4.0, 4.0, 4.0]])
+def test_a_run_without_differences_says_nothing(name: str, scores: list[float]) -> None:
+    assert (WEIGHTINGS[name](split_of(scores)) == 0.5).all()
+
+
+def test_ease_of_instances_is_their_place_in_the_order() -> None:
+    assert ease_of(np.asarray([5.0, 1, 9, 5, 7])) == pytest.approx([0.625, 1, 0, 0.625, 0.25])
+    assert ease_of(np.asarray([3.0])) == pytest.approx([1])
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20), st.randoms(use_true_random=False))
+def test_ease_follows_its_instance(difficulty: list[float], random) -> None:
+    places = list(range(len(difficulty)))
+    random.shuffle(places)
+    values = np.asarray(difficulty)
+    assert ease_of(values[places]) == pytest.approx(ease_of(values)[places])
+    assert ((ease_of(values) >= 0) & (ease_of(values) <= 1)).all()
+
+
+def batch(positive: list[int], negative: list[int]) -> Batch:
+    return Batch(np.arange(len(positive)), np.asarray(positive), np.asarray(negative))
+
+
+PAIRS, DOCUMENTS = batch([0, 4], [4, 0]), batch([0, NONE], [NONE, 4])  # candidates of ranks 1 and 5
+
+
+def weigher(pairwise: bool, **changes) -> Weigher:
+    value = WEIGHTINGS["reciprocal_rank"](split_of(SCORES))
+    return Weigher(10, pairwise=pairwise, **({"anti": False, "value": value, "relevant": value == 1} | changes))
+
+
+@pytest.mark.parametrize(
+    ("pairwise", "samples", "at_0", "at_5"),
+    [(True, PAIRS, [0.9, 0.1], [0.95, 0.55]), (False, DOCUMENTS, [1, 0.8], [1, 0.9])],
+)
+def test_sample_weights_follow_sample_and_iteration(pairwise: bool, samples: Batch, at_0: list, at_5: list) -> None:
+    weigh, against = weigher(pairwise), weigher(pairwise, anti=True)
+    assert weigh(samples, 0) == pytest.approx(at_0)
+    assert weigh(samples, 5) == pytest.approx(at_5)
+    assert weigh(samples, 10) == pytest.approx([1, 1])
+    assert against(samples, 0) == pytest.approx(1 - np.asarray(at_0))
+
+
+def test_weights_may_come_from_the_instances_difficulty() -> None:
+    weigh = Weigher(10, anti=False, pairwise=True, ease=ease_of(np.asarray([3.0, 1.0])))
+    assert weigh(PAIRS, 0) == pytest.approx([0, 1])
+    assert weigh.with_difficulty(np.asarray([1.0, 3.0]))(PAIRS, 0) == pytest.approx([1, 0])
+    assert weigher(True).with_difficulty(np.asarray([1.0, 3.0]))(PAIRS, 0) == pytest.approx([0.9, 0.1])
+
+
+def test_the_code_adds_a_little_to_the_ease() -> None:
+    assert weigher(True, epsilon=1e-8)(PAIRS, 0)[1] - 0.1 == pytest.approx(1e-8)
+
+
+def test_without_weighting_all_samples_count_the_same() -> None:
+    assert Weigher(10, anti=False, pairwise=True)(PAIRS, 0) == pytest.approx([1, 1])

@@ -48,13 +48,36 @@ class Bm25Config(Section):
 
 
 class DataConfig(Section):
-    source: str = Field(default="docstrings", min_length=1, description="docstrings | PATH")
+    source: str = Field(default="docstrings", min_length=1, description="docstrings | PATH | ir_datasets:NAME")
     candidates: Literal["auto", "run", "qrels", "bm25"] = Field(
         default="auto",
         description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25",
     )
     top_k: int = Field(default=100, ge=1, description="candidates a query kept from a first-stage run")
+    unretrieved_positives: Literal["drop", "keep"] = Field(
+        default="drop", description="relevant training documents outside the run; keep: as candidates of rank 0"
+    )
     bm25: Bm25Config = Bm25Config()
+
+
+def teacher_ranker(value: Any) -> Any:
+    """Complete settings of a ranker given as a name or a mapping."""
+    if value is None:
+        return None
+    if problems := ranker_problems(value):
+        raise ValueError("; ".join(f"{problem.place}: {problem.wrong}" for problem in problems))
+    return ranker_settings({"name": value} if isinstance(value, str) else value).model_dump()
+
+
+class TeacherConfig(Section):
+    """How the teacher of scorings model_margin and model_loss is trained: as the ranker, but for these keys."""
+
+    ranker: Annotated[dict[str, Any] | None, BeforeValidator(teacher_ranker)] = Field(
+        default=None, description="a ranker's name, or its settings as under ranker; null: the ranker that is trained"
+    )
+    lr: float | None = Field(default=None, gt=0, description="null: training.lr")
+    max_iterations: int | None = Field(default=None, ge=1, description="null: training.max_iterations")
+    seed: int = Field(default=111, ge=0, description="of the teacher's training (Penha & Hauff's)")
 
 
 class CurriculumConfig(Section):
@@ -63,6 +86,7 @@ class CurriculumConfig(Section):
     )
     pacing: Annotated[str, one_of(PACINGS)] = Field(default="none", description="share of the order open at a step")
     n: float = Field(default=2, ge=1, description="root of pacing root")
+    stages: int = Field(default=3, ge=2, le=100, description="stages of pacing step")
     delta: float = Field(default=0.33, gt=0, le=1, description="share open at the start")
     T: float = Field(default=0.9, gt=0, le=1, description="share of all training steps after which everything is open")
     weighting: Annotated[str, one_of(WEIGHTINGS)] = Field(
@@ -72,11 +96,73 @@ class CurriculumConfig(Section):
         default=20, ge=1, description="iterations until all weights are 1, or inf"
     )
     anti: bool = Field(default=False, description="turns difficulty round: hard samples first, or weighted up")
+    sampling: Literal["with_replacement", "without_replacement"] = Field(
+        default="with_replacement",
+        description="without_replacement: each open instance comes once before any comes again",
+    )
+    warm: float = Field(default=0.0, ge=0, lt=1, description="share of each batch drawn from everything at all times")
+    weight_reduction: Literal["auto", "sample", "batch_mean"] = Field(
+        default="auto",
+        description="sample: mean of weight times loss; batch_mean: product of both means; auto: by reference",
+    )
+    objective_switch: Literal["none", "mse", "pointwise"] = Field(
+        default="none", description="loss before the configured one: squared error on the grade, or cross-entropy"
+    )
+    switch_at: float = Field(default=0.2, gt=0, lt=1, description="share of all steps before the objective switches")
+    refresh: int = Field(default=1, ge=1, description="iterations between new orders of scoring self_paced")
+    reference: Literal["paper", "code"] = Field(
+        default="paper", description="which to follow where the papers' code differs from their text"
+    )
+    vectors: str = Field(
+        default="train", min_length=1, description="word vectors of scoring semantic_std: train, or a file"
+    )
+    teacher: TeacherConfig = TeacherConfig()
+
+    @property
+    def reads_scoring(self) -> bool:
+        """Whether the order, or the weights, follow `scoring`."""
+        return self.pacing != "none" or self.weighting == "difficulty"
+
+    @property
+    def is_self_paced(self) -> bool:
+        """Whether the difficulty is the ranker's own loss, anew every `refresh` iterations."""
+        return self.reads_scoring and self.scoring == "self_paced"
+
+    @property
+    def reduces_by_batch_mean(self) -> bool:
+        """Whether a batch's loss is the product of two means; `auto` is settled by `reference`."""
+        return self.weight_reduction == "batch_mean" or (self.weight_reduction, self.reference) == ("auto", "code")
+
+    def idle(self) -> set[str]:
+        """Keys without an effect beside the others: no pacing's δ, no weighting's m, ..."""
+        needs = PACINGS[self.pacing].needs
+        idle = {"n", "stages", "delta"} - needs
+        if self.pacing == "step" and self.reference == "code":
+            idle.add("delta")
+        if self.pacing == "none":
+            idle |= {"T", "warm"}
+        if self.weighting == "none":
+            idle |= {"m", "weight_reduction"}
+        if not self.reads_scoring:
+            idle.add("scoring")
+            idle |= {"anti"} if self.weighting == "none" else set()
+        if not self.is_self_paced:
+            idle.add("refresh")
+        if self.objective_switch == "none":
+            idle.add("switch_at")
+        if not self._differs_by_reference():
+            idle.add("reference")
+        return idle
+
+    def _differs_by_reference(self) -> bool:
+        scored = self.reads_scoring and "reference" in SCORINGS[self.scoring].needs
+        return scored or self.weighting != "none" or "reference" in PACINGS[self.pacing].needs
 
 
 class TrainingConfig(Section):
-    loss: Literal["pointwise", "pairwise", "hinge", "cross_entropy"] = Field(
-        default="pairwise", description="pointwise: binary cross-entropy; the others compare a positive with a negative"
+    loss: Literal["pointwise", "mse", "pairwise", "hinge", "cross_entropy"] = Field(
+        default="pairwise",
+        description="pointwise: binary cross-entropy; mse: squared error on the grade; the others compare a pair",
     )
     margin: float = Field(default=1.0, gt=0, description="margin of loss hinge")
     lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
@@ -133,15 +219,12 @@ class TrainingRun(Section):
         """Flat keys that have an effect on this training: no pacing's δ, no weighting's m, ..."""
         flat = flatten(self.model_dump())
         curriculum = self.curriculum
-        idle = set()
-        if curriculum.pacing == "none":
-            idle |= {"scoring", "delta", "T"}
-        if "n" not in PACINGS[curriculum.pacing].needs:
-            idle.add("n")
-        if curriculum.weighting == "none":
-            idle.add("m")
-        if curriculum.pacing == "none" and curriculum.weighting == "none":
-            idle.add("anti")
+        idle = curriculum.idle()
+        needs = SCORINGS[curriculum.scoring].needs if curriculum.reads_scoring else frozenset()
+        if "vectors" not in needs:
+            idle.add("vectors")
+        if "teacher" not in needs:
+            idle |= {key.removeprefix("curriculum.") for key in flat if key.startswith("curriculum.teacher.")}
         for key in idle:
             flat.pop(f"curriculum.{key}")
         if self.training.loss != "hinge":

@@ -14,7 +14,14 @@ from pydantic.fields import FieldInfo
 
 from trainables.errors import ConfigError, Problem
 
-WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word", type(None): "null"}
+WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+    dict: "a mapping",
+    type(None): "null",
+}
 WRONG = {
     "greater_than": "{value} is not greater than {gt:g}",
     "greater_than_equal": "{value} is below {ge:g}",
@@ -97,7 +104,7 @@ def expected(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     if origin is Literal:
         names = [str(name) for name in get_args(annotation)]
         return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
-    return WORDS.get(annotation, "a value of another kind") + interval(metadata)
+    return WORDS.get(origin or annotation, "a value of another kind") + interval(metadata)
 
 
 def interval(metadata: Iterable[Any]) -> str:

@@ -19,13 +19,17 @@ from trainables.errors import Interrupted, Problem, UserError, WorkFailed, neare
 COMMANDS = {
     "run": "search a space of curricula and rankers",
     "resume": "go on with a search after a stop, crash or kill",
+    "confirm": "did a curriculum beat the baseline? new seeds, paired tests, a verdict",
+    "report": "what a search found: an HTML page, a LaTeX table or CSV",
     "check": "validate a search space and forecast its cost",
     "train": "one training, no search, no Ray",
     "rerank": "apply a trained ranker",
     "score": "difficulty of each training instance",
     "pace": "share of the training data available at given steps",
     "weigh": "sample weight at given iterations",
+    "baseline": "unsupervised baselines: bm25, sdm, embedding; tuned on dev if you want",
     "evaluate": "trec_eval metrics and paired tests of run files",
+    "data": "what a data set holds, and what its splits share",
     "list": "what there is: rankers, scorings, pacings, spaces, ...",
 }
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130

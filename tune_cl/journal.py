@@ -39,6 +39,7 @@ Event = dict[str, Any]
 FILE = "journal.jsonl"
 LOCK = "journal.lock"
 RUNNING = "running"
+OUTSIDE = ("session", "confirmation")  # events whose time since the last event was no part of the search
 
 
 class Journal:
@@ -250,7 +251,7 @@ class SearchState:
     def apply(self, event: Event) -> None:
         """Takes in one event; kinds that the state does not hold are passed over."""
         if "time" in event:
-            self.seconds += 0.0 if event["event"] == "session" else max(0.0, event["time"] - self.time)
+            self.seconds += 0.0 if event["event"] in OUTSIDE else max(0.0, event["time"] - self.time)
             self.time = event["time"]
         match event["event"]:
             case "session":

@@ -19,8 +19,9 @@ from tune_cl.search.space import Flat, Space, ordered
 SHORT = {"data": "data.source", "ranker": "ranker.name"}
 OFF: Flat = {"curriculum.pacing": "none", "curriculum.weighting": "none"}
 TURN_OFF = object()
+MAPPINGS = ("curriculum.teacher.ranker",)  # keys whose value may be a mapping without opening a leaf
 # Trials that differ in these have dev values that do not compare, or rungs that do not.
-NEVER_OPENED = ("data.", "evaluation.", "metric", "seed", "training.max_iterations")
+NEVER_OPENED = ("data.", "evaluation.", "metric", "seed", "training.max_iterations", "curriculum.teacher.")
 
 
 @dataclass
@@ -118,7 +119,7 @@ def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
         if key.startswith("ranker.") and "ranker.name" in done.given and key not in done.given:
             return done.drop(key, f"it belongs to another ranker than {', '.join(rankers)}")
         raise ConfigError(key_problem(key, value, done.fields))
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & KINDS.keys()):
         done.fixed[key] = checked(key, done.fields[key], value)
         return None
     if key.startswith(NEVER_OPENED):

@@ -6,24 +6,36 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.curriculum.scoring import SCORINGS, Scored
+from trainables.curriculum.scored import TRAINED_VECTORS, Scored
+from trainables.curriculum.scoring import SCORINGS
 from trainables.data.cache import cache_root, cached, digest_of, load_arrays, save_arrays
 
-FORMAT = 1  # raise when a scoring function changes its values
+FORMAT = 2  # raise when a scoring function changes its values
 
 
 def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
     """Difficulty of each instance, float64 [I], higher = harder; and whether it came from the cache.
 
-    The key holds data, instances, scoring and seed, so trials that share these share the file.
+    The key holds data, split, instances and what the scoring reads besides, so trials that share these share the
+    file. A scoring that needs a teacher asks for its scores in any case.
     """
-    instances = scored.instances
-    key = digest_of(
-        FORMAT, scored.data.digest, name, scored.seed, instances.query, instances.positive, instances.negative
-    )
+    instances, split = scored.instances, scored.split
+    needs = [_content(need, scored) for need in sorted(SCORINGS[name].needs)]
+    rows = [split.query, instances.query, instances.positive, instances.negative]
+    key = digest_of(FORMAT, scored.data.digest, name, instances.pairwise, *needs, *rows)
     known = (cache_root() / "difficulty" / key).is_dir()
 
     def build(folder: Path) -> None:
         save_arrays(folder, {"difficulty": SCORINGS[name](scored)})
 
     return load_arrays(cached("difficulty", key, build))["difficulty"], known
+
+
+def _content(need: str, scored: Scored) -> object:
+    """What identifies a field of Scored: the scores for the teacher, name and time for a file of vectors."""
+    if need == "teacher":
+        return scored.teacher_scores()
+    path = Path(scored.vectors)
+    if need == "vectors" and scored.vectors != TRAINED_VECTORS and path.is_file():
+        return [str(path.resolve()), path.stat().st_mtime_ns]
+    return getattr(scored, need)

@@ -1,8 +1,4 @@
-"""Pacing functions: the share of the easy-first order that is open at a step (Penha & Hauff 2020, Table 3).
-
-Each takes the elapsed share of the curriculum x = s / T in [0, 1), the start share δ and the root n; the
-caller holds the share at 1 from T on.
-"""
+"""Pacing functions: the share of the easy-first order that is open at a step (Penha & Hauff 2020, Table 3)."""
 
 from __future__ import annotations
 
@@ -12,65 +8,100 @@ from dataclasses import dataclass
 
 from trainables.registry import Entry, Registry
 
-
-def step(x: float, delta: float, n: float) -> float:
-    """Three stages: δ, .66 and 1, entered after .33 T and .66 T."""
-    if x <= 0.33:
-        return delta
-    return max(delta, 0.66) if x <= 0.66 else 1.0
+CODE_DELTA = 0.33  # start share of the paper's code, which its exponents of quadratic and cubic fit
 
 
-def linear(x: float, delta: float, n: float) -> float:
-    return x * (1 - delta) + delta
+@dataclass(frozen=True)
+class Schedule:
+    """A pacing function with all it reads.
+
+    horizon    T, the optimiser step at which the curriculum ends
+    delta      δ, the share at step 0
+    n          root of pacing root
+    stages     S of pacing step
+    reference  paper: the share is δ at 0 and 1 from T on; code: the bare formula, cut off at 1
+    """
+
+    pacing: str
+    horizon: float
+    delta: float = CODE_DELTA
+    n: float = 2
+    stages: int = 3
+    reference: str = "paper"
+
+    def share(self, step: float) -> float:
+        """Share open at an optimiser step (from 0), in (0, 1]; it never falls."""
+        if step >= self.horizon and self.reference == "paper":
+            return 1.0
+        return min(1.0, PACINGS[self.pacing].function(step / self.horizon, self))
 
 
-def root(x: float, delta: float, n: float) -> float:
+def stepwise(x: float, schedule: Schedule) -> float:
+    """S stages, entered after the elapsed shares cₖ = k/S cut to two digits: δ first, then max(δ, cₖ₊₁).
+
+    With S = 3 these are the paper's δ, .66 and 1, after .33 T and .66 T. The code opens .33 first whatever δ is.
+    """
+    stages = schedule.stages
+    stage = sum(x > _cut(k, stages) for k in range(1, stages))
+    if stage == stages - 1:
+        return 1.0
+    first = _cut(1, stages) if schedule.reference == "code" else schedule.delta
+    return max(first, _cut(stage + 1, stages)) if stage else first
+
+
+def _cut(k: int, stages: int) -> float:
+    return (100 * k // stages) / 100
+
+
+def linear(x: float, schedule: Schedule) -> float:
+    return x * (1 - schedule.delta) + schedule.delta
+
+
+def root(x: float, schedule: Schedule) -> float:
     """(x (1 - δⁿ) + δⁿ)^(1/n), through logarithms so that δⁿ may underflow (n = 50 and more)."""
+    delta, n = schedule.delta, schedule.n
     power = math.exp(n * math.log(delta))
     return (x * (1 - power) + power) ** (1 / n) if x > 0 else delta
 
 
-def geometric(x: float, delta: float, n: float) -> float:
-    return 2 ** ((1 - x) * math.log2(delta))
+def geometric(x: float, schedule: Schedule) -> float:
+    """δ^(1 - x); beyond T the code's value above 1 needs no number."""
+    return schedule.delta ** (1 - min(x, 1.0))
 
 
-def quadratic(x: float, delta: float, n: float) -> float:
+def quadratic(x: float, schedule: Schedule) -> float:
     """In the paper's code only. Its exponent 1.54 fits δ = .33, where the share meets 1 at T."""
-    return (x * (1 - delta**1.54)) ** 2 + delta
+    return (x * (1 - schedule.delta**1.54)) ** 2 + schedule.delta
 
 
-def cubic(x: float, delta: float, n: float) -> float:
-    """In the paper's code only. With δ = .33 the share is .998 just before T."""
-    return (x * (1 - delta**1.87)) ** 3 + delta
+def cubic(x: float, schedule: Schedule) -> float:
+    """In the paper's code only. With δ = .33 the bare formula gives .998 at T."""
+    return (x * (1 - schedule.delta**1.87)) ** 3 + schedule.delta
 
 
-def none(x: float, delta: float, n: float) -> float:
+def none(x: float, schedule: Schedule) -> float:
     """Plain training: everything is open at all times."""
     return 1.0
 
 
 @dataclass(frozen=True)
 class Pacing:
-    """A pacing function and the keys it reads besides δ and T."""
+    """A pacing function of the elapsed share x = step / T, and the keys it reads besides T."""
 
-    function: Callable[[float, float, float], float]
-    needs: frozenset[str] = frozenset()
-
-    def share(self, step: float, horizon: float, delta: float = 0.33, n: float = 2) -> float:
-        """Share open at optimiser step `step` (from 0) when the curriculum ends at step `horizon` (T)."""
-        if step >= horizon:
-            return 1.0
-        return min(1.0, self.function(step / horizon, delta, n))
+    function: Callable[[float, Schedule], float]
+    needs: frozenset[str] = frozenset({"delta"})
 
 
 PENHA = "Penha & Hauff 2020, Table 3"
+CODE = "code of Penha & Hauff 2020"
+BY_REFERENCE = frozenset({"delta", "reference"})
 PACINGS: Registry[Pacing] = Registry(
     "curriculum.pacing",
-    Entry("none", Pacing(none), "everything is open from the start (plain training)", "baseline"),
-    Entry("step", Pacing(step), "three stages: delta, .66, all", PENHA),
+    Entry("none", Pacing(none, frozenset()), "everything is open from the start (plain training)", "baseline"),
+    Entry("step", Pacing(stepwise, BY_REFERENCE | {"stages"}), "opens in stages: delta, .66, all", PENHA),
     Entry("linear", Pacing(linear), "share grows by the same amount each step", PENHA),
-    Entry("root", Pacing(root, frozenset({"n"})), "share grows fast at first, faster with a larger n", PENHA),
+    Entry("root", Pacing(root, frozenset({"delta", "n"})), "share grows fast at first, faster with a larger n", PENHA),
     Entry("geometric", Pacing(geometric), "share grows slowly at first", PENHA),
-    Entry("quadratic", Pacing(quadratic), "share grows with the square of the step", "code of Penha & Hauff 2020"),
-    Entry("cubic", Pacing(cubic), "share grows with the cube of the step", "code of Penha & Hauff 2020"),
+    Entry("quadratic", Pacing(quadratic, BY_REFERENCE), "share grows with the square of the step", CODE),
+    Entry("cubic", Pacing(cubic, BY_REFERENCE), "share grows with the cube of the step", CODE),
 )

@@ -1,65 +1,123 @@
-"""Which training instances a step sees, and how much each weighs."""
+"""Which training instances a step sees."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from trainables.curriculum import weighting
-from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.pacing import Schedule
 from trainables.randomness import generator
 
 
-@dataclass(frozen=True)
-class Curriculum:
-    """The two functions of time that a curriculum consists of.
+@dataclass
+class Deck:
+    """Positions of the order that have not come in this pass: what sampling without replacement remembers.
 
-    order    int64 [I]   instance rows, easiest first (hardest first if anti)
-    value    float64 [C] or None: the weighting heuristic's value of each candidate
-    horizon  T in optimiser steps
+    cards   int64 [I]; the first `size` are in the deck, in no order
+    opened  positions below this have joined the pass
+    """
+
+    cards: np.ndarray
+    size: int = 0
+    opened: int = 0
+
+    def deal(self, rng: np.random.Generator, pool: int, count: int) -> np.ndarray:
+        """`count` positions drawn from the pool; each of its positions once before any comes again, int64 [count].
+
+        Positions that open in the middle of a pass join it. A batch at the seam of two passes may hold a position
+        twice. Takes O(count) time, and O(pool) once a pass.
+        """
+        self._join(pool)
+        dealt = []
+        while count:
+            if not self.size:
+                self.opened = 0
+                self._join(pool)
+            taken = self._take(rng, min(count, self.size))
+            dealt.append(taken)
+            count -= len(taken)
+        return np.concatenate(dealt) if dealt else np.empty(0, np.int64)
+
+    def _join(self, pool: int) -> None:
+        new = max(0, pool - self.opened)
+        self.cards[self.size : self.size + new] = np.arange(self.opened, self.opened + new)
+        self.size, self.opened = self.size + new, self.opened + new
+
+    def _take(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Random cards; the last ones move into the gaps they leave."""
+        at = rng.choice(self.size, count, replace=False, shuffle=False)
+        taken = self.cards[at]
+        self.size -= count
+        gaps = at[at < self.size]
+        last = np.ones(count, bool)
+        last[at[at >= self.size] - self.size] = False
+        self.cards[gaps] = self.cards[self.size : self.size + count][last]
+        return taken
+
+
+@dataclass
+class Sampler:
+    """Draws batches from the open part of an order.
+
+    order        int64 [I]: instance rows, easiest first (hardest first if anti)
+    replacement  True: batches are independent draws; False: see Deck
+    warm         share of each batch that is drawn from the whole order at all times
     """
 
     order: np.ndarray
-    value: np.ndarray | None
-    pacing: str
-    delta: float
-    n: float
-    horizon: float
-    m: float
-    anti: bool
+    schedule: Schedule
     seed: int
+    replacement: bool = True
+    warm: float = 0.0
+    deck: Deck = field(init=False)
 
-    def share(self, step: int) -> float:
-        """Share of the order that is open at an optimiser step (from 0)."""
-        return PACINGS[self.pacing].share(step, self.horizon, self.delta, self.n)
+    def __post_init__(self) -> None:
+        self.deck = Deck(np.empty(0 if self.replacement else len(self.order), np.int64))
 
     def pool(self, step: int, batch_size: int) -> int:
         """Instances open at a step: never fewer than a batch, if there are as many."""
         size = len(self.order)
-        return min(size, max(batch_size, int(self.share(step) * size)))
+        return min(size, max(batch_size, int(self.schedule.share(step) * size)))
 
     def draw(self, step: int, batches: int, batch_size: int) -> np.ndarray:
         """Instance rows for the next `batches` steps, int64 [batches, batch_size].
 
         All are drawn from the pool of the first of these steps, so that batches may then be rearranged by
-        length without any instance coming before its time. Each batch is a uniform draw, without
-        replacement inside the batch and with replacement across batches, as in Penha & Hauff's code.
+        length without any instance coming before its time. With replacement, each batch is a uniform draw
+        without replacement inside the batch, a function of (seed, step) alone as in Penha & Hauff's code.
         """
         pool = self.pool(step, batch_size)
-        drawn = [_uniform(generator(self.seed, "batch", step + i), pool, batch_size) for i in range(batches)]
-        return self.order[np.stack(drawn)]
+        return self.order[np.stack([self._batch(step + i, pool, batch_size) for i in range(batches)])]
 
-    def weights(self, positive: np.ndarray, negative: np.ndarray, pairwise: bool, iteration: int) -> np.ndarray:
-        """Weight of each sample, float64 [B]; candidate rows as from Instances.draw; iteration from 0."""
-        if self.value is None or iteration >= self.m:
-            return np.ones(len(positive))
-        if pairwise:
-            ease = weighting.pairwise_ease(self.value[positive], self.value[negative])
-        else:
-            relevant = positive >= 0
-            ease = weighting.pointwise_ease(self.value[np.where(relevant, positive, negative)], relevant)
-        return weighting.weights(1 - ease if self.anti else ease, iteration, self.m)
+    def _batch(self, step: int, pool: int, size: int) -> np.ndarray:
+        """Positions in the order; of these warm · size on average come from all of it."""
+        deal: Callable[[np.random.Generator, int, int], np.ndarray] = _uniform if self.replacement else self.deck.deal
+        rng = generator(self.seed, "batch", step)
+        if not self.warm:
+            return deal(rng, pool, size)
+        warm_rng = generator(self.seed, "warm", step)
+        warm = int(self.warm * size + warm_rng.random())
+        return np.concatenate([_uniform(warm_rng, len(self.order), warm), deal(rng, pool, size - warm)])
+
+    def reorder(self, order: np.ndarray) -> None:
+        """Goes on with another order of the same instances; a pass without replacement begins anew."""
+        self.order = order
+        self.deck.size = self.deck.opened = 0
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What a resumed sampler needs besides its arguments; empty with replacement."""
+        if self.replacement:
+            return {}
+        return {"deck": self.deck.cards[: self.deck.size].copy(), "opened": np.asarray([self.deck.opened])}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """The inverse of `state`."""
+        if not self.replacement:
+            cards = state["deck"]
+            self.deck.cards[: len(cards)] = cards
+            self.deck.size, self.deck.opened = len(cards), int(state["opened"][0])
 
 
 def easy_first(difficulty: np.ndarray, anti: bool = False) -> np.ndarray:

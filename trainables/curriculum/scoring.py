@@ -1,4 +1,7 @@
-"""Scoring functions: the difficulty of each training instance, higher = harder (Penha & Hauff 2020, Table 2)."""
+"""Scoring functions: the difficulty of each training instance, higher = harder (Penha & Hauff 2020, Table 2).
+
+Each gives float64 [I]. Besides the paper's, every weighting heuristic is an order too.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainables.data.columns import RankingData, Split, TextColumn
-from trainables.data.instances import Instances
+from trainables.curriculum.match_scoring import bm25_std, semantic_std
+from trainables.curriculum.rank_scoring import hardness
+from trainables.curriculum.scored import Groups, Scored
+from trainables.curriculum.teacher import model_loss, model_margin
+from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.data.columns import TextColumn
 from trainables.randomness import generator
 from trainables.registry import Entry, Registry
 
 
 @dataclass(frozen=True)
-class Scored:
-    """What a scoring function may look at."""
+class Scoring:
+    """A scoring function and the fields of Scored that decide its values besides data, split and instances."""
 
-    data: RankingData
-    split: Split
-    instances: Instances
-    seed: int
+    function: Callable[[Scored], np.ndarray]
+    needs: frozenset[str] = frozenset()
 
-
-Scoring = Callable[[Scored], np.ndarray]
+    def __call__(self, scored: Scored) -> np.ndarray:
+        return self.function(scored)
 
 
 def random(scored: Scored) -> np.ndarray:
@@ -33,44 +38,71 @@ def random(scored: Scored) -> np.ndarray:
 
 def turns(scored: Scored) -> np.ndarray:
     """Number of utterances of the context."""
-    return _of_queries(scored, scored.data.turns[scored.split.query].astype(np.float64))
+    return scored.of_queries(scored.data.turns[scored.split.query].astype(np.float64))
 
 
 def context_words(scored: Scored) -> np.ndarray:
     """Mean number of words of the context's utterances."""
     data = scored.data
-    totals = _sums(word_counts(data.utterances), data.utterance_offsets)
-    return _of_queries(scored, (totals / np.maximum(data.turns, 1))[scored.split.query])
+    means = Groups(np.arange(len(data.utterances)), data.utterance_offsets).means(word_counts(data.utterances))
+    return scored.of_queries(means[scored.split.query])
 
 
 def response_words(scored: Scored) -> np.ndarray:
     """Mean number of words of the query's candidates."""
-    split = scored.split
-    totals = _sums(word_counts(scored.data.documents)[split.document], split.offsets)
-    return _of_queries(scored, totals / np.maximum(split.sizes, 1))
+    documents = scored.split.document[scored.groups.rows]
+    return scored.of_queries(scored.groups.means(word_counts(scored.data.documents)[documents]))
 
 
 def word_counts(texts: TextColumn) -> np.ndarray:
     """Words a text, parted by single spaces, int64 [N]; an empty text has none."""
-    spaces = np.concatenate([[0], np.cumsum(texts.data == ord(" "))])
-    return np.where(np.diff(texts.offsets) > 0, np.diff(spaces[texts.offsets]) + 1, 0)
+    spaces = np.flatnonzero(texts.data == ord(" "))
+    before = np.searchsorted(spaces, texts.offsets)
+    return np.where(np.diff(texts.offsets) > 0, np.diff(before) + 1, 0)
 
 
-def _sums(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Sum of each group values[offsets[i]:offsets[i + 1]]; an empty group gives 0."""
-    return np.diff(np.concatenate([[0], np.cumsum(values)])[offsets])
-
-
-def _of_queries(scored: Scored, values: np.ndarray) -> np.ndarray:
-    """One value a query of the split, repeated for each of its instances."""
-    return values[scored.instances.query]
+def _by_weighting() -> list[Entry[Scoring]]:
+    """Each weighting heuristic as an order."""
+    named = [(entry.name, entry.value, entry.source) for entry in WEIGHTINGS.entries.values()]
+    return [
+        Entry(name, Scoring(hardness(heuristic)), f"1 - mean ease D of weighting {name}", source)
+        for name, heuristic, source in named
+        if heuristic is not None
+    ]
 
 
 PENHA = "Penha & Hauff 2020, Table 2"
+CANDIDATES = frozenset({"reference", "relevance_level"})
 SCORINGS: Registry[Scoring] = Registry(
     "curriculum.scoring",
-    Entry("random", random, "a random order, fixed by the seed", PENHA),
-    Entry("turns", turns, "utterances of the context", PENHA),
-    Entry("context_words", context_words, "mean words of the context's utterances", PENHA),
-    Entry("response_words", response_words, "mean words of the candidates", PENHA),
+    Entry("random", Scoring(random, frozenset({"seed"})), "a random order, fixed by the seed", PENHA),
+    Entry(
+        "self_paced",
+        Scoring(random, frozenset({"seed"})),
+        "the ranker's own loss, anew every curriculum.refresh iterations; a random order before that",
+        "Kumar et al. 2010",
+    ),
+    Entry("turns", Scoring(turns), "utterances of the context", PENHA),
+    Entry("context_words", Scoring(context_words), "mean words of the context's utterances", PENHA),
+    Entry("response_words", Scoring(response_words, CANDIDATES), "mean words of the candidates", PENHA),
+    Entry(
+        "semantic_std",
+        Scoring(semantic_std, CANDIDATES | {"vectors"}),
+        "spread over the candidates of the cosine between their words and the context's",
+        PENHA,
+    ),
+    Entry("bm25_std", Scoring(bm25_std, CANDIDATES), "spread over the candidates of their BM25 scores", PENHA),
+    Entry(
+        "model_margin",
+        Scoring(model_margin, CANDIDATES | {"teacher"}),
+        "how little a trained teacher prefers the relevant candidates",
+        PENHA,
+    ),
+    Entry(
+        "model_loss",
+        Scoring(model_loss, CANDIDATES | {"teacher"}),
+        "a trained teacher's mean cross-entropy over the candidates",
+        PENHA,
+    ),
+    *_by_weighting(),
 )

@@ -11,10 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from trainables.curriculum.kde import cumulated
 from trainables.data.columns import NO_RANK, Split
 from trainables.registry import Entry, Registry
 
 Heuristic = Callable[[Split], np.ndarray]
+CODE_RANK = 1000  # in the code, the rank of a document outside the run
 
 
 def weights(ease: np.ndarray, iteration: int, m: float) -> np.ndarray:
@@ -44,21 +46,53 @@ def reciprocal_rank(split: Split) -> np.ndarray:
 def normalized_score(split: Split) -> np.ndarray:
     """First-stage score scaled to 0..1 within the query's run (Eq. 8), float64 [C].
 
-    A candidate outside the run gets 0. Where all scores of a query are equal the run says nothing: .5.
+    A candidate outside the run gets 0. Where all scores of a query are equal, or there is but one, the run says
+    nothing: .5.
     """
     values = np.zeros(len(split.document))
+    listed, _, scaled = _scaled(split)
+    values[listed] = np.where(np.isnan(scaled), 0.5, scaled)
+    return values
+
+
+def kde(split: Split) -> np.ndarray:
+    """Share of the query's run below the score, smoothed by Gaussian kernels of Scott's width, float64 [C].
+
+    At the edges as normalized_score. Within 1e-7 of scipy.stats.gaussian_kde (see trainables.curriculum.kde).
+    """
+    values = np.zeros(len(split.document))
+    listed, owner, scaled = _scaled(split)
+    values[listed] = 0.5
+    told = ~np.isnan(scaled)
+    queries, place = np.unique(owner[told], return_inverse=True)
+    values[listed[told]] = cumulated(scaled[told], place, len(queries))
+    return values
+
+
+def _scaled(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Candidate rows in the run, their queries, and their scores scaled to 0..1 within the query.
+
+    NaN where all scores of a query are equal.
+    """
     listed = np.flatnonzero(~np.isnan(split.score))
-    if not len(listed):
-        return values
     owner, score = split.owner[listed], split.score[listed]
     low = np.full(len(split), np.inf)
     high = np.full(len(split), -np.inf)
     np.minimum.at(low, owner, score)
     np.maximum.at(high, owner, score)
-    width = (high - low)[owner]
-    flat = width == 0
-    values[listed] = np.where(flat, 0.5, (score - low[owner]) / np.where(flat, 1, width))
-    return values
+    with np.errstate(invalid="ignore"):
+        width = (high - low)[owner]
+        return listed, owner, (score - low[owner]) / np.where(width > 0, width, np.nan)
+
+
+def code_values(name: str, split: Split) -> np.ndarray:
+    """Values of a heuristic as the code of MacAvaney et al. has them: rank 1000 for what is outside the run."""
+    value = WEIGHTINGS[name]
+    assert value is not None
+    found = value(split)
+    if name == "reciprocal_rank":
+        found[split.rank == NO_RANK] = 1 / CODE_RANK
+    return found
 
 
 MACAVANEY = "MacAvaney et al. 2020"
@@ -71,5 +105,9 @@ WEIGHTINGS: Registry[Heuristic | None] = Registry(
         normalized_score,
         "ease from the first-stage score scaled within the query",
         f"{MACAVANEY}, Eq. 8",
+    ),
+    Entry("kde", kde, "ease from the first-stage score's place in its query's distribution", f"{MACAVANEY}, KDE"),
+    Entry(
+        "difficulty", None, "ease of an instance from its place in the order of curriculum.scoring", "beyond the papers"
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from trainables.registry import Entry, Registry
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
-_FORMAT = 1  # raise it when a reader or the store would give other columns for the same files
+_FORMAT = 2  # raise it when a reader or the store would give other columns for the same files
 DOCSTRINGS = "docstrings"
 _IR_DATASETS = "ir_datasets:"
 
@@ -30,6 +31,12 @@ DATA_FORMS: Registry[str] = Registry(
         "in the form of Penha & Hauff 2020",
     ),
     *(Entry(name, "PATH", entry.summary, entry.source) for name, entry in READERS.entries.items()),
+    Entry(
+        "ir_datasets",
+        "ir_datasets:NAME",
+        "a dataset of the ir_datasets library; parts by ir_datasets:NAME?train=PART&dev=PART&test=PART",
+        "MacAvaney et al. 2021",
+    ),
 )
 
 
@@ -42,13 +49,7 @@ def load_data(config: DataConfig) -> RankingData:
     if source == DOCSTRINGS:
         return import_module("trainables.data.docstrings").load_docstrings(config)
     if source.startswith(_IR_DATASETS):
-        raise DataError(
-            Problem(
-                "data.source",
-                f"'{source}' is not supported in this version",
-                "export it to a TREC folder and give its path",
-            )
-        )
+        return _load_ir_datasets(source, config)
     folder = Path(source).expanduser()
     if not folder.is_dir():
         wrong = "is not a folder" if folder.exists() else "does not exist"
@@ -66,15 +67,33 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     digest = _folder_digest(name, reader.files(folder), config)
 
     def build(entry: Path) -> None:
-        save_data(replace(reader.read(folder, config), digest=digest), entry)
+        save_data(replace(reader.read(folder, config, entry), digest=digest), entry)
 
     return replace(load_data_folder(cached("data", digest, build)), name=folder.resolve().name)
+
+
+def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
+    """The library checks its files against known hashes, so that dataset and library version stand for the content."""
+    from trainables.data.readers import ir_datasets_source
+
+    named = ir_datasets_source.parse_source(source)
+    digest = digest_of(_FORMAT, _IR_DATASETS, version("ir_datasets"), named.splits, *_candidate_keys(config))
+
+    def build(entry: Path) -> None:
+        save_data(replace(ir_datasets_source.read_source(named, config, entry), digest=digest), entry)
+
+    return load_data_folder(cached("data", digest, build))
+
+
+def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:
+    """The settings that decide what a reader makes of its files."""
+    return config.candidates, config.top_k, config.unretrieved_positives, config.bm25.k1, config.bm25.b
 
 
 def _folder_digest(reader: str, files: list[Path], config: DataConfig) -> str:
     try:
         contents = [(path.name, path) for path in files]
-        return digest_of(_FORMAT, reader, contents, config.candidates, config.top_k, config.bm25.k1, config.bm25.b)
+        return digest_of(_FORMAT, reader, contents, *_candidate_keys(config))
     except OSError as error:
         wrong = f"cannot be read ({error.strerror})"
         raise DataError(Problem(str(error.filename), wrong, "give a readable file")) from None

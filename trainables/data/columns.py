@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import Literal, overload
 
 import numpy as np
 
 from trainables.errors import DataError, Problem
 
 SPLITS = ("train", "dev", "test")
+ONE_DOMAIN = ("all",)  # `domains` of data that does not say where its queries come from
 NO_RANK = 0  # first-stage rank of a candidate that is not in the run
+Task = Literal["ranking", "classification"]
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,11 @@ class RankingData:
     domain             int16 [queries]: index into `domains`
     digest             identifies the content: equal digests, equal data
     notes              what was dropped or noticed on reading, for the user
+    features           float32 [documents, F] where the data is features instead of texts (LETOR), else None;
+                       the texts are empty then
+    task               classification: each query has one candidate, and its grade is an index into `classes`
+    classes            names of the classes; empty for ranking
+    retrieved          whether the candidates were retrieved by BM25 (not given, not the judged documents)
     """
 
     name: str
@@ -110,6 +117,10 @@ class RankingData:
     domains: tuple[str, ...]
     splits: dict[str, Split]
     notes: tuple[str, ...] = field(default=())
+    features: np.ndarray | None = None
+    task: Task = "ranking"
+    classes: tuple[str, ...] = ()
+    retrieved: bool = False
 
     @property
     def turns(self) -> np.ndarray:
@@ -133,3 +144,24 @@ def required_split(data: RankingData, name: str) -> Split:
     if split is None or not len(split):
         raise DataError(Problem("data.source", f"'{data.name}' has no {name} split", f"data with {name} queries"))
     return split
+
+
+def require_texts_to_rank(data: RankingData) -> None:
+    """Raises DataError for data that a text ranker cannot learn to rank from: features, or pairs to classify."""
+    if data.features is not None:
+        wrong = f"'{data.name}' holds features, no texts"
+        raise DataError(
+            Problem("data.source", wrong, "use data with texts: the rankers of this version read no features")
+        )
+    if data.task == "classification":
+        wrong = f"'{data.name}' is pairs to classify ({', '.join(data.classes)}), not documents to rank"
+        raise DataError(Problem("data.source", wrong, "use data with several candidates a query"))
+
+
+def places_of_ids(documents: np.ndarray, document_ids: TextColumn) -> np.ndarray:
+    """For each of N document rows the place of its id among the sorted ids of these rows, int64 [N]."""
+    used, inverse = np.unique(documents, return_inverse=True)
+    ids = [document_ids[document] for document in used]
+    place = np.empty(len(used), np.int64)
+    place[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(used))
+    return place[inverse]

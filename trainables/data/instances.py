@@ -13,6 +13,15 @@ NONE, DRAWN = -1, -2  # no such document; a document drawn anew each time
 
 
 @dataclass(frozen=True)
+class Batch:
+    """Samples of one optimiser step: instance rows, and candidate rows as from Instances.draw; int64 [B] each."""
+
+    instance: np.ndarray
+    positive: np.ndarray
+    negative: np.ndarray
+
+
+@dataclass(frozen=True)
 class Instances:
     """Rows of training instances over one split. Candidate rows index the split's candidates.
 

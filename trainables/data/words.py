@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,23 +57,22 @@ class WordRows:
 
 def index_words(texts: Iterable[str]) -> WordRows:
     """Word ids of a corpus, with its own vocabulary (about four million words a second)."""
-    ids: dict[bytes, int] = {}
-    flat, offsets = array("i"), array("q", [0])
-    for text in texts:
-        flat.extend([ids.setdefault(word, len(ids)) for word in _words(text)])
-        offsets.append(len(flat))
-    return _rows(flat, offsets, tuple(word.decode() for word in ids))
+    ids: defaultdict[bytes, int] = defaultdict()
+    ids.default_factory = ids.__len__
+    flat, offsets = number_words(texts, ids.__getitem__)
+    return WordRows(flat, offsets, tuple(word.decode() for word in ids))
 
 
 def look_up(texts: Iterable[str], vocabulary: tuple[str, ...]) -> WordRows:
     """Word ids of texts in a given vocabulary; words that it lacks become UNKNOWN."""
     ids = {word.encode(): number for number, word in enumerate(vocabulary)}
+    return WordRows(*number_words(texts, lambda word: ids.get(word, UNKNOWN)), vocabulary)
+
+
+def number_words(texts: Iterable[str], number: Callable[[bytes], int]) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each word of N texts, int32 [words], and where each text starts, int64 [N + 1]."""
     flat, offsets = array("i"), array("q", [0])
     for text in texts:
-        flat.extend([ids.get(word, UNKNOWN) for word in _words(text)])
+        flat.extend(map(number, _words(text)))
         offsets.append(len(flat))
-    return _rows(flat, offsets, vocabulary)
-
-
-def _rows(flat: array, offsets: array, vocabulary: tuple[str, ...]) -> WordRows:
-    return WordRows(np.array(flat, np.int32), np.array(offsets, np.int64), vocabulary)
+    return np.array(flat, np.int32), np.array(offsets, np.int64)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from trainables.data.columns import Split, TextColumn
+from trainables.data.columns import Split, TextColumn, places_of_ids
 from trainables.errors import ConfigError, Problem, WorkFailed
 from trainables.registry import Entry, Registry
 
@@ -208,7 +208,7 @@ class TrecOrder:
     def __init__(self, split: Split, document_ids: TextColumn):
         self.owner = split.owner
         self.rank = np.arange(len(self.owner)) - split.offsets[:-1][self.owner] + 1
-        self._rows = np.lexsort((-_id_order(split.document, document_ids), self.owner))
+        self._rows = np.lexsort((-places_of_ids(split.document, document_ids), self.owner))
         # One uint64 a candidate, (query, score descending, place among ties), so that a plain sort of
         # values does it: many times faster than an argsort over two keys.
         self._place_bits = int(split.sizes.max(initial=0)).bit_length()
@@ -239,15 +239,6 @@ def _as_float32(scores: np.ndarray, count: int) -> np.ndarray:
     if bad:
         raise WorkFailed(f"ranking: {bad} of {count} scores are NaN or infinite")
     return single
-
-
-def _id_order(documents: np.ndarray, document_ids: TextColumn) -> np.ndarray:
-    """For each row the place of its document's id among the sorted ids, int64 [C]."""
-    used, inverse = np.unique(documents, return_inverse=True)
-    ids = [document_ids[document] for document in used]
-    place = np.empty(len(used), np.int64)
-    place[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(used))
-    return place[inverse]
 
 
 class Evaluator:

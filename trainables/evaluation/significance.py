@@ -1,4 +1,4 @@
-"""Paired tests over queries, and corrections for testing several systems at once."""
+"""Paired tests over queries and seeds, and corrections for testing several systems at once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
+from trainables.randomness import generator
 from trainables.registry import Entry, Registry
+
+RESAMPLES = 10_000
+VALUES_A_CHUNK = 2**22  # of a bootstrap at a time: 32 MB
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,74 @@ def _t(mean: float, error: float) -> float:
     if error == 0:
         return math.copysign(math.inf, mean) if mean else 0.0
     return mean / error
+
+
+@dataclass(frozen=True)
+class SeededTest:
+    """One configuration against the reference, each with the same N seeds on the same Q queries.
+
+    p_per_seed  paired t-test over queries at each seed (Penha & Hauff 2020, Table 5)
+    p_value     paired t-test over queries on the query means over seeds: speaks of these very seeds on new queries
+    p_both      seeds and queries both as samples: speaks of new seeds on new queries; NaN for one seed
+    """
+
+    difference: float
+    p_per_seed: tuple[float, ...]
+    p_value: float
+    p_both: float
+
+
+def seeded_test(values: np.ndarray, reference: np.ndarray) -> SeededTest:
+    """Tests mean(values - reference) = 0; both [N, Q], row i of both trained with the same seed, Q at least 2."""
+    over_queries = paired_t_test(values.mean(axis=0), reference.mean(axis=0))
+    per_seed = tuple(paired_t_test(*pair).p for pair in zip(values, reference, strict=True))
+    return SeededTest(over_queries.difference, per_seed, over_queries.p, _over_both(values - reference))
+
+
+def _over_both(differences: np.ndarray) -> float:
+    """p of the mean of differences [N, Q] with seeds and queries both drawn at random; NaN for one seed.
+
+    Crossed random effects (Clark 1973): the squared error of the mean is that over queries plus that over seeds less
+    the residual's, which is in both, and no less than either. On the degrees of freedom of the smaller sample:
+    Satterthwaite's are too many where a few seeds happen to lie close together.
+    """
+    if len(differences) < 2:
+        return math.nan
+    mean, of_query, of_seed = float(differences.mean()), differences.mean(axis=0), differences.mean(axis=1)
+    rest = differences - of_query - of_seed[:, None] + mean
+    freedom = (len(of_seed) - 1) * (len(of_query) - 1)
+    residual = float((rest**2).sum()) / freedom / differences.size
+    errors = [of_query.var(ddof=1) / len(of_query), of_seed.var(ddof=1) / len(of_seed)]
+    t = _t(mean, math.sqrt(max(*errors, sum(errors) - residual)))
+    return float(2 * stdtr(min(differences.shape) - 1, -abs(t)))
+
+
+def bootstrap_ci(differences: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES) -> tuple[float, float]:
+    """BCa bootstrap interval of the mean (Efron 1987), differences [Q] resampled; the same numbers at each call.
+
+    Bias-corrected and accelerated: per-query differences have a spike at 0 and uneven tails, which a symmetric
+    interval does not see. Equal differences give an interval of no width.
+    """
+    values = np.asarray(differences, np.float64)
+    mean, deviations = float(values.mean()), values - values.mean()
+    if not np.any(np.abs(deviations) > 1e-15):
+        return mean, mean
+    means = _resampled_means(values, resamples)
+    below = (np.count_nonzero(means < mean) + np.count_nonzero(means <= mean)) / (2 * resamples)
+    bias = float(ndtri(min(max(below, 1 / resamples), 1 - 1 / resamples)))
+    # The jackknife's estimate for a mean, in closed form.
+    acceleration = float((deviations**3).sum() / (6 * (deviations**2).sum() ** 1.5))
+    z = bias + ndtri(np.array([(1 - level) / 2, (1 + level) / 2]))
+    low, high = np.quantile(means, ndtr(bias + z / (1 - acceleration * z)))
+    return float(low), float(high)
+
+
+def _resampled_means(values: np.ndarray, resamples: int) -> np.ndarray:
+    """Means of `resamples` samples with replacement, float64 [resamples]."""
+    rng = generator(0, "bootstrap")
+    rows = max(1, VALUES_A_CHUNK // len(values))
+    sizes = [min(rows, resamples - start) for start in range(0, resamples, rows)]
+    return np.concatenate([values[rng.integers(len(values), size=(size, len(values)))].mean(axis=1) for size in sizes])
 
 
 def holm(p: np.ndarray) -> np.ndarray:

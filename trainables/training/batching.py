@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from trainables.curriculum.sampler import Curriculum
+from trainables.curriculum.sampler import Sampler
 from trainables.data.columns import Split
-from trainables.data.instances import Instances
+from trainables.data.instances import Batch, Instances
 from trainables.randomness import generator
 from trainables.rankers.base import RankerModule, TextSide
 from trainables.training.materials import Materials
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One optimiser step. Candidate rows as from Instances.draw, NONE where a sample has no such document."""
-
-    positive: np.ndarray
-    negative: np.ndarray
 
 
 class Batcher:
@@ -31,13 +22,13 @@ class Batcher:
         materials: Materials,
         split: Split,
         instances: Instances,
-        curriculum: Curriculum,
+        sampler: Sampler,
         module: RankerModule,
         batch_size: int,
         window: int,
     ):
         self.text: TextSide = materials.text
-        self.split, self.instances, self.curriculum = split, instances, curriculum
+        self.split, self.instances, self.sampler = split, instances, sampler
         self.module, self.batch_size, self.window = module, batch_size, window
         self.query_of_row = split.query[split.owner]
 
@@ -47,15 +38,15 @@ class Batcher:
             yield from self._window(start, min(self.window, step + count - start))
 
     def _window(self, step: int, batches: int) -> Iterator[Batch]:
-        rows = self.curriculum.draw(step, batches, self.batch_size).ravel()
-        rng = generator(self.curriculum.seed, "negatives", step)
+        rows = self.sampler.draw(step, batches, self.batch_size).ravel()
+        rng = generator(self.sampler.seed, "negatives", step)
         positive, negative = self.instances.draw(rows, rng)
         if batches > 1:
             by_cost = np.argsort(self._costs(positive, negative), kind="stable")
-            positive, negative = positive[by_cost], negative[by_cost]
+            rows, positive, negative = rows[by_cost], positive[by_cost], negative[by_cost]
         for index in rng.permutation(batches):
             at = slice(index * self.batch_size, (index + 1) * self.batch_size)
-            yield Batch(positive[at], negative[at])
+            yield Batch(rows[at], positive[at], negative[at])
 
     def _costs(self, positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
         """Padded length of each sample: its longest document counts."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import numpy as flat
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from trainables.errors import DataError, Problem
 
 BEST, DEV_SCORES = "best.safetensors", "dev scores"
+CURRICULUM = "curriculum.safetensors"  # only where a curriculum remembers what came
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -89,6 +91,14 @@ def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     state = optimizer.state_dict()["state"]
     tensors = {f"{index}.{key}": value.cpu().contiguous() for index, row in state.items() for key, value in row.items()}
     save_file(tensors, path)
+
+
+def save_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:
+    flat.save_file(dict(arrays), path)
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    return flat.load_file(path)
 
 
 def save_best(weights: Mapping[str, Tensor], scores: np.ndarray, path: Path) -> None:

@@ -9,8 +9,15 @@ from torch.nn import functional
 PAIRWISE = ("pairwise", "hinge", "cross_entropy")
 
 
-def pointwise(scores: Tensor, relevant: Tensor) -> Tensor:
-    """Binary cross-entropy of score logits [B] against labels [B]: Penha & Hauff's two-class softmax with one logit."""
+def pointwise(name: str, scores: Tensor, grades: Tensor, relevance_level: int) -> Tensor:
+    """Loss [D] of documents' scores against their judged grades, where unjudged (-1) counts as 0.
+
+    pointwise: binary cross-entropy of score logits, Penha & Hauff's two-class softmax with one logit; mse: squared
+    error on the grade as it is, the default of MacAvaney et al.'s code.
+    """
+    if name == "mse":
+        return (scores - grades.clamp(min=0).to(scores)) ** 2
+    relevant = (grades >= relevance_level).to(scores)
     return functional.binary_cross_entropy_with_logits(scores, relevant, reduction="none")
 
 
@@ -26,3 +33,8 @@ def pairwise(name: str, positive: Tensor, negative: Tensor, margin: float) -> Te
     if name == "cross_entropy":
         return functional.softplus(difference)
     return functional.relu(margin + difference)
+
+
+def reduced(per_sample: Tensor, weights: Tensor, batch_mean: bool) -> Tensor:
+    """The loss of a batch: mean of weight times loss (Eq. 4), or the product of both means, as in the paper's code."""
+    return per_sample.mean() * weights.mean() if batch_mean else (per_sample * weights).mean()

@@ -6,19 +6,25 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+import numpy as np
+
 from trainables.config import TrainingRun
 from trainables.data import load_data
-from trainables.data.columns import RankingData
+from trainables.data.columns import RankingData, require_texts_to_rank
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.base import Ranker, RankerSettings, TextSide
 
 
 @dataclass(frozen=True)
 class Materials:
-    """The data and the ranker's text side of it, both flat arrays."""
+    """The data and the ranker's text side of it, both flat arrays.
+
+    teacher  float32 [C]: the scores that a search's teacher gives the training candidates (see `teacher`), or None
+    """
 
     data: RankingData
     text: TextSide
+    teacher: np.ndarray | None = None
 
 
 def materials_key(run: TrainingRun) -> str:
@@ -38,5 +44,6 @@ def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:
     trials with different seeds differ in training alone.
     """
     data = data or load_data(run.data)
+    require_texts_to_rank(data)
     ranker, settings = ranker_of(run)
     return Materials(data, ranker.prepare(data, settings, seed=0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainables.config import TrainingRun
-from trainables.curriculum.difficulty import difficulty
-from trainables.curriculum.sampler import Curriculum, easy_first
-from trainables.curriculum.scoring import Scored
-from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.columns import Split, required_split
-from trainables.data.instances import Instances, make_instances
+from trainables.data.instances import Batch, Instances, make_instances
 from trainables.errors import DataError, Problem, WorkFailed
 from trainables.evaluation.metrics import METRICS, Evaluator
-from trainables.randomness import torch_seed
+from trainables.randomness import generator, torch_seed
 from trainables.rankers.base import RankerModule
 from trainables.training import checkpoint, losses
-from trainables.training.batching import Batch, Batcher
+from trainables.training.batching import Batcher
+from trainables.training.curriculum import make_curriculum, objective, total_steps
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.precision import choose_precision
 from trainables.training.scoring import score_candidates
@@ -37,8 +34,8 @@ def metric_key(metric: str) -> str:
 
 
 class Training:
-    """State of one training. All randomness is a function of (seed, step), so `load` then `iterate` gives the
-    numbers of an unbroken run."""
+    """State of one training. All randomness is a function of (seed, step), and a curriculum that remembers what came
+    is part of what `save` writes; so `load` then `iterate` gives the numbers of an unbroken run."""
 
     def __init__(self, run: TrainingRun, materials: Materials, device: str | None = None):
         self.run, self.materials = run, materials
@@ -51,7 +48,17 @@ class Training:
             self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
         )
         self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.batcher = self._make_batcher()
+        split, instances = training_instances(run, materials)
+        self.curriculum = make_curriculum(run, materials, split, instances)
+        self.batcher = Batcher(
+            materials,
+            split,
+            instances,
+            self.curriculum.sampler,
+            self.module,
+            run.training.batch_size,
+            run.training.window,
+        )
         self.history: list[dict[str, float]] = []
         self.best_iteration = 0
         self.best_weights: dict[str, Tensor] = {}
@@ -61,12 +68,6 @@ class Training:
         torch.manual_seed(torch_seed(self.run.seed, "initial weights"))
         ranker, settings = ranker_of(self.run)
         return ranker.build(self.materials.text, settings, self.run.training.max_length).to(self.device)
-
-    def _make_batcher(self) -> Batcher:
-        settings = self.run.training
-        split, instances = training_instances(self.run, self.materials)
-        curriculum = make_curriculum(self.run, self.materials, split, instances)
-        return Batcher(self.materials, split, instances, curriculum, self.module, settings.batch_size, settings.window)
 
     # -- progress ------------------------------------------------------------------------------------------------
 
@@ -91,6 +92,7 @@ class Training:
         """Trains `batches_per_iteration` steps, evaluates on dev, keeps the best weights; returns the metrics of
         interface section 7. Raises WorkFailed when the loss is no longer a number."""
         started = time.perf_counter()
+        self._refresh_difficulty()
         metrics = self._train()
         scores = self.score(self.dev)
         value = float(self.evaluator(scores, [self.run.metric])[self.run.metric].mean())
@@ -120,39 +122,42 @@ class Training:
             )
         return {
             "train_loss": mean_loss,
-            "available_share": self.batcher.curriculum.share(first + steps - 1),
+            "available_share": self.curriculum.sampler.schedule.share(first + steps - 1),
             "mean_weight": weight / steps,
             "samples_per_second": pairs / (time.perf_counter() - started),
         }
 
     def _step(self, step: int, batch: Batch) -> tuple[Tensor, float, int]:
         """One optimiser step: its loss (on the device), mean weight, and number of query-document pairs."""
-        weights = self._weights(batch)
+        weights = self.curriculum.weigher(batch, self.iteration)
         rate = rate_factor(self.run, step)
         for group, base in zip(self.optimizer.param_groups, self.base_rates, strict=True):
             group["lr"] = base * rate
         self.optimizer.zero_grad(set_to_none=True)
-        per_sample, pairs = self._losses(batch)
-        loss = (per_sample * torch.from_numpy(weights).to(per_sample)).mean()
+        per_sample, pairs = self._losses(batch, objective(self.run, step), self._forward)
+        batch_mean = self.run.curriculum.reduces_by_batch_mean
+        loss = losses.reduced(per_sample, torch.from_numpy(weights).to(per_sample), batch_mean)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
         self.optimizer.step()
         return loss.detach(), float(weights.mean()), pairs
 
-    def _weights(self, batch: Batch) -> np.ndarray:
-        return self.batcher.curriculum.weights(
-            batch.positive, batch.negative, self.batcher.instances.pairwise, self.iteration
-        )
+    def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor]) -> tuple[Tensor, int]:
+        """Loss of each sample [B], and the number of query-document pairs scored. `score`: candidate rows to scores.
 
-    def _losses(self, batch: Batch) -> tuple[Tensor, int]:
-        settings = self.run.training
+        Under a pointwise loss a pair has the mean of its two documents' losses.
+        """
         if self.batcher.instances.pairwise:
-            scores = self._forward(np.concatenate([batch.positive, batch.negative]))
+            rows = np.concatenate([batch.positive, batch.negative])
+        else:
+            rows = np.where(batch.positive >= 0, batch.positive, batch.negative)
+        scores = score(rows)
+        if loss in losses.PAIRWISE:
             positive, negative = scores.chunk(2)
-            return losses.pairwise(settings.loss, positive, negative, settings.margin), len(scores)
-        relevant = batch.positive >= 0
-        scores = self._forward(np.where(relevant, batch.positive, batch.negative))
-        return losses.pointwise(scores, torch.from_numpy(relevant).to(scores)), len(scores)
+            return losses.pairwise(loss, positive, negative, self.run.training.margin), len(rows)
+        grades = torch.from_numpy(self.batcher.split.grade[rows]).to(scores.device)
+        of_documents = losses.pointwise(loss, scores, grades, self.run.evaluation.relevance_level)
+        return of_documents.view(-1, len(batch.instance)).mean(0), len(rows)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)
@@ -160,17 +165,41 @@ class Training:
             scores = self.module(**{name: tensor.to(self.device, non_blocking=True) for name, tensor in inputs.items()})
         return scores.float()
 
+    def _refresh_difficulty(self) -> None:
+        """Self-paced learning: every `curriculum.refresh` iterations an instance is as hard as its loss is high."""
+        settings = self.run.curriculum
+        due = settings.is_self_paced and self.iteration and self.iteration % settings.refresh == 0
+        step = self.iteration * self.run.training.batches_per_iteration
+        if due and self.curriculum.reads_difficulty(step, self.iteration):
+            self.curriculum.refresh(self._instance_losses(step))
+
+    def _instance_losses(self, step: int) -> np.ndarray:
+        """Loss of each training instance under the current weights, its negative drawn once, float64 [I]."""
+        instances = np.arange(len(self.batcher.instances))
+        drawn = self.batcher.instances.draw(instances, generator(self.run.seed, "self-paced", step))
+        per_sample, _ = self._losses(Batch(instances, *drawn), objective(self.run, step), self._scores_of_rows)
+        return per_sample.numpy().astype(np.float64)
+
+    def _scores_of_rows(self, rows: np.ndarray) -> Tensor:
+        """Scores of training candidates on the CPU; a row that comes more than once is scored once."""
+        distinct, places = np.unique(rows, return_inverse=True)
+        return torch.from_numpy(self._score(self.batcher.split, distinct)[places])
+
     # -- evaluation ----------------------------------------------------------------------------------------------
 
     def score(self, split: Split) -> np.ndarray:
         """Scores of all candidates of a split with the current weights, float32 [C]."""
+        return self._score(split, np.arange(len(split.document)))
+
+    def _score(self, split: Split, rows: np.ndarray) -> np.ndarray:
+        """Scores of some candidate rows of a split, float32 [rows]."""
         text = self.materials.text
         return score_candidates(
             self.module,
             text.queries,
             text.documents,
-            split.query[split.owner],
-            split.document,
+            split.query[split.owner[rows]],
+            split.document[rows],
             self.device,
             self.precision,
         )
@@ -191,6 +220,8 @@ class Training:
         checkpoint.save_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if self.best_iteration:
             checkpoint.save_best(self.best_weights, self.best_scores, folder / checkpoint.BEST)
+        if remembered := self.curriculum.state():
+            checkpoint.save_arrays(remembered, folder / checkpoint.CURRICULUM)
         state = {
             "run": self.run.model_dump(),
             "data": self.materials.data.digest,
@@ -213,6 +244,8 @@ class Training:
             )
         checkpoint.load_trained_state(self.module, load_file(folder / "weights.safetensors"))
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
+        if (folder / checkpoint.CURRICULUM).is_file():
+            self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))
         self.history, self.best_iteration = state["history"], state["best_iteration"]
         if self.best_iteration:
             self.best_weights, self.best_scores = checkpoint.load_best(folder / checkpoint.BEST)
@@ -230,32 +263,10 @@ def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, I
     return split, make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
 
 
-def make_curriculum(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> Curriculum:
-    """The configured curriculum over the training instances."""
-    settings, training = run.curriculum, run.training
-    if settings.pacing == "none":
-        order = np.arange(len(instances))
-    else:
-        scored = Scored(materials.data, split, instances, run.seed)
-        order = easy_first(difficulty(settings.scoring, scored)[0], settings.anti)
-    heuristic = WEIGHTINGS[settings.weighting]
-    return Curriculum(
-        order=order,
-        value=None if heuristic is None else heuristic(split),
-        pacing=settings.pacing,
-        delta=settings.delta,
-        n=settings.n,
-        horizon=settings.T * training.max_iterations * training.batches_per_iteration,
-        m=settings.m,
-        anti=settings.anti,
-        seed=run.seed,
-    )
-
-
 def rate_factor(run: TrainingRun, step: int) -> float:
     """Learning-rate factor at a step (from 0): linear warm-up, then constant or linear to 0."""
     settings = run.training
-    total = settings.max_iterations * settings.batches_per_iteration
+    total = total_steps(run)
     warmup = settings.warmup * total
     if step < warmup:
         return (step + 1) / (warmup + 1)

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from search_spaces import SPACES
+from trainables.baselines import BASELINES
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
@@ -24,6 +25,7 @@ KINDS = {
     "weightings": lambda: WEIGHTINGS,
     "spaces": lambda: SPACES,
     "data": lambda: DATA_FORMS,
+    "baselines": lambda: BASELINES,
     "metrics": lambda: METRICS,
     "searchers": lambda: SEARCHERS,
     "schedulers": lambda: SCHEDULERS,

@@ -1,40 +1,78 @@
-"""Example: tune-cl pace root --n 2 --delta .33 --steps 1000 --at 0 250 500 1000"""
+"""Example: tune-cl pace root --n 2 --delta .33 --steps 1000 --at 0 250 500 1000 --plot pace.svg
+
+--plot draws the named pacing among all others at the same delta and T."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.pacing import CODE_DELTA, PACINGS, Schedule
 from trainables.errors import ConfigError, Problem
+from tune_cl.commands.plots import require_format
 from tune_cl.commands.tables import table
+
+OTHERS = (("step", 2), ("linear", 2), ("root", 2), ("root", 5), ("root", 10), ("geometric", 2), ("quadratic", 2))
+PLOTTED = 400  # points a curve
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("pacing", metavar="PACING", help=", ".join(PACINGS))
     parser.add_argument("--n", type=float, default=2, help="root (default 2)")
-    parser.add_argument("--delta", type=float, default=0.33, help="share at the start (default .33)")
+    parser.add_argument("--delta", type=float, default=CODE_DELTA, help="share at the start (default .33)")
+    parser.add_argument("--stages", type=int, default=3, help="stages of step (default 3)")
+    parser.add_argument("--reference", default="paper", choices=["paper", "code"], help="see curriculum.reference")
     parser.add_argument(
         "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"
     )
     parser.add_argument("--at", type=float, nargs="+", help="steps to show (default: eleven from 0 to T)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: this pacing among others")
 
 
 def execute(options: Namespace) -> list[dict[str, Any]]:
-    pacing = PACINGS[options.pacing]
     _check(options)
+    schedule = Schedule(options.pacing, options.steps, options.delta, options.n, options.stages, options.reference)
     steps = options.at or [options.steps * i / 10 for i in range(11)]
-    return [
-        {"step": _whole(step), "share": pacing.share(step, options.steps, options.delta, options.n)} for step in steps
+    if options.plot:
+        _plot(options.plot, schedule)
+    return [{"step": _whole(step), "share": schedule.share(step)} for step in steps]
+
+
+def _plot(path: Path, schedule: Schedule) -> None:
+    """The asked schedule among the others at the same δ and T."""
+    from tune_cl.commands.curves import Curve, save_curves  # imports matplotlib
+
+    others = [replace(schedule, pacing=name, n=n) for name, n in OTHERS]
+    schedules = [other for other in others if _label(other) != _label(schedule)] + [schedule]
+    steps = [1.1 * schedule.horizon * i / PLOTTED for i in range(PLOTTED + 1)]
+    curves = [
+        Curve(_label(shown), [(step, shown.share(step)) for step in steps], asked=shown is schedule)
+        for shown in schedules
     ]
+    title = f"Share of the training data available (δ = {schedule.delta:g}, T = {schedule.horizon:g})"
+    save_curves(path, title, "step", "share", curves)
+
+
+def _label(schedule: Schedule) -> str:
+    needs = PACINGS[schedule.pacing].needs
+    if "n" in needs:
+        return f"{schedule.pacing} {schedule.n:g}"
+    return f"{schedule.pacing} of {schedule.stages}" if "stages" in needs else schedule.pacing
 
 
 def _check(options: Namespace) -> None:
+    PACINGS[options.pacing]  # an unknown name is an error of its own
+    if options.plot:
+        require_format(options.plot)
     problems = []
     if not 0 < options.delta <= 1:
         problems.append(Problem("--delta", f"{options.delta:g} is no start share", "a number above 0 and at most 1"))
     if options.n < 1:
         problems.append(Problem("--n", f"{options.n:g} is no root", "a number of at least 1"))
+    if not 2 <= options.stages <= 100:
+        problems.append(Problem("--stages", f"{options.stages} stages are not possible", "2 to 100"))
     if options.steps <= 0:
         problems.append(Problem("--steps", f"{options.steps:g} is no number of steps", "a number above 0"))
     problems += [

@@ -1,8 +1,8 @@
 """Example: tune-cl score docstrings context_words --output difficulty.tsv
 
-Writes one line an instance: query id, document id(s), difficulty (higher = harder). An instance is a query with one
-of its relevant documents, whose negatives are drawn in training; with --set training.negatives=all every pair, or
-with --set training.loss=pointwise every candidate, is one."""
+Writes one line an instance: query id, document id(s), difficulty (higher = harder); with --plot also a picture. An
+instance is a query with one of its relevant documents, whose negatives are drawn in training; with --set
+training.negatives=all every pair, or with --set training.loss=pointwise every candidate, is one."""
 
 from __future__ import annotations
 
@@ -20,30 +20,39 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("scoring", metavar="SCORING", help="see tune-cl list scorings")
     parser.add_argument("--split", default="train", choices=["train", "dev", "test"])
     parser.add_argument("--output", type=Path, help="TSV file (default: SCORING.SPLIT.tsv)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: the distribution, and examples as text")
     add_overrides(parser)
 
 
 def execute(options: Namespace) -> dict[str, Any]:
     from trainables.curriculum.difficulty import difficulty
-    from trainables.curriculum.scoring import SCORINGS, Scored
+    from trainables.curriculum.scoring import SCORINGS
     from trainables.data import load_data
     from trainables.data.columns import required_split
     from trainables.data.instances import make_instances
     from trainables.evaluation.files import write_text
     from trainables.training.losses import PAIRWISE
+    from trainables.training.teacher import scored_of
+    from tune_cl.commands.difficulty_examples import as_document, extremes, plot_difficulty
+    from tune_cl.commands.plots import require_format
     from tune_cl.experiment import load_training_run
 
-    SCORINGS[options.scoring]  # an unknown name is an error before the data is read
+    SCORINGS[options.scoring]  # what is wrong here is an error before the data is read
+    if options.plot:
+        require_format(options.plot)
     run = load_training_run(None, options.overrides, options.data)
     data = load_data(run.data)
     split = required_split(data, options.split)
     pairwise = run.training.loss in PAIRWISE
     instances = make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
     started = time.perf_counter()
-    values, cached = difficulty(options.scoring, Scored(data, split, instances, run.seed))
+    values, cached = difficulty(options.scoring, scored_of(run, data, split, instances))
     seconds = time.perf_counter() - started
     output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
     write_text(output, "".join(_lines(data, split, instances, values)))
+    found = extremes(data, split, instances, values)
+    if options.plot:
+        plot_difficulty(options.plot, options.scoring, values, found)
     return {
         "count": len(values),
         "min": float(values.min()),
@@ -52,6 +61,8 @@ def execute(options: Namespace) -> dict[str, Any]:
         "seconds": seconds,
         "cached": cached,
         "output": str(output),
+        "plot": str(options.plot) if options.plot else None,
+        "examples": as_document(found),
     }
 
 
@@ -67,4 +78,8 @@ def _lines(data, split, instances, values):
 
 
 def render(document: dict[str, Any]) -> str:
-    return table(["", "value"], document.items())
+    from tune_cl.commands.difficulty_examples import as_text
+
+    examples = document["examples"]
+    values = {key: value for key, value in document.items() if key != "examples"}
+    return table(["", "value"], values.items()) + "\n" + as_text(examples)

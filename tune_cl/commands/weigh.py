@@ -1,19 +1,23 @@
-"""Example: tune-cl weigh --difficulty .25 --m 20 --at 0 5 10 20
+"""Example: tune-cl weigh --difficulty .25 --m 20 --at 0 5 10 20 --plot weights.svg
 
 W(t, i) = D + (i / m)(1 - D) until iteration m, then 1 (MacAvaney et al. 2020, Eq. 3). In that paper the
-difficulty D is 1 for the easiest samples; --anti turns it round."""
+difficulty D is 1 for the easiest samples; --anti turns it round. --plot draws the named D among 0, .25, .5, .75, 1."""
 
 from __future__ import annotations
 
 import math
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trainables.curriculum.weighting import weights
 from trainables.errors import ConfigError, Problem
+from tune_cl.commands.plots import require_format
 from tune_cl.commands.tables import table
+
+OTHERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,13 +27,33 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--at", type=int, nargs="+", metavar="I", help="iterations, counted from 0 (default: 0 to m, eleven of them)"
     )
     parser.add_argument("--anti", action="store_true", help="hard samples weigh more")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: this difficulty among others")
 
 
 def execute(options: Namespace) -> list[dict[str, Any]]:
     _check(options)
-    ease = 1 - options.difficulty if options.anti else options.difficulty
     iterations = options.at if options.at is not None else _default(options.m)
-    return [{"iteration": i, "weight": float(weights(np.asarray(ease), i, options.m))} for i in iterations]
+    if options.plot:
+        _plot(options)
+    return [{"iteration": i, "weight": _weight(options, options.difficulty, i)} for i in iterations]
+
+
+def _weight(options: Namespace, difficulty: float, iteration: int) -> float:
+    ease = 1 - difficulty if options.anti else difficulty
+    return float(weights(np.asarray(ease), iteration, options.m))
+
+
+def _plot(options: Namespace) -> None:
+    """The weights of the asked D among those of others, a little beyond m."""
+    from tune_cl.commands.curves import Curve, save_curves  # imports matplotlib
+
+    iterations = range(round(1.2 * _default(options.m)[-1]) + 1)
+    curves = [
+        Curve(f"D = {shown:g}", [(i, _weight(options, shown, i)) for i in iterations], shown == options.difficulty)
+        for shown in sorted({*OTHERS, options.difficulty})
+    ]
+    title = f"Weight of a sample (m = {options.m:g}{', anti' if options.anti else ''})"
+    save_curves(options.plot, title, "iteration", "weight", curves)
 
 
 def _default(m: float) -> list[int]:
@@ -38,6 +62,8 @@ def _default(m: float) -> list[int]:
 
 
 def _check(options: Namespace) -> None:
+    if options.plot:
+        require_format(options.plot)
     problems = []
     if not 0 <= options.difficulty <= 1:
         problems.append(Problem("--difficulty", f"{options.difficulty:g} is out of range", "a number in [0, 1]"))

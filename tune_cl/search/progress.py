@@ -20,6 +20,7 @@ CURRICULUM_KEYS = (
     "curriculum.weighting",
     "curriculum.m",
     "curriculum.anti",
+    "curriculum.objective_switch",
     "training.lr",
 )
 SHOWN = 12

@@ -83,11 +83,13 @@ def rungs(first: int, eta: float, max_iterations: int) -> list[int]:
 
 
 def curriculum_grace(run: TrainingRun) -> int:
-    """Iterations until a training is past its curriculum: max(T, m) of those in force, at most all iterations."""
+    """Iterations until a training is past its curriculum: the latest of T, m and the objective's switch, of those in
+    force; at most all iterations."""
     curriculum, iterations = run.curriculum, run.training.max_iterations
     paced = math.ceil(curriculum.T * iterations - 1e-9) if curriculum.pacing != "none" else 0
     weighted = curriculum.m if curriculum.weighting != "none" else 0
-    return math.ceil(min(max(paced, weighted), iterations))
+    switched = math.ceil(curriculum.switch_at * iterations - 1e-9) if curriculum.objective_switch != "none" else 0
+    return math.ceil(min(max(paced, weighted, switched), iterations))
 
 
 def expected_iterations(grace: int, rungs: Sequence[int], eta: float, max_iterations: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from trainables.data.readers import trec, wikiqa
+from trainables.data.readers import conversation, insurance_qa, letor, quora, sick, snli, squad, trec, wikiqa
 from trainables.errors import DataError, Problem
 from trainables.registry import Entry, Registry
 
@@ -25,8 +25,12 @@ class Reader(Protocol):
         """The files that `read` reads, in a fixed order; their bytes decide whether the data is read anew."""
         ...
 
-    def read(self, folder: Path, config: DataConfig) -> RankingData:
-        """The data without a digest. Raises DataError with a place for everything that is wrong."""
+    def read(self, folder: Path, config: DataConfig, workspace: Path) -> RankingData:
+        """The data without a digest. Raises DataError with a place for everything that is wrong.
+
+        `workspace` is the folder in which the cache entry is built; columns too large for memory are written
+        there while they are read (trainables.data.store).
+        """
         ...
 
 
@@ -34,6 +38,28 @@ READERS: Registry[Reader] = Registry(
     "data.source",
     Entry("trec", trec, "TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt, run.SPLIT.txt", "trec_eval"),
     Entry("wikiqa", wikiqa, "WikiQA folder: WikiQA-train.tsv, WikiQA-dev.tsv, WikiQA-test.tsv", "Yang et al. 2015"),
+    Entry(
+        "conversation",
+        conversation,
+        "conversation folder: train.tsv, valid.tsv, test.tsv with label, utterances, response",
+        "MSDialog, MANtIS, UDC, Douban",
+    ),
+    Entry("letor", letor, "LETOR folder: train.txt, vali.txt, test.txt with features", "Qin & Liu 2013"),
+    Entry(
+        "insurance_qa",
+        insurance_qa,
+        "InsuranceQA folder: vocabulary, answers and questions of version 1 or 2",
+        "Feng et al. 2015",
+    ),
+    Entry("squad", squad, "SQuAD folder: train-v1.1.json, dev-v1.1.json, as sentence ranking", "Rajpurkar et al. 2016"),
+    Entry("sick", sick, "SICK folder: SICK_train.txt, SICK_trial.txt, SICK_test_annotated.txt", "Marelli et al. 2014"),
+    Entry("snli", snli, "SNLI folder: snli_1.0_{train,dev,test}.jsonl or .txt", "Bowman et al. 2015"),
+    Entry(
+        "quora",
+        quora,
+        "Quora folder: quora_duplicate_questions.tsv, or train.tsv, dev.tsv, test.tsv",
+        "Wang et al. 2017",
+    ),
 )
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.data.bm25 import Bm25
-from trainables.data.candidates import retrieve
-from trainables.data.columns import RankingData, Split, TextColumn
+from trainables.data.candidates import retrieve, with_positives
+from trainables.data.columns import ONE_DOMAIN, RankingData, Split, TextColumn, places_of_ids
 from trainables.data.words import index_words, look_up
 from trainables.errors import DataError, Problem
 
@@ -46,12 +46,22 @@ class Rated:
 
 @dataclass(frozen=True)
 class RawSplit:
-    """One split as read: queries, judgments and, where there is one, the first-stage run."""
+    """One split as read: queries (each one or more utterances), judgments and, where there are any, candidates.
+
+    run   the candidates with first-stage scores
+    pool  the candidates of data that gives them without scores; its judgments may name others
+    """
 
     query_ids: list[str]
-    query_texts: list[str]
+    contexts: list[tuple[str, ...]]
     qrels: Rated
     run: Rated | None = None
+    pool: Rated | None = None
+
+    @property
+    def query_texts(self) -> list[str]:
+        """The utterances of each query joined by a space."""
+        return [" ".join(context) for context in self.contexts]
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,8 @@ def candidate_source(raw: Raw, config: DataConfig) -> str:
     if any(split.run is not None for split in raw.splits.values()):
         return "run"
     judged = rejected = 0
+    if any(split.pool is not None for split in raw.splits.values()):
+        return "qrels"
     for split in raw.splits.values():
         judged += len(np.unique(split.qrels.query))
         rejected += len(np.unique(split.qrels.query[split.qrels.value <= 0]))
@@ -82,27 +94,27 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
     """RankingData without a digest. WorkFailed if candidates must be retrieved and that fails."""
     source = candidate_source(raw, config)
     raw = _with_scores(raw, source, config)
-    order = _id_order(raw.document_ids)
     notes = [*raw.notes, _source_note(source, config)]
     splits, kept_queries, start = {}, [], 0
     for name, raw_split in raw.splits.items():
-        kept, candidates = _choose(name, raw_split, source, config, order, notes)
-        kept_queries += [(name, row) for row in np.flatnonzero(kept)]
+        kept, candidates = _choose(name, raw_split, source, config, raw.document_ids, notes)
+        kept_queries += [(raw_split, row) for row in np.flatnonzero(kept)]
         splits[name] = _split(raw_split, candidates, kept, start)
         start += int(kept.sum())
-    texts = [raw.splits[name].query_texts[row] for name, row in kept_queries]
+    contexts = [split.contexts[row] for split, row in kept_queries]
     return RankingData(
         name=raw.name,
         digest="",
         document_ids=raw.document_ids,
         documents=raw.documents,
-        query_ids=TextColumn.of(raw.splits[name].query_ids[row] for name, row in kept_queries),
-        utterances=TextColumn.of(texts),
-        utterance_offsets=np.arange(len(texts) + 1, dtype=np.int64),
-        domain=np.zeros(len(texts), np.int16),
-        domains=(raw.name,),
+        query_ids=TextColumn.of(split.query_ids[row] for split, row in kept_queries),
+        utterances=TextColumn.of(utterance for context in contexts for utterance in context),
+        utterance_offsets=np.cumsum([0, *map(len, contexts)]).astype(np.int64),
+        domain=np.zeros(len(contexts), np.int16),
+        domains=ONE_DOMAIN,
         splits=splits,
         notes=tuple(notes),
+        retrieved=source == "bm25",
     )
 
 
@@ -110,7 +122,7 @@ def _source_note(source: str, config: DataConfig) -> str:
     scored = f"BM25 (k1 {config.bm25.k1}, b {config.bm25.b})"
     return {
         "run": f"candidates: the first {config.top_k} of the given run",
-        "qrels": f"candidates: the judged documents, first-stage scores by {scored}",
+        "qrels": f"candidates: the documents given or judged for the query, first-stage scores by {scored}",
         "bm25": f"candidates: the first {config.top_k} retrieved by {scored}",
     }[source]
 
@@ -128,9 +140,10 @@ def _scored_qrels(raw: Raw, config: DataConfig) -> dict[str, Rated]:
     bm25 = Bm25(words, "lucene", config.bm25.k1, config.bm25.b)
     runs = {}
     for name, split in raw.splits.items():
-        qrels = split.qrels.where(split.qrels.document != NO_TEXT)
-        scores = bm25.pair_scores(look_up(split.query_texts, words.vocabulary), qrels.query, qrels.document)
-        runs[name] = Rated(qrels.query, qrels.document, scores)
+        pool = split.qrels if split.pool is None else split.pool
+        pool = pool.where(pool.document != NO_TEXT)
+        scores = bm25.pair_scores(look_up(split.query_texts, words.vocabulary), pool.query, pool.document)
+        runs[name] = Rated(pool.query, pool.document, scores)
     return runs
 
 
@@ -138,14 +151,6 @@ def _retrieved(raw: Raw, config: DataConfig) -> dict[str, Rated]:
     queries = {name: split.query_texts for name, split in raw.splits.items()}
     found = retrieve(raw.documents, queries, config.bm25.k1, config.bm25.b, config.top_k)
     return {name: Rated(*columns) for name, columns in found.items()}
-
-
-def _id_order(ids: TextColumn) -> np.ndarray:
-    """Place of each document in the order of ids, int64 [documents]."""
-    order = np.empty(len(ids), np.int64)
-    names = list(ids)
-    order[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-    return order
 
 
 def ranks(query: np.ndarray, score: np.ndarray, id_order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -170,20 +175,22 @@ class _Candidates:
 
 
 def _choose(
-    name: str, split: RawSplit, source: str, config: DataConfig, id_order: np.ndarray, notes: list[str]
+    name: str, split: RawSplit, source: str, config: DataConfig, document_ids: TextColumn, notes: list[str]
 ) -> tuple[np.ndarray, _Candidates]:
     """Which queries stay (bool [queries]), and their candidates; adds to `notes` what was dropped."""
     run = split.run
     if run is None:
         raise DataError(Problem("data.candidates", f"{name} has no run", "give one, or set qrels or bm25"))
-    rows, rank = ranks(run.query, run.value, id_order[run.document])
+    rows, rank = ranks(run.query, run.value, places_of_ids(run.document, document_ids))
     if source != "qrels":
         rows, rank = rows[rank <= config.top_k], rank[rank <= config.top_k]
-    query, document = run.query[rows], run.document[rows]
+    query, document, score = run.query[rows], run.document[rows], run.value[rows]
+    if name == "train" and source != "qrels" and config.unretrieved_positives == "keep":
+        query, document, rank, score = with_positives(split.qrels, query, document, rank, score)
     kept = _kept(name, split, query, notes)
-    grade = _grades(split.qrels, query, document, len(id_order))
+    grade = _grades(split.qrels, query, document, len(document_ids))
     mine = kept[query]
-    columns = (query, document, grade, rank, run.value[rows])
+    columns = (query, document, grade, rank, score)
     return kept, _Candidates(*(column[mine] for column in columns))
 
 

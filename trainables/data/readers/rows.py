@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeGuard, cast
 
 from trainables.errors import Problem
 
+MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
 _BOM = b"\xef\xbb\xbf"
+_MARKUP = re.compile(r"\s*<(\?xml|!doctype|!--|[a-z][a-z0-9]*[\s>/])", re.IGNORECASE)
 
 
-class Rows:
-    """The rows of one file as (line number, fields); wrong lines are left out and added to `problems`.
+class Lines:
+    """The lines of one file as (line number, text); what is wrong is left out and added to `problems`.
 
-    `columns` names the fields of a row; `separator` parts them (None = any white space). Blank lines are
-    skipped; CRLF and a byte order mark are accepted. A file without rows is a problem.
+    `form` says what a line looks like. Blank lines are skipped; CRLF and a byte order mark are accepted. A file
+    without lines is a problem, and so is XML or HTML.
     """
 
-    def __init__(self, path: Path, columns: tuple[str, ...], separator: str | None, problems: list[Problem]):
+    def __init__(self, path: Path, form: str, problems: list[Problem]):
         self.path = path
-        self.columns = columns
-        self.separator = separator
+        self.form = form
         self.problems = problems
 
-    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+    def __iter__(self) -> Iterator[tuple[int, str]]:
         empty, noted = True, len(self.problems)
         for number, line in self._lines():
+            if empty and _MARKUP.match(line):
+                self.problem(number, "XML or HTML", f"each row is {self.form}")
+                return
             empty = False
-            fields = line.split(self.separator)
-            if len(fields) == len(self.columns):
-                yield number, fields
-            else:
-                self.problem(number, f"{len(fields)} columns instead of {len(self.columns)}", self._form())
+            yield number, line
         if empty and len(self.problems) == noted:
-            self.file_problem("no rows", f"each row is {self._form()}")
+            self.file_problem("no rows", f"each row is {self.form}")
 
     def problem(self, number: int, wrong: str, right: str) -> None:
         """Notes what is wrong with one line."""
@@ -50,26 +51,20 @@ class Rows:
         """Notes what is wrong with the whole file."""
         self.problems.append(Problem(str(self.path), wrong, right))
 
-    def _form(self) -> str:
-        return {"\t": " TAB ", None: " "}[self.separator].join(self.columns)
-
     def _lines(self) -> Iterator[tuple[int, str]]:
         """Decoded lines that are not blank; ends early, with a problem, where the file cannot be read on."""
         number = 0
         try:
             with open_bytes(self.path) as stream:
-                for number, raw in enumerate(stream, 1):
+                for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), 1):
+                    if len(raw) > MAX_LINE:
+                        self.problem(number, f"a line of more than {MAX_LINE:,} bytes", "end each row with a line end")
+                        return
                     line = self._decoded(number, raw.removeprefix(_BOM) if number == 1 else raw)
                     if line and not line.isspace():
                         yield number, line
-        except FileNotFoundError:
-            self.file_problem("missing file", "give the file")
-        except gzip.BadGzipFile:
-            self.file_problem("not a gzip file", "compress it with gzip, or name it without .gz")
-        except (EOFError, zlib.error):
-            self.problem(number + 1, "the gzip data is broken or cut off here", "give the whole file")
-        except OSError as error:
-            self.file_problem(f"cannot be read ({error.strerror})", "give a readable file")
+        except (OSError, EOFError, zlib.error) as error:
+            self.problems.append(unreadable(self.path, number + 1, error))
 
     def _decoded(self, number: int, raw: bytes) -> str:
         try:
@@ -77,6 +72,57 @@ class Rows:
         except UnicodeDecodeError as error:
             self.problem(number, f"byte {raw[error.start]:#04x} is not UTF-8", "save the file as UTF-8")
             return ""
+
+
+class Rows(Lines):
+    """The rows of one file as (line number, fields).
+
+    `columns` names the fields of a row; `separator` parts them (None = any white space).
+    """
+
+    def __init__(self, path: Path, columns: tuple[str, ...], separator: str | None, problems: list[Problem]):
+        super().__init__(path, {"\t": " TAB ", None: " "}[separator].join(columns), problems)
+        self.columns = columns
+        self.separator = separator
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        for number, line in super().__iter__():
+            fields = line.split(self.separator)
+            if len(fields) == len(self.columns):
+                yield number, fields
+            else:
+                self.problem(number, f"{len(fields)} columns instead of {len(self.columns)}", self.form)
+
+
+def unreadable(path: Path, line: int, error: Exception) -> Problem:
+    """What an error on reading means; `line` is the one it came in."""
+    match error:
+        case FileNotFoundError():
+            return Problem(str(path), "missing file", "give the file")
+        case gzip.BadGzipFile():
+            return Problem(str(path), "not a gzip file", "compress it with gzip, or name it without .gz")
+        case OSError():
+            return Problem(str(path), f"cannot be read ({error.strerror})", "give a readable file")
+    return Problem(f"{path}:{line}", "the gzip data is broken or cut off here", "give the whole file")
+
+
+def read_whole(path: Path, problems: list[Problem]) -> str | None:
+    """The text of a file, or None with a problem noted."""
+    try:
+        with open_bytes(path) as stream:
+            raw = stream.read()
+    except (OSError, EOFError, zlib.error) as error:
+        problems.append(unreadable(path, 1, error))
+        return None
+    if not raw.strip():
+        problems.append(Problem(str(path), "no rows", "give a file with content"))
+        return None
+    try:
+        return raw.removeprefix(_BOM).decode()
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        problems.append(Problem(f"{path}:{line}", f"byte {raw[error.start]:#04x} is not UTF-8", "save it as UTF-8"))
+        return None
 
 
 def open_bytes(path: Path) -> BinaryIO:
@@ -88,6 +134,17 @@ def plain_or_gz(folder: Path, name: str) -> Path:
     """`folder/name`, or `folder/name.gz` where only that exists."""
     plain, packed = folder / name, folder / f"{name}.gz"
     return packed if packed.exists() and not plain.exists() else plain
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether a value read from JSON is a text that UTF-8 can hold (half a surrogate pair cannot be written)."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def usable_id(name: str) -> bool:

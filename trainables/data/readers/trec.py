@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.data.columns import SPLITS, RankingData, TextColumn
-from trainables.data.readers.assembly import NO_TEXT, Rated, Raw, RawSplit, assemble, candidate_source
-from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
+from trainables.data.columns import SPLITS, RankingData
+from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble, candidate_source
+from trainables.data.readers.collection import Collection, CollectionWriter, Ratings, wrong_text
+from trainables.data.readers.ids import IdIndex
+from trainables.data.readers.rows import Rows, plain_or_gz
 from trainables.errors import DataError, Problem
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def files(folder: Path) -> list[Path]:
     return [path for name in ("collection.tsv", *names) if (path := plain_or_gz(folder, name)).exists()]
 
 
-def read(folder: Path, config: DataConfig) -> RankingData:
+def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """The folder's splits; a split is there if its queries or its qrels are.
 
     Documents of a run must be in the collection. So must those of the qrels, unless there is a run or
@@ -47,7 +49,7 @@ def read(folder: Path, config: DataConfig) -> RankingData:
     Raises DataError with every problem of collection and queries, then of qrels and runs.
     """
     problems: list[Problem] = []
-    ids, texts = read_texts(Rows(plain_or_gz(folder, "collection.tsv"), COLLECTION, "\t", problems))
+    collection = read_collection(Rows(plain_or_gz(folder, "collection.tsv"), COLLECTION, "\t", problems), workspace)
     queries = {
         split: read_texts(Rows(plain_or_gz(folder, f"queries.{split}.tsv"), QUERIES, "\t", problems))
         for split in _splits(folder)
@@ -57,12 +59,11 @@ def read(folder: Path, config: DataConfig) -> RankingData:
     if problems:  # ids that qrels and runs cannot find would only repeat these
         raise DataError(problems)
     unknown: list[Problem] = []
-    rows = {name: row for row, name in enumerate(ids)}
-    reader = _SplitReader(folder, _wants_run(folder, config.candidates), rows, problems, unknown)
+    reader = _SplitReader(folder, _wants_run(folder, config.candidates), collection.index, problems, unknown)
     splits = {split: reader.split(split, *columns) for split, columns in queries.items()}
     if problems:
         raise DataError(problems)
-    raw = Raw(folder.name, TextColumn.of(ids), TextColumn.of(texts), splits, _repeated(queries))
+    raw = Raw(folder.name, collection.ids, collection.texts, splits, _repeated(queries))
     source = candidate_source(raw, config)
     if unknown and (source == "qrels" or (source == "bm25" and config.candidates == "auto")):
         raise DataError(unknown)
@@ -81,21 +82,39 @@ def _repeated(queries: Mapping[str, tuple[list[str], list[str]]]) -> tuple[str, 
     return (f"{count:,} query ids stand in more than one split",) if count else ()
 
 
+def read_collection(rows: Rows, workspace: Path) -> Collection:
+    """The documents of a two-column file, written into the workspace while they are read."""
+    writer = CollectionWriter(workspace)
+    for number, (name, text) in rows:
+        wrong = wrong_text(name, text)
+        if wrong:
+            rows.problem(number, *wrong)
+        else:
+            writer.add(number, name, text)
+    collection = writer.finish()
+    for row, first in collection.index.repeats():
+        _note_repeat(rows, collection.lines[row], f"id '{collection.ids[row]}'", collection.lines[first])
+    return collection
+
+
 def read_texts(rows: Rows) -> tuple[list[str], list[str]]:
     """Ids and texts of a two-column file; unequal lengths only where there are problems."""
     first: dict[str, int] = {}
     texts = []
     for number, (name, text) in rows:
-        if not usable_id(name):
-            rows.problem(number, f"id '{name}' is empty or holds white space", "use an id without")
+        wrong = wrong_text(name, text)
+        if wrong:
+            rows.problem(number, *wrong)
         elif name in first:
-            rows.problem(number, f"id '{name}' a second time (first in line {first[name]})", "keep one row an id")
-        elif not text.strip():
-            rows.problem(number, f"'{name}' has an empty text", "give a text or leave the row out")
+            _note_repeat(rows, number, f"id '{name}'", first[name])
         else:
             texts.append(text)
         first.setdefault(name, number)
     return list(first), texts
+
+
+def _note_repeat(rows: Rows, number: int, what: str, first: int) -> None:
+    rows.problem(number, f"{what} a second time (first in line {first})", "keep one row")
 
 
 class _Wrong(Exception):
@@ -104,56 +123,48 @@ class _Wrong(Exception):
 
 @dataclass(frozen=True)
 class _SplitReader:
-    """Reads the qrels and runs of a folder's splits against one collection (row by document id)."""
+    """Reads the qrels and runs of a folder's splits against one collection."""
 
     folder: Path
     wants_run: bool
-    documents: Mapping[str, int]
+    documents: IdIndex
     problems: list[Problem]
     unknown: list[Problem]  # judged documents that are not in the collection
 
     def split(self, name: str, query_ids: list[str], texts: list[str]) -> RawSplit:
         queries = {query: row for row, query in enumerate(query_ids)}
         qrels = self._rated(self._rows("qrels", name, QRELS), queries, _grade, self.unknown)
-        if not self.wants_run:
-            return RawSplit(query_ids, texts, qrels)
-        return RawSplit(
-            query_ids, texts, qrels, self._rated(self._rows("run", name, RUN), queries, _score, self.problems)
-        )
+        run = self._rated(self._rows("run", name, RUN), queries, _score, self.problems) if self.wants_run else None
+        return RawSplit(query_ids, [(text,) for text in texts], qrels, run)
 
     def _rows(self, kind: str, split: str, columns: tuple[str, ...]) -> Rows:
         return Rows(plain_or_gz(self.folder, f"{kind}.{split}.txt"), columns, None, self.problems)
 
     def _rated(self, rows: Rows, queries: Mapping[str, int], value_of: Value, unknown: list[Problem]) -> Rated:
         """One row a (query, document); documents that are not in the collection become a problem in `unknown`."""
-        first: dict[tuple[str, str], int] = {}
-        rated: list[tuple[int, int, float]] = []
+        ratings = Ratings(self.documents)
         for number, fields in rows:
-            document = self.documents.get(fields[2], NO_TEXT)
-            if document == NO_TEXT:
-                wrong = f"document '{fields[2]}' is not in the collection"
-                unknown.append(rows.at(number, wrong, "add it there or drop the row"))
+            query, value = queries.get(fields[0]), 0.0
             try:
-                rated.append((_query(number, fields, queries, first), document, value_of(fields)))
+                value = value_of(fields)
             except _Wrong as wrong:
                 rows.problem(number, *wrong.args)
-        return Rated.of(rated)
+            if query is None:
+                rows.problem(number, f"unknown query '{fields[0]}'", "add it to the split's queries or drop the row")
+            else:
+                ratings.add(number, query, fields[2], value)
+        rated = ratings.finish()
+        for number, document in ratings.missing:
+            wrong = f"document '{document}' is not in the collection"
+            unknown.append(rows.at(number, wrong, "add it there or drop the row"))
+        for number, first in ratings.repeats():
+            _note_repeat(rows, number, "the same query and document", first)
+        return rated
 
 
 def _wants_run(folder: Path, candidates: str) -> bool:
     given = any(plain_or_gz(folder, f"run.{split}.txt").exists() for split in SPLITS)
     return candidates == "run" or (candidates == "auto" and given)
-
-
-def _query(number: int, fields: list[str], queries: Mapping[str, int], first: dict[tuple[str, str], int]) -> int:
-    """The query's row; `first` keeps the line of each (query, document)."""
-    query, document = fields[0], fields[2]
-    line = first.setdefault((query, document), number)
-    if query not in queries:
-        raise _Wrong(f"unknown query '{query}'", "add it to the split's queries or drop the row")
-    if line != number:
-        raise _Wrong(f"'{query}' with document '{document}' a second time (first in line {line})", "keep one row")
-    return queries[query]
 
 
 def _grade(fields: list[str]) -> float:

@@ -42,7 +42,7 @@ class _Labels:
         )
 
 
-def read(folder: Path, config: DataConfig) -> RankingData:
+def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """Question = query, sentence = document, label = grade.
 
     Questions without a right sentence are dropped with their sentences, as in the published results. A
@@ -77,7 +77,7 @@ def _sentences(splits: dict[str, _Labels]) -> dict[str, None]:
 def _raw_split(split: _Labels, rows: dict[str, int]) -> RawSplit:
     order = {question: place for place, question in enumerate(split.questions)}
     rated = [(order[question], rows[sentence], label) for (question, sentence), label in split.labels.items()]
-    return RawSplit(list(split.questions), list(split.questions.values()), Rated.of(rated))
+    return RawSplit(list(split.questions), [(text,) for text in split.questions.values()], Rated.of(rated))
 
 
 def _read_labels(rows: Rows, sentences: dict[str, str]) -> _Labels:

@@ -1,0 +1,327 @@
+"""`tune-cl confirm`: what is trained, kills and more seeds, the document; once on real Ray and MLflow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mlflow import MlflowClient
+
+from tests.builders import tiny_data
+from tests.trec_folder import write_trec_folder
+from trainables.data import load_data
+from trainables.errors import ConfigError, DataError, Interrupted, WorkFailed
+from trainables.training.checkpoint import latest_iteration, read_json
+from trainables.training.training import Training
+from tune_cl.cli import main
+from tune_cl.commands.confirm import render
+from tune_cl.commands.evaluate import evaluate
+from tune_cl.confirmation import runner
+from tune_cl.confirmation.document import verdict_file
+from tune_cl.confirmation.plan import SeedRun, baseline_of, best_configurations, seeds_of
+from tune_cl.confirmation.runner import Request, confirm_search
+from tune_cl.confirmation.training import STATE, confirm_run
+from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.journal import Journal, SearchState, read_events, replay
+from tune_cl.place import Place
+from tune_cl.tracking.uri import resolve_tracking_uri
+
+SPACE = """
+ranker: {name: conv_knrm, vector_size: 8, filters: 4}
+curriculum:
+  scoring: context_words
+  pacing: {choice: [root, linear]}
+  n: {choice: [2, 10], when: {curriculum.pacing: root}}
+  T: 0.3
+training: {lr: {choice: [0.01, 0.02]}, batch_size: 8, batches_per_iteration: 2, max_iterations: 3}
+baseline: {curriculum.pacing: none, training.lr: 0.01}
+seed: 2
+"""
+ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
+LINEAR = {"curriculum.pacing": "linear", "training.lr": 0.01}
+BROKEN = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
+LABELS = ["root n=2, context_words, lr=0.02", "linear, context_words, lr=0.01"]
+KEYS = {"search", "metric", "split", "seeds", "baseline", "configurations", "correction", "verdict"}
+ROW_KEYS = {"label", "params", "runs", "mean", "sd"}
+TEST_KEYS = {"difference", "p_per_seed", "p_value", "p_adjusted", "ci95", "marks"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
+    return write_trec_folder(made, tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture
+def place(tmp_path: Path, data: Path) -> Place:
+    """A search that has ended: baseline, root twice, linear, and one that failed after the highest dev value."""
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(data))
+    place = Place(tmp_path / "runs", "toy")
+    with Journal(place.folder) as journal:
+        for event in searched(experiment, load_data(experiment.base_run().data).digest, place):
+            journal.append(event)
+    return place
+
+
+def searched(experiment: Experiment, digest: str, place: Place) -> Iterator[dict[str, Any]]:
+    yield {"event": "search", "name": "toy", "space": "toy", "data": {"name": "toy", "digest": digest}, "metric": "map",
+           "ranker": "conv_knrm", "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
+           "git_commit": None, "tracking_uri": "", "storage": str(place.storage), "forecast": {},
+           "time": 1000.0}  # fmt: skip
+    choices = [experiment.baseline_choice(), LINEAR, ROOT, BROKEN, ROOT]
+    for number, (choice, dev) in enumerate(zip(choices, [0.5, 0.55, 0.6, 0.9, 0.6], strict=True)):
+        params, trial, time = experiment.training_run(choice).in_force(), f"t{number:04d}", 1000.0 + number
+        yield {"event": "trial", "trial": trial, "number": number, "params": params, "chosen": choice, "seed": 2,
+               "baseline": number == 0, "time": time}  # fmt: skip
+        yield {"event": "result", "trial": trial, "iteration": 1, "metrics": {"dev_map": dev}, "time": time}
+        outcome = "baseline" if number == 0 else "failed" if choice == BROKEN else "completed"
+        best = {"iteration": 1, "dev": dev}
+        yield {"event": "end", "trial": trial, "outcome": outcome, "best": best, "time": time}
+    yield {"event": "search_end", "best": None, "cost": {}, "seconds": 5.0, "time": 1010.0}
+
+
+class LocalCrew:
+    """Trains in this process, one after the other. `fails`: why a training fails; `left`: trainings until Ctrl-C."""
+
+    fails: dict[str, str] = {}  # noqa: RUF012 - set by a test
+    left: int = 1000
+    trained: list[str] = []  # noqa: RUF012 - cleared by the fixture
+
+    def __init__(self, materials: dict[str, Any], resources: Any, split: str):
+        [self.materials], self.split = materials.values(), split
+
+    def train(self, runs: list[SeedRun], done: Callable[[SeedRun, str | None], None]) -> None:
+        for run in runs:
+            if type(self).left == 0:
+                raise KeyboardInterrupt
+            type(self).left -= 1
+            failure = self.fails.get(run.name)
+            if failure is None:
+                confirm_run(run.run, self.materials, run.folder, self.split)
+                self.trained.append(run.name)
+            done(run, failure)
+
+
+class NoWriter:
+    trouble = None
+
+    def __init__(self, journal: Path, uri: str):
+        self.journal = journal
+
+    def start(self) -> None:
+        assert self.journal.exists()
+
+    def close(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def crew(monkeypatch: pytest.MonkeyPatch) -> type[LocalCrew]:
+    """Stands in for Ray, and no MLflow."""
+
+    @contextmanager
+    def no_ray(address: str | None) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr(runner, "Crew", LocalCrew)
+    monkeypatch.setattr(runner, "ray_session", no_ray)
+    monkeypatch.setattr(runner, "MlflowWriter", NoWriter)
+    for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
+        monkeypatch.setattr(LocalCrew, name, value)
+    return LocalCrew
+
+
+def confirm(place: Place, **options: Any) -> dict[str, Any]:
+    return confirm_search(place, Request(**options), resolve_tracking_uri(place.storage), None)
+
+
+def state_of(place: Place) -> SearchState:
+    return replay(read_events(place.journal))
+
+
+def essence(document: dict[str, Any]) -> dict[str, Any]:
+    """What must not depend on kills: all but paths and times."""
+    rows = [document["baseline"], *document["configurations"]]
+    values = {row["label"]: [(run["seed"], run["value"], run["dev"]) for run in row["runs"]] for row in rows}
+    return {"values": values, "verdict": document["verdict"], "p": [row["p_value"] for row in rows[1:]]}
+
+
+def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_change(place: Place) -> None:
+    state = state_of(place)
+    baseline = baseline_of(state, Experiment.from_yaml(state.yaml))
+    best = best_configurations(state, baseline, 5)
+    assert [(one.label, one.trial) for one in best] == [(LABELS[0], "t0002"), (LABELS[1], "t0001")]
+    assert best_configurations(state, baseline, 1) == best[:1]
+    assert best[0].folder == "t0002-root_n=2_context_words_lr=0.02"
+    assert "seed" not in best[0].params and "curriculum.n" not in best[1].params
+    only = SearchState(**{**vars(state), "trials": {"t0000": state.trials["t0000"], "t0003": state.trials["t0003"]}})
+    with pytest.raises(ConfigError, match="no configuration to confirm"):
+        best_configurations(only, baseline, 1)
+
+
+def test_configurations_of_one_label_are_told_apart_by_their_trials(place: Place) -> None:
+    state = state_of(place)
+    baseline = baseline_of(state, Experiment.from_yaml(state.yaml))
+    state.trials["t0004"].params = state.trials["t0002"].params | {"training.lr": 0.02000001}
+    labels = [one.label for one in best_configurations(state, baseline, 5)]
+    assert labels == [LABELS[0], f"{LABELS[0]} (t0004)", LABELS[1]]
+
+
+def test_seeds_begin_alike_and_pass_over_the_search_s() -> None:
+    assert seeds_of(3, 0) == [1, 2, 3]
+    assert seeds_of(5, 2) == [1, 3, 4, 5, 6]
+    assert seeds_of(2, 2) == seeds_of(5, 2)[:2]
+
+
+def test_values_are_those_that_trec_eval_gives_the_run_files(place: Place, crew: type[LocalCrew], data: Path) -> None:
+    document = confirm(place, seeds=2)
+    rows = [document["baseline"], *document["configurations"]]
+    for at, seed in enumerate(document["seeds"]):
+        files = [row["runs"][at]["run_file"] for row in rows]
+        judged = evaluate(str(data / "qrels.test.txt"), files, ["map"])["runs"]
+        assert [row["runs"][at]["value"] for row in rows] == pytest.approx([run["metrics"]["map"] for run in judged])
+        tests = [run["vs_first"]["map"]["p"] for run in judged[1:]]
+        assert [row["p_per_seed"][at] for row in rows[1:]] == pytest.approx(tests)
+        assert seed == rows[0]["runs"][at]["seed"]
+    assert read_json(verdict_file(place.folder, "test"))["verdict"] == document["verdict"]
+
+
+def test_more_seeds_train_only_those_that_are_missing(place: Place, crew: type[LocalCrew]) -> None:
+    first = confirm(place, top=1, seeds=1)
+    assert crew.trained == ["baseline, seed 1", f"{LABELS[0]}, seed 1"]
+    crew.trained.clear()
+    second = confirm(place, top=2, seeds=2)
+    assert crew.trained == [f"{LABELS[1]}, seed 1", *(f"{label}, seed 3" for label in ("baseline", *LABELS))]
+    assert second["baseline"]["runs"][0]["value"] == first["baseline"]["runs"][0]["value"]
+    crew.trained.clear()
+    assert repr(confirm(place, top=1, seeds=1)) == repr(first) and crew.trained == []
+    state = state_of(place)
+    assert len(state.confirmations) == 6 and state.seconds == 10, "the time of a confirmation is not the search's"
+
+
+def test_another_split_is_judged_without_training_again(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirm(place, top=1, seeds=2)
+    monkeypatch.setattr(Training, "iterate", lambda self: pytest.fail("trained again"))
+    document = confirm(place, top=1, seeds=2, split="dev")
+    assert all(run["value"] == pytest.approx(run["dev"]) for run in document["baseline"]["runs"])
+    names = [set(event["metrics"]) for event in state_of(place).confirmations]
+    assert len(names) == 8 and not names[0] & names[4], "no metric is told to MLflow twice"
+
+
+def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroken_one(
+    place: Place, crew: type[LocalCrew], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    whole = essence(confirm(place, seeds=2))
+    cut = Place(tmp_path / "cut", "toy")
+    (cut.folder).mkdir(parents=True)
+    (cut.journal).write_text("".join(line for line in place.journal.open() if '"confirmation"' not in line))
+    crew.left = 1
+    with pytest.raises(Interrupted, match=r"confirm toy --storage .*cut --top 3 --seeds 2 --split test"):
+        confirm(cut, seeds=2)
+    crew.left = 1000
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "iterate", stopping_after(2))
+        with pytest.raises(Interrupted):
+            confirm(cut, seeds=2)
+    saved = [latest_iteration(folder) for folder in cut.folder.glob(f"confirmation/*/*/{STATE}")]
+    assert [path.name for path in saved if path] == ["iteration-00002"]
+    assert essence(confirm(cut, seeds=2)) == whole
+    assert len(state_of(cut).confirmations) == 6
+    assert "5 of 6 trainings to do" in capsys.readouterr().err
+
+
+def stopping_after(iterations: int) -> Callable[[Training], dict[str, float]]:
+    iterate = Training.iterate
+
+    def until_then(training: Training) -> dict[str, float]:
+        if training.iteration == iterations:
+            raise KeyboardInterrupt
+        return iterate(training)
+
+    return until_then
+
+
+def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(place: Place, crew: type[LocalCrew]) -> None:
+    confirm(place, top=1, seeds=2)
+    lines = place.journal.read_text().splitlines(keepends=True)
+    place.journal.write_text("".join(lines[:-2]))
+    confirm(place, top=1, seeds=2)
+    assert len(state_of(place).confirmations) == 4
+
+
+def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(place: Place, crew: type[LocalCrew]) -> None:
+    crew.fails = {f"{LABELS[0]}, seed 3": "the training loss became nan"}
+    document = confirm(place, seeds=2)
+    assert [row["label"] for row in document["configurations"]] == [LABELS[1]]
+    assert [(run["label"], run["seed"]) for run in document["failed"]] == [(LABELS[0], 3)]
+    assert "not tested, for it failed: the training loss became nan" in render(document)
+    crew.fails = {"baseline, seed 4": "the training loss became nan"}
+    with pytest.raises(WorkFailed, match="baseline, seed 4: the training loss became nan"):
+        confirm(place, seeds=3)
+
+
+def test_wrong_options_are_reported_together(place: Place, capsys: Any) -> None:
+    arguments = ["confirm", "toy", "--storage", str(place.storage), "--top", "0", "--seeds", "0"]
+    assert main([*arguments, "--correction", "holms"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[1].strip() for line in lines] == ["--top", "--seeds", "--correction"]
+    assert not (place.folder / "confirmation").exists()
+
+
+def test_data_that_has_changed_since_the_search_is_refused(place: Place, crew: type[LocalCrew]) -> None:
+    text = place.journal.read_text()
+    digest = state_of(place).data["digest"]
+    place.journal.write_text(text.replace(digest, "0" * len(digest)))
+    with pytest.raises(DataError, match="has changed since the search"):
+        confirm(place)
+    assert crew.trained == []
+
+
+def test_confirm_on_ray_with_mlflow(place: Place, capfd: Any) -> None:
+    arguments = ["confirm", "toy", "--storage", str(place.storage), "--top", "1", "--seeds", "2", "--json"]
+    assert main(arguments) == 0
+    out, err = capfd.readouterr()
+    document = json.loads(out)
+    assert document.keys() >= KEYS and document["seeds"] == [1, 3] and document["verdict"] == "no difference shown"
+    [row], baseline = document["configurations"], document["baseline"]
+    assert row.keys() >= ROW_KEYS | TEST_KEYS and baseline.keys() >= ROW_KEYS and baseline["label"] == "baseline"
+    assert [run["seed"] for run in row["runs"]] == [1, 3] and len(row["p_per_seed"]) == 2
+    assert all(Path(run["run_file"]).is_file() for run in row["runs"])
+    assert row["p_adjusted"] == row["p_value"] and row["ci95"][0] <= row["difference"] <= row["ci95"][1]
+    assert "4 of 4 trainings to do" in err
+    runs = confirmation_runs(place)
+    assert sorted(runs) == [f"confirm {label} seed {seed}" for label in ("baseline", LABELS[0]) for seed in (1, 3)]
+    values = [run["value"] for one in (baseline, row) for run in one["runs"]]
+    assert [runs[name].data.metrics["test_map"] for name in sorted(runs)] == pytest.approx(values)
+
+
+def confirmation_runs(place: Place) -> dict[str, Any]:
+    """MLflow's runs of the kind by name; fails where one is there twice."""
+    client = MlflowClient(tracking_uri=resolve_tracking_uri(place.storage))
+    experiment = client.get_experiment_by_name("toy")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id], "tags.`tune_cl.kind` = 'confirmation'")
+    named = {str(run.info.run_name): run for run in runs}
+    assert len(named) == len(runs)
+    return named
+
+
+def test_a_race_gives_no_more_seeds_to_who_cannot_win(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "survivors", lambda dev, total: np.array([dev.shape[1] < 2, True])[-len(dev) + 1 :])
+    document = confirm(place, seeds=3, race=True)
+    assert len(crew.trained) == 8 and f"{LABELS[0]}, seed 4" not in crew.trained
+    assert [row["label"] for row in document["configurations"]] == [LABELS[1]]
+    assert document["dropped"] == [{"label": LABELS[0], "seeds": [1, 3]}]
+    assert f"{LABELS[0]}: not tested, out of the race after seeds [1, 3]" in render(document)
+    crew.trained.clear()
+    assert confirm(place, seeds=3, race=True) == document and crew.trained == []

@@ -1,0 +1,175 @@
+"""The verdict's statistics: against SciPy and known answers, and in simulations without any true difference."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from benchmarks.power import Noise, draw, estimate, rates
+from trainables.evaluation.significance import bootstrap_ci, paired_t_test, seeded_test
+from trainables.randomness import generator
+from tune_cl.confirmation.race import LEAST, chances, survivors
+from tune_cl.confirmation.verdict import judge, verdict_of
+
+REPETITIONS = 1000
+MOST = 0.05 + 3 * math.sqrt(0.05 * 0.95 / REPETITIONS)  # three standard errors of the count above the level
+
+
+def series(seeds: int, queries: int, shift: float = 0.0, number: int = 0) -> np.ndarray:
+    return shift + generator(number, "series").normal(0.5, 0.1, (seeds, queries))
+
+
+def test_seeded_test_is_the_paired_tests_it_names() -> None:
+    values, reference = series(4, 30, number=1), series(4, 30, number=2)
+    test = seeded_test(values, reference)
+    assert test.difference == pytest.approx((values - reference).mean())
+    assert test.p_value == paired_t_test(values.mean(axis=0), reference.mean(axis=0)).p
+    assert test.p_per_seed == pytest.approx(scipy.stats.ttest_rel(values, reference, axis=1).pvalue)
+
+
+def test_over_both_known_answer() -> None:
+    """Differences a[seed] + b[query], a = ±1, b = 1, 2, 3: squared standard errors 1 and 1/3, mean 2."""
+    differences = np.array([[-1.0], [1.0]]) + np.array([1.0, 2.0, 3.0])
+    expected = 2 * scipy.stats.t.sf(2 / math.sqrt(4 / 3), 1)
+    assert seeded_test(differences, np.zeros((2, 3))).p_both == pytest.approx(expected)
+
+
+def test_over_both_is_never_surer_than_the_test_over_queries() -> None:
+    for number in range(50):
+        test = seeded_test(series(3, 20, 0.02, number), series(3, 20, 0.0, 1000 + number))
+        assert test.p_both >= test.p_value
+
+
+def test_one_seed_says_nothing_of_seeds_and_equal_values_nothing_at_all() -> None:
+    values = series(1, 10)
+    assert math.isnan(seeded_test(values, values[:, ::-1]).p_both)
+    same = seeded_test(series(2, 10), series(2, 10))
+    assert (same.p_value, same.p_both, same.difference) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("queries", [20, 200])
+def test_bootstrap_interval_agrees_with_scipy(queries: int) -> None:
+    rng = generator(queries, "skewed")
+    differences = np.where(rng.random(queries) < 0.4, 0, rng.gamma(1, 0.3, queries) - 0.2)
+    theirs = scipy.stats.bootstrap((differences,), np.mean, method="BCa", n_resamples=10_000, rng=rng)
+    width = theirs.confidence_interval.high - theirs.confidence_interval.low
+    assert bootstrap_ci(differences) == pytest.approx(tuple(theirs.confidence_interval), abs=0.05 * width)
+
+
+def test_bootstrap_interval_is_the_same_again_and_has_no_width_for_equal_differences() -> None:
+    differences = series(1, 50)[0]
+    assert bootstrap_ci(differences) == bootstrap_ci(differences)
+    assert bootstrap_ci(np.full(7, 0.25)) == (0.25, 0.25)
+
+
+def test_bootstrap_interval_holds_the_true_mean_as_often_as_it_says() -> None:
+    rng = generator(0, "coverage")
+    intervals = [bootstrap_ci(rng.laplace(0.1, 1, 60), resamples=1000) for _ in range(400)]
+    assert 0.92 <= np.mean([low <= 0.1 <= high for low, high in intervals]) <= 0.98
+
+
+@pytest.mark.parametrize(
+    ("shifts", "verdict", "marks"),
+    [
+        ((0.0, 0.2), "better", ["", "‡"]),
+        ((-0.2, 0.2), "better", ["", "‡"]),
+        ((-0.2, 0.0), "worse", ["", ""]),
+        ((0.0, -0.2), "no difference shown", ["", ""]),  # not the one that the search recommends
+        ((0.0, 0.0), "no difference shown", ["", ""]),
+    ],
+)
+def test_verdict_rule(shifts: tuple[float, float], verdict: str, marks: list[str]) -> None:
+    baseline = series(3, 40)
+    others = [series(3, 40, shift, number) for number, shift in enumerate(shifts, 1)]
+    judged = judge(baseline, others, "holm")
+    assert (verdict_of(judged), [one.marks for one in judged]) == (verdict, marks)
+
+
+def test_marks_follow_the_corrected_value() -> None:
+    """p near .03: a dagger alone, none beside two other configurations."""
+    wave = np.tile([1.0, -1.0], 50)
+    baseline, value = np.zeros((2, 100)), np.tile(0.22 + wave, (2, 1))
+    [alone] = judge(baseline, [value], "holm")
+    assert alone.marks == "†" and 0.02 < alone.p_adjusted < 0.04
+    among = judge(baseline, [value, np.tile(wave, (2, 1)), np.tile(wave, (2, 1))], "holm")
+    assert among[0].marks == "" and among[0].p_adjusted == pytest.approx(3 * alone.p_adjusted)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_without_a_true_difference_the_error_rate_stays_at_the_level_stated(seeds: int) -> None:
+    """Query and residual noise, which every seed draws anew; three configurations against one baseline, after Holm."""
+    found = rates(Noise(0.06, 0.0, 0.12), seeds, 200, configurations=3, repetitions=REPETITIONS)
+    assert found["any"] <= MOST
+    assert found["better"] <= MOST and found["worse"] <= MOST
+    assert found["uncorrected"] > MOST, "three tests without correction err more often: the simulation can fail"
+
+
+def test_where_seeds_move_all_queries_only_the_test_over_both_keeps_the_level() -> None:
+    """The limit that docs/verdict.md states: p_value speaks of these seeds, p_both of new ones."""
+    found = rates(Noise(0.02, 0.02, 0.05), 3, 1000, configurations=3, repetitions=REPETITIONS)
+    assert found["any"] > 3 * 0.05
+    assert found["any_both"] <= MOST
+
+
+def test_power_grows_with_queries_and_seeds_and_the_difference_is_found() -> None:
+    noise = Noise(0.06, 0.0, 0.12)
+    few, more_seeds, more_queries = (
+        rates(noise, seeds, queries, 3, 100, difference=0.02)["found"]
+        for seeds, queries in ((1, 150), (5, 150), (1, 1500))
+    )
+    assert few < more_seeds and few < more_queries and more_queries > 0.9
+
+
+def test_noise_is_estimated_from_values_that_have_it() -> None:
+    noise = Noise(0.05, 0.03, 0.1)
+    baseline, values = draw(noise, (2, 60, 2000), generator(0, "estimate"))
+    assert vars(estimate(values, baseline)) == pytest.approx(vars(noise), rel=0.2)
+
+
+def race(dev: np.ndarray) -> tuple[int, int]:
+    """Winner and number of trainings (the baseline's included) of a race over dev values [1 + C, seeds]."""
+    running = np.arange(1, len(dev))
+    trainings = 0
+    for seen in range(1, dev.shape[1] + 1):
+        trainings += 1 + len(running)
+        running = running[survivors(dev[np.r_[0, running], :seen], dev.shape[1])]
+    return int(running[0]), trainings
+
+
+def test_a_race_ends_with_the_winner_of_the_full_design_and_saves_trainings() -> None:
+    """Five configurations, ten seeds; a configuration lies 1 SD of the seeds from the next on average."""
+    same, trainings, repetitions = 0, 0, 400
+    for repetition in range(repetitions):
+        rng = generator(repetition, "race")
+        dev = rng.normal(0, 0.01, (6, 1)) + rng.normal(0, 0.01, 10) + rng.normal(0, 0.01, (6, 10))
+        winner, cost = race(dev)
+        same += winner == 1 + dev[1:].mean(axis=1).argmax()
+        trainings += cost
+    assert same / repetitions > 0.9
+    assert trainings / repetitions < 0.75 * 60
+
+
+def test_the_chance_to_win_is_as_often_true_as_it_says() -> None:
+    """Of those given a chance of 20 to 40 %, or below LEAST, after 3 of 6 seeds, that share ends above the leader."""
+    given, true = [], []
+    for repetition in range(2000):
+        rng = generator(repetition, "chances")
+        dev = rng.normal(0, 0.01, (4, 1)) + rng.normal(0.5, 0.01, (4, 6))
+        given.append(chances(dev[:, :3], 6))
+        means = dev[1:].mean(axis=1)
+        true.append(means > means[dev[1:, :3].mean(axis=1).argmax()])
+    chance, above = np.concatenate(given), np.concatenate(true)
+    for within in ((chance > 0.2) & (chance < 0.4), chance < LEAST):
+        assert np.count_nonzero(within) > 400
+        assert above[within].mean() == pytest.approx(chance[within].mean(), abs=0.05)
+
+
+def test_nobody_is_dropped_after_one_seed_and_only_the_leader_is_left_after_all() -> None:
+    dev = np.array([[0.5, 0.5], [0.9, 0.8], [0.1, 0.2]])
+    assert survivors(dev[:, :1], 5).tolist() == [True, True]
+    assert survivors(dev, 5).tolist() == [True, False]
+    assert chances(dev, 2).tolist() == [1, 0]
+    assert chances(np.full((3, 2), 0.5), 5).tolist() == [1, 1], "equal values: all lead"

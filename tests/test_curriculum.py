@@ -1,0 +1,180 @@
+"""The curriculum inside a training: exact resuming of all of it, switched objectives, self-pacing, keys in force."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.builders import tiny_data
+from trainables.config import TrainingRun
+from trainables.training import losses
+from trainables.training.curriculum import objective
+from trainables.training.materials import prepare
+from trainables.training.training import Training
+
+
+def make_run(loss: str = "pairwise", iterations: int = 5, **curriculum: Any) -> TrainingRun:
+    return TrainingRun.model_validate(
+        {
+            "ranker": {"name": "conv_knrm", "vector_size": 16, "filters": 8},
+            "training": {
+                "loss": loss,
+                "max_iterations": iterations,
+                "batches_per_iteration": 3,
+                "batch_size": 8,
+                "window": 2,
+            },
+            "curriculum": curriculum,
+            "seed": 1,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def data():
+    return tiny_data(queries=24, candidates=6, seed=5)
+
+
+def start(run: TrainingRun, data) -> Training:
+    return Training(run, prepare(run, data), device="cpu")
+
+
+def finish(training: Training) -> Training:
+    while not training.finished:
+        training.iterate()
+    return training
+
+
+def numbers(training: Training) -> list[tuple[float, ...]]:
+    keys = ("dev_map", "train_loss", "available_share", "mean_weight")
+    return [tuple(row[key] for key in keys) for row in training.history]
+
+
+FEATURES = {
+    "without replacement": {"pacing": "linear", "scoring": "context_words", "sampling": "without_replacement"},
+    "warm": {"pacing": "step", "scoring": "turns", "warm": 0.3, "sampling": "without_replacement"},
+    "kde": {"weighting": "kde", "m": 4},
+    "weights by difficulty": {"weighting": "difficulty", "scoring": "context_words", "anti": True},
+    "objective switch": {"objective_switch": "pointwise", "switch_at": 0.5},
+    "squared error first": {"objective_switch": "mse", "switch_at": 0.7},
+    "self-paced": {"pacing": "linear", "scoring": "self_paced", "refresh": 2, "delta": 0.2},
+    "self-paced all": {
+        "pacing": "root",
+        "scoring": "self_paced",
+        "weighting": "difficulty",
+        "sampling": "without_replacement",
+        "warm": 0.1,
+        "delta": 0.2,
+    },
+    "code": {"pacing": "cubic", "weighting": "reciprocal_rank", "reference": "code"},
+}
+
+
+@pytest.mark.parametrize("stop", [1, 3])
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(feature: str, stop: int, data, tmp_path: Path) -> None:
+    run = make_run(**FEATURES[feature])
+    unbroken, first, second = (start(run, data) for _ in range(3))
+    for _ in range(stop):
+        first.iterate()
+    first.save(tmp_path)
+    second.load(tmp_path)
+    assert numbers(finish(second)) == numbers(finish(unbroken))
+    plain = finish(start(make_run(), data))
+    assert numbers(unbroken) != numbers(plain)
+
+
+def test_the_objective_switches_at_its_step() -> None:
+    run = make_run(objective_switch="mse", switch_at=0.4)  # of 15 steps
+    assert [objective(run, step) for step in (0, 5, 6, 14)] == ["mse", "mse", "pairwise", "pairwise"]
+    assert objective(make_run("hinge"), 0) == "hinge"
+
+
+def test_a_pair_under_a_pointwise_loss_has_the_mean_of_its_documents(data) -> None:
+    training = start(make_run(), data)
+    batch = next(training.batcher.batches(0, 1))
+    score = torch.linspace(-1, 1, len(training.batcher.split.document))
+    per_sample, pairs = training._losses(batch, "pointwise", lambda rows: score[rows])
+    of = [losses.pointwise("pointwise", score[rows], torch.full((8,), grade), 1)
+          for rows, grade in ((batch.positive, 1), (batch.negative, 0))]  # fmt: skip
+    assert pairs == 16 and torch.allclose(per_sample, (of[0] + of[1]) / 2)
+
+
+def test_squared_error_is_on_the_grade_itself() -> None:
+    loss = losses.pointwise("mse", torch.tensor([1.0, 1.0, 1.0]), torch.tensor([4, 1, -1]), 3)
+    assert loss.tolist() == [9, 0, 1]
+
+
+def test_squared_error_learns(data) -> None:
+    rows = finish(start(make_run("mse", iterations=8), data)).history
+    assert rows[-1]["train_loss"] < rows[0]["train_loss"]
+
+
+def test_per_sample_weights_and_the_product_of_means() -> None:
+    per_sample, weight = torch.tensor([0.1, 0.9]), torch.tensor([1.0, 0.2])
+    assert float(losses.reduced(per_sample, weight, batch_mean=False)) == pytest.approx(0.14)
+    assert float(losses.reduced(per_sample, weight, batch_mean=True)) == pytest.approx(0.30)
+
+
+@pytest.mark.parametrize(
+    ("keys", "batch_mean"),
+    [
+        ({}, False),
+        ({"reference": "code"}, True),
+        ({"reference": "code", "weight_reduction": "sample"}, False),
+        ({"weight_reduction": "batch_mean"}, True),
+    ],
+)
+def test_the_reference_settles_how_weights_are_reduced(keys: dict[str, str], batch_mean: bool) -> None:
+    assert make_run(**keys).curriculum.reduces_by_batch_mean == batch_mean
+
+
+def test_self_paced_learning_orders_by_the_rankers_own_loss(data) -> None:
+    training = start(make_run(pacing="linear", scoring="self_paced", delta=0.2, T=1.0), data)
+    training.iterate()
+    before = training.curriculum.sampler.order.copy()
+    losses_now = training._instance_losses(3)
+    training.iterate()
+    order = training.curriculum.sampler.order
+    assert not np.array_equal(order, before)
+    assert (np.diff(losses_now[order]) >= 0).all()
+
+
+def test_self_paced_learning_ends_with_the_curriculum(data) -> None:
+    training = start(make_run(pacing="linear", scoring="self_paced", T=0.2), data)
+    training.iterate()
+    order = training.curriculum.sampler.order.copy()
+    finish(training)
+    assert np.array_equal(order, training.curriculum.sampler.order)
+
+
+def in_force(**curriculum: Any) -> set[str]:
+    keys = make_run(**curriculum).in_force()
+    return {key.removeprefix("curriculum.") for key in keys if key.startswith("curriculum.")}
+
+
+ALWAYS = {"pacing", "weighting", "sampling", "objective_switch"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "more"),
+    [
+        ({}, set()),
+        ({"warm": 0.5, "n": 7, "refresh": 3}, set()),
+        ({"pacing": "linear"}, {"scoring", "delta", "T", "warm", "anti"}),
+        ({"pacing": "root"}, {"scoring", "delta", "T", "warm", "anti", "n"}),
+        ({"pacing": "cubic"}, {"scoring", "delta", "T", "warm", "anti", "reference"}),
+        ({"pacing": "step"}, {"scoring", "delta", "T", "warm", "anti", "stages", "reference"}),
+        ({"pacing": "step", "reference": "code"}, {"scoring", "T", "warm", "anti", "stages", "reference"}),
+        ({"pacing": "linear", "scoring": "self_paced"}, {"scoring", "delta", "T", "warm", "anti", "refresh"}),
+        ({"weighting": "kde"}, {"m", "anti", "weight_reduction", "reference"}),
+        ({"weighting": "difficulty"}, {"m", "anti", "weight_reduction", "reference", "scoring"}),
+        ({"objective_switch": "mse"}, {"switch_at"}),
+    ],
+)
+def test_only_keys_with_an_effect_are_in_force(keys: dict[str, Any], more: set[str]) -> None:
+    assert in_force(**keys) == ALWAYS | more

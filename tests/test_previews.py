@@ -1,0 +1,72 @@
+"""`tune-cl pace` and `tune-cl weigh`: values, pictures, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces import SPACES
+from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.weighting import WEIGHTINGS
+from tune_cl.cli import BAD_INPUT, DONE, main
+from tune_cl.experiment import load_experiment
+
+
+def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main([*arguments, "--json"]) == DONE
+    return json.loads(capfd.readouterr().out)
+
+
+def errors(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main(list(arguments)) == BAD_INPUT
+    return capfd.readouterr().err.splitlines()
+
+
+def test_pace_takes_stages_and_reference(capfd: pytest.CaptureFixture[str]) -> None:
+    rows = document(capfd, "pace", "step", "--stages", "4", "--delta", ".1", "--steps", "100", "--at", "0", "30", "99")
+    assert rows == [{"step": 0, "share": 0.1}, {"step": 30, "share": 0.5}, {"step": 99, "share": 1.0}]
+    (row,) = document(capfd, "pace", "cubic", "--reference", "code", "--at", "1000")
+    assert row["share"] == pytest.approx(0.998126, abs=1e-6)
+    assert document(capfd, "pace", "cubic", "--at", "1000") == [{"step": 1000, "share": 1.0}]
+
+
+def test_the_picture_of_a_pacing_names_it_among_others(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    document(capfd, "pace", "root", "--n", "20", "--plot", str(tmp_path / "pace.svg"))
+    picture = (tmp_path / "pace.svg").read_text(encoding="utf-8")
+    assert all(f">{name}<" in picture for name in ("root 20", "root 2", "linear", "step of 3", "geometric"))
+
+
+def test_the_picture_of_weights_names_the_difficulty_among_others(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    document(capfd, "weigh", "--difficulty", ".6", "--m", "inf", "--plot", str(tmp_path / "weigh.svg"))
+    picture = (tmp_path / "weigh.svg").read_text(encoding="utf-8")
+    assert all(f">D = {difficulty}<" in picture for difficulty in ("0", "0.25", "0.6", "1"))
+
+
+def test_all_problems_are_told_and_no_picture_is_drawn(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    picture = tmp_path / "pace.png"
+    options = ["--delta", "0", "--n", ".5", "--stages", "1", "--steps", "0", "--plot", str(picture)]
+    lines = errors(capfd, "pace", "step", *options)
+    assert [line.split(": ")[1] for line in lines] == ["--delta", "--n", "--stages", "--steps"]
+    assert not picture.exists()
+    (line,) = errors(capfd, "weigh", "--difficulty", ".5", "--plot", str(tmp_path / "weigh.pdf"))
+    assert line.startswith("error: --plot: ") and ".png or .svg" in line
+
+
+def test_everything_is_in_the_space_of_everything() -> None:
+    space = load_experiment("everything").space
+    for key, registry in (("scoring", SCORINGS), ("pacing", PACINGS), ("weighting", WEIGHTINGS)):
+        assert set(space.leaves[f"curriculum.{key}"].values() or ()) == set(registry)
+    opened = {key.removeprefix("curriculum.") for key in space.leaves}
+    assert opened >= {"m", "delta", "T", "n", "stages", "sampling", "warm", "refresh", "objective_switch", "switch_at"}
+
+
+def test_a_search_of_everything_waits_for_the_objective_to_switch() -> None:
+    choice = {"curriculum.pacing": "none", "curriculum.weighting": "none", "curriculum.objective_switch": "mse"}
+    assert load_experiment("everything").grace({**choice, "curriculum.switch_at": 0.5}) == 30
+    assert "everything" in SPACES

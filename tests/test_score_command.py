@@ -1,0 +1,74 @@
+"""`tune-cl score`: the file, the examples and the picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from tests.builders import tiny_data
+from tests.data_folders import trec_files, write_folder
+from trainables.data.instances import make_instances
+from tune_cl.cli import main
+from tune_cl.commands.difficulty_examples import SHOWN, extremes
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "data", trec_files())
+
+
+def score(folder: Path, *arguments: str) -> int:
+    return main(["score", str(folder), *arguments])
+
+
+def test_examples_and_values_as_json(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    whole = ["--set", "training.negatives=all"]
+    assert score(folder, "reciprocal_rank", *whole, "--output", str(tmp_path / "d.tsv"), "--json") == 0
+    document = json.loads(capfd.readouterr().out)
+    rows = [line.split("\t") for line in (tmp_path / "d.tsv").read_text().splitlines()]
+    assert document["count"] == len(rows) > 1 and document["plot"] is None
+    assert document["examples"]["easiest"][0]["value"] == min(float(row[2]) for row in rows)
+    assert document["examples"]["hardest"][0]["value"] == max(float(row[2]) for row in rows)
+
+
+def test_the_console_shows_the_texts(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert score(folder, "turns", "--output", str(tmp_path / "d.tsv")) == 0
+    shown = capsys.readouterr().out
+    assert "easiest:" in shown and "hardest:" in shown
+    assert "query: dog running" in shown and "relevant: the dog ran" in shown
+
+
+def test_an_svg_holds_the_texts(folder: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "new" / "d.svg"
+    assert score(folder, "bm25_std", "--output", str(tmp_path / "d.tsv"), "--plot", str(picture)) == 0
+    texts = " ".join(element.text or "" for element in ElementTree.parse(picture).iter())
+    assert "bm25_std (higher = harder)" in texts and "relevant: the dog ran" in texts
+    assert [path.name for path in picture.parent.iterdir()] == ["d.svg"]
+
+
+def test_a_png_is_one(folder: Path, tmp_path: Path) -> None:
+    assert score(folder, "random", "--output", str(tmp_path / "d.tsv"), "--plot", str(tmp_path / "d.PNG")) == 0
+    assert (tmp_path / "d.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+def test_another_kind_of_picture_is_refused_before_any_work(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score(folder, "turns", "--output", str(tmp_path / "d.tsv"), "--plot", "d.jpg") == 2
+    assert capsys.readouterr().err == "error: --plot: 'd.jpg' names no format; a file ending in .png or .svg\n"
+    assert not (tmp_path / "d.tsv").exists()
+
+
+def test_examples_are_of_different_queries() -> None:
+    data = tiny_data(6, 5)
+    split = data.splits["train"]
+    instances = make_instances(split, True, "all", 1)
+    values = np.arange(len(instances), dtype=np.float64)
+    found = extremes(data, split, instances, values)
+    for examples in found.values():
+        assert len({example.query_id for example in examples}) == SHOWN
+    assert found["easiest"][0].value == 0 and found["hardest"][0].value == len(instances) - 1

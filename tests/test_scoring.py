@@ -1,0 +1,297 @@
+"""Scoring functions: known answers of the paper and its code, and what all of them promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.builders import tiny_data
+from trainables.curriculum.difficulty import difficulty
+from trainables.curriculum.scored import CODE, Groups, Scored
+from trainables.curriculum.scoring import SCORINGS
+from trainables.data.cache import digest_of
+from trainables.data.columns import RankingData, Split, TextColumn
+from trainables.data.instances import Instances, make_instances
+from trainables.errors import ConfigError, WorkFailed
+
+RANDOM = {"random", "self_paced"}  # self_paced begins at random
+BM25_CORPUS = ["the cat sat", "the dog sat on the mat", "a bird flew", "the cat flew"]
+BM25_SCORES = [0.103455, 0.112748, 0.0, 0.103455]  # of the query "the cat sat"
+
+
+def make_data(queries: list[list[str]], candidates: list[list[tuple[str, int]]]) -> RankingData:
+    """A train split of queries (their utterances) with candidates (text, grade), in no first-stage run."""
+    sizes = [len(of_query) for of_query in candidates]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    documents = [text for of_query in candidates for text, _ in of_query]
+    grade = np.array([grade for of_query in candidates for _, grade in of_query], np.int16)
+    split = Split(
+        query=np.arange(len(queries), dtype=np.int32),
+        offsets=offsets,
+        document=np.arange(len(documents), dtype=np.int32),
+        grade=grade,
+        rank=np.concatenate([np.arange(1, size + 1) for size in sizes]).astype(np.int32),
+        score=-np.arange(len(documents), dtype=np.float64),
+        judged_grade=grade,
+        judged_offsets=offsets,
+    )
+    utterances = [utterance for query in queries for utterance in query]
+    return RankingData(
+        name="made",
+        digest=digest_of("made", *utterances, *documents, grade),
+        document_ids=TextColumn.of(f"d{i}" for i in range(len(documents))),
+        documents=TextColumn.of(documents),
+        query_ids=TextColumn.of(f"q{i}" for i in range(len(queries))),
+        utterances=TextColumn.of(utterances),
+        utterance_offsets=np.concatenate([[0], np.cumsum([len(query) for query in queries])]),
+        domain=np.zeros(len(queries), np.int16),
+        domains=("all",),
+        splits={"train": split},
+    )
+
+
+def score_of(row: np.ndarray) -> np.ndarray:
+    """A stand-in for a teacher's logit of a document, by its row in the collection."""
+    return np.sin(row * 1.7).astype(np.float32) * 3
+
+
+def scored_of(data: RankingData, pairwise: bool = True, negatives: int | str = 1, **fields) -> Scored:
+    split = data.splits["train"]
+    instances = make_instances(split, pairwise, negatives, 1)
+    return Scored(data, split, instances, **({"seed": 0, "teacher": lambda: score_of(split.document)} | fields))
+
+
+def of_queries(name: str, scored: Scored) -> np.ndarray:
+    """The value of each query's first instance, NaN for queries without one."""
+    values = np.full(len(scored.split), np.nan)
+    values[scored.instances.query[::-1]] = SCORINGS[name](scored)[::-1]
+    return values
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingData:
+    return tiny_data(queries=8, candidates=6, seed=5)
+
+
+# -- known answers ---------------------------------------------------------------------------------------------------
+
+
+def bm25_data() -> RankingData:
+    graded = [(text, int(place == 0)) for place, text in enumerate(BM25_CORPUS)]
+    return make_data([["the cat", "sat"]], [graded])
+
+
+def test_bm25_std_is_the_sample_deviation_of_the_known_scores() -> None:
+    assert SCORINGS["bm25_std"](scored_of(bm25_data())) == pytest.approx(np.std(BM25_SCORES, ddof=1), abs=1e-6)
+
+
+def test_bm25_std_of_the_code_sees_two_candidates_and_the_corpus_of_these() -> None:
+    graded = [(BM25_CORPUS[1], 0), ("a dog ran", 0), (BM25_CORPUS[0], 1), (BM25_CORPUS[3], 0)]
+    all_four = make_data([["the cat sat"]], [graded])
+    only_two = make_data([["the cat sat"]], [[graded[0], graded[2]]])
+    code = SCORINGS["bm25_std"](scored_of(all_four, reference=CODE))
+    assert code == pytest.approx(SCORINGS["bm25_std"](scored_of(only_two)) / np.sqrt(2)) and code[0] > 0
+
+
+def test_the_deviation_of_two_scores() -> None:
+    pair = Groups(np.arange(2), np.array([0, 2]))
+    assert pair.deviations(np.array([3.0, 1.0]), ddof=0) == [1.0]
+    assert pair.deviations(np.array([3.0, 1.0]), ddof=1) == pytest.approx([1.41421], abs=1e-5)
+
+
+VECTORS = """5 2
+red 2 0
+crimson 1 0
+blue 0 3
+green 0.6 0.8
+grey -1 0
+"""
+
+
+def vector_file(folder: Path) -> str:
+    path = folder / "vectors.txt"
+    path.write_text(VECTORS)
+    return str(path)
+
+
+def test_semantic_std_is_the_deviation_of_mean_cosines(tmp_path: Path) -> None:
+    candidates = [("crimson green", 1), ("unknown", 0), ("grey", 0)]
+    made = make_data([["red unheard", "blue"]], [candidates])
+    cosines = [np.mean([1, 0.6, 0, 0.8]), 0.0, np.mean([-1, 0])]
+    scored = scored_of(made, vectors=vector_file(tmp_path))
+    assert SCORINGS["semantic_std"](scored) == pytest.approx(np.std(cosines, ddof=1), abs=1e-6)
+    code = replace(scored, reference=CODE)
+    assert SCORINGS["semantic_std"](code) == pytest.approx(np.std(cosines[:2]), abs=1e-6)
+
+
+def test_semantic_std_reads_the_first_20_words_and_the_code_the_last_of_the_context(tmp_path: Path) -> None:
+    long = make_data([["red " + "unheard " * 19 + "blue"]], [[("red", 1), ("blue " + "other " * 20 + "red", 0)]])
+    scored = scored_of(long, vectors=vector_file(tmp_path))
+    assert SCORINGS["semantic_std"](scored) == pytest.approx(np.std([1, 0], ddof=1))
+    assert SCORINGS["semantic_std"](replace(scored, reference=CODE)) == pytest.approx(np.std([0, 1]))
+
+
+def test_a_missing_file_of_vectors_is_an_error_at_its_key(data: RankingData) -> None:
+    with pytest.raises(ConfigError, match=r"curriculum.vectors: no file '/nowhere'"):
+        difficulty("semantic_std", scored_of(data, vectors="/nowhere"))
+
+
+def teacher_scored(reference: str = "paper") -> Scored:
+    """One relevant candidate, the second of three; its probability is .8, the others' .5 and .1."""
+    made = make_data([["a"]], [[("x", 0), ("y", 1), ("z", 0)]])
+    logits = np.log(np.array([0.5, 0.8, 0.1]) / np.array([0.5, 0.2, 0.9])).astype(np.float32)
+    return scored_of(made, reference=reference, teacher=lambda: logits)
+
+
+@pytest.mark.parametrize(("reference", "margin"), [("paper", -(0.8 - 0.3)), (CODE, -(0.8 - 0.5))])
+def test_model_margin_is_the_negated_lead_of_the_relevant_candidate(reference: str, margin: float) -> None:
+    assert SCORINGS["model_margin"](teacher_scored(reference)) == pytest.approx(margin)
+
+
+@pytest.mark.parametrize(("reference", "kept"), [("paper", [0.5, 0.8, 0.9]), (CODE, [0.5, 0.8])])
+def test_model_loss_is_the_mean_cross_entropy(reference: str, kept: list[float]) -> None:
+    assert SCORINGS["model_loss"](teacher_scored(reference)) == pytest.approx(-np.log(kept).mean())
+
+
+def test_model_scorings_without_a_teacher_say_so(data: RankingData) -> None:
+    with pytest.raises(WorkFailed, match="needs a trained teacher"):
+        SCORINGS["model_loss"](scored_of(data, teacher=None))
+
+
+def test_length_scorings_count_turns_and_words(data: RankingData) -> None:
+    scored = scored_of(data)
+    split = scored.split
+    for row in (0, len(scored.instances) - 1):
+        at = scored.instances.query[row]
+        utterances = data.query_utterances(int(split.query[at]))
+        candidates = [data.documents[d] for d in split.document[split.offsets[at] : split.offsets[at + 1]]]
+        assert SCORINGS["turns"](scored)[row] == len(utterances)
+        assert SCORINGS["context_words"](scored)[row] == pytest.approx(np.mean([len(u.split()) for u in utterances]))
+        assert SCORINGS["response_words"](scored)[row] == pytest.approx(np.mean([len(c.split()) for c in candidates]))
+
+
+@pytest.mark.parametrize(
+    ("pairwise", "negatives", "hardness"),
+    [
+        (True, 1, [1 - (1 / 2 - (1 + 1 / 3) / 2 + 1) / 2]),
+        (True, "all", [1 - (1 / 2 - 1 + 1) / 2, 1 - (1 / 2 - 1 / 3 + 1) / 2]),
+        (False, 1, [1 - 1 / 2, (1 + 1 / 3) / 2]),
+        (False, "all", [1, 1 - 1 / 2, 1 / 3]),
+    ],
+)
+def test_a_weighting_orders_by_one_minus_its_mean_ease(pairwise: bool, negatives: int | str, hardness: list) -> None:
+    """The relevant document has rank 2, the others 1 and 3."""
+    made = make_data([["a"]], [[("x", 0), ("y", 1), ("z", 0)]])
+    values = SCORINGS["reciprocal_rank"](scored_of(made, pairwise, negatives))
+    assert values == pytest.approx(hardness)
+
+
+# -- what all scorings promise ---------------------------------------------------------------------------------------
+
+
+KINDS = [(True, 1), (True, "all"), (False, 2), (False, "all")]
+
+
+@pytest.mark.parametrize("name", SCORINGS)
+@pytest.mark.parametrize("reference", ["paper", CODE])
+class TestContract:
+    @pytest.mark.parametrize(("pairwise", "negatives"), KINDS)
+    def test_one_finite_value_an_instance(
+        self, name: str, reference: str, pairwise: bool, negatives: int | str, data: RankingData
+    ) -> None:
+        scored = scored_of(data, pairwise, negatives, reference=reference)
+        values = SCORINGS[name](scored)
+        assert values.shape == (len(scored.instances),) and values.dtype == np.float64
+        assert np.isfinite(values).all()
+
+    def test_the_same_seed_gives_the_same_values(self, name: str, reference: str, data: RankingData) -> None:
+        first, again, other = (scored_of(data, seed=seed, reference=reference) for seed in (3, 3, 4))
+        assert np.array_equal(SCORINGS[name](first), SCORINGS[name](again))
+        assert np.array_equal(SCORINGS[name](first), SCORINGS[name](other)) == ("seed" not in SCORINGS[name].needs)
+
+    def test_the_second_call_comes_from_the_cache(self, name: str, reference: str, data: RankingData) -> None:
+        scored = scored_of(data, seed=77, reference=reference)
+        first, _ = difficulty(name, scored)
+        second, cached = difficulty(name, scored)
+        assert cached and np.array_equal(first, second)
+        assert np.array_equal(first, SCORINGS[name](scored))
+
+    def test_queries_in_another_order_keep_their_values(self, name: str, reference: str, data: RankingData) -> None:
+        if name in RANDOM:
+            pytest.skip("a random order belongs to places, not to instances")
+        order = np.array([5, 2, 7, 0, 1, 6, 3, 4])
+        moved = with_split(data, permuted(data.splits["train"], order))
+        expected = of_queries(name, scored_of(data, reference=reference))[order]
+        found = of_queries(name, scored_of(moved, reference=reference))
+        assert found == pytest.approx(expected, nan_ok=True, abs=1e-6)
+
+    def test_candidates_in_another_order_change_nothing(self, name: str, reference: str, data: RankingData) -> None:
+        if reference == CODE:
+            pytest.skip("the code takes the first negative")
+        turned = with_split(data, reversed_candidates(data.splits["train"]))
+        scored, moved = scored_of(data, False, "all"), scored_of(turned, False, "all")
+        expected = SCORINGS[name](scored)
+        if name not in RANDOM:
+            expected = expected[by_document(scored)][np.argsort(by_document(moved))]
+        assert SCORINGS[name](moved) == pytest.approx(expected, abs=1e-6)
+
+    def test_queries_of_no_or_one_candidate_are_harmless(self, name: str, reference: str) -> None:
+        usual = [("red sky", 1), ("green hills", 0), ("blue", 0)]
+        queries, candidates = [["one red"], ["two"], ["", "sky"], ["four"]], [usual, [], [("lone", 1)], usual]
+        scored = scored_of(make_data(queries, candidates), reference=reference)
+        assert scored.instances.query.tolist() == [0, 3]
+        assert np.isfinite(SCORINGS[name](scored)).all()
+
+
+def with_split(data: RankingData, split: Split) -> RankingData:
+    return replace(data, digest=digest_of(data.digest, split.query, split.document), splits={"train": split})
+
+
+def rearranged(split: Split, queries: np.ndarray, rows: np.ndarray) -> Split:
+    """Candidate rows and queries in another order; judgements are not looked at here."""
+    parts = {name: getattr(split, name)[rows] for name in ("document", "grade", "rank", "score")}
+    offsets = np.concatenate([[0], np.cumsum(split.sizes[queries])])
+    return replace(split, query=split.query[queries], offsets=offsets, **parts)
+
+
+def permuted(split: Split, order: np.ndarray) -> Split:
+    return rearranged(split, order, np.concatenate([np.arange(split.offsets[i], split.offsets[i + 1]) for i in order]))
+
+
+def reversed_candidates(split: Split) -> Split:
+    spans = zip(split.offsets[:-1], split.offsets[1:], strict=True)
+    rows = np.concatenate([np.arange(start, end)[::-1] for start, end in spans])
+    return rearranged(split, np.arange(len(split)), rows)
+
+
+def by_document(scored: Scored) -> np.ndarray:
+    """Pointwise instances in the order of their documents."""
+    instances: Instances = scored.instances
+    return np.argsort(scored.split.document[np.maximum(instances.positive, instances.negative)])
+
+
+# -- the cache -------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_a_scoring_reads_makes_another_entry(data: RankingData) -> None:
+    difficulty("turns", scored_of(data, seed=501))
+    assert difficulty("turns", scored_of(data, seed=502, reference=CODE))[1]
+    difficulty("bm25_std", scored_of(data, seed=501))
+    assert not difficulty("bm25_std", scored_of(data, seed=501, relevance_level=0))[1]
+
+
+def test_splits_of_the_same_shape_have_entries_of_their_own(data: RankingData) -> None:
+    train = scored_of(data)
+    assert not np.array_equal(
+        difficulty("bm25_std", train)[0], difficulty("bm25_std", replace(train, split=data.splits["dev"]))[0]
+    )
+
+
+def test_another_teacher_is_another_difficulty(data: RankingData) -> None:
+    first, _ = difficulty("model_loss", scored_of(data))
+    scored = scored_of(data, teacher=lambda: score_of(data.splits["train"].document + 1))
+    second, cached = difficulty("model_loss", scored)
+    assert not cached and not np.array_equal(first, second)

@@ -1,0 +1,105 @@
+"""The teacher of scorings model_margin and model_loss: plain, trained once, shared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.builders import tiny_data
+from trainables.config import CurriculumConfig, TrainingRun, validated
+from trainables.data.columns import RankingData, required_split
+from trainables.errors import ConfigError
+from trainables.training import teacher
+from trainables.training.materials import materials_key, prepare
+from trainables.training.teacher import teacher_run, teacher_scores, with_teacher
+from trainables.training.training import Training
+
+RANKER = {"name": "conv_knrm", "vector_size": 16, "filters": 8}
+
+
+def make_run(seed: int = 1, lr: float = 1e-2, **curriculum: Any) -> TrainingRun:
+    return validated(
+        {
+            "ranker": RANKER,
+            "training": {"max_iterations": 3, "batches_per_iteration": 4, "batch_size": 8, "lr": lr},
+            "curriculum": {"pacing": "root", "scoring": "model_margin", "delta": 0.3} | curriculum,
+            "seed": seed,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingData:
+    return tiny_data(queries=16, candidates=5, seed=8)
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
+    """The teachers that are trained, in order."""
+    runs: list[TrainingRun] = []
+    train = teacher._train
+    monkeypatch.setattr(teacher, "_train", lambda run, *rest: (runs.append(run), train(run, *rest)))
+    return runs
+
+
+def test_the_teacher_is_the_plain_training_under_its_own_keys() -> None:
+    run = make_run(teacher={"lr": 0.5, "max_iterations": 7, "ranker": "conv_knrm"}, weighting="kde")
+    plain = teacher_run(run)
+    assert plain.curriculum == CurriculumConfig()
+    assert (plain.training.loss, plain.training.lr, plain.training.max_iterations) == ("pointwise", 0.5, 7)
+    assert (plain.ranker["filters"], plain.seed) == (128, 111)
+    same = teacher_run(make_run())
+    assert same.ranker == make_run().ranker and same.training.lr == 1e-2 and same.training.batch_size == 8
+
+
+def test_the_teacher_is_trained_once_for_all_scorings_seeds_and_splits(data, trained) -> None:
+    scores = teacher_scores(make_run(seed=1), data, required_split(data, "train"))
+    again = teacher_scores(make_run(seed=2, scoring="model_loss", pacing="linear"), data, required_split(data, "train"))
+    dev = teacher_scores(make_run(), data, required_split(data, "dev"))
+    assert np.array_equal(scores, again) and scores.dtype == np.float32
+    assert scores.shape == required_split(data, "train").document.shape and not np.array_equal(scores, dev)
+    assert len(trained) == 1
+
+
+def test_a_training_follows_its_teacher(data) -> None:
+    run = make_run()
+    training = Training(run, prepare(run, data), device="cpu")
+    split = required_split(data, "train")
+    probability = 1 / (1 + np.exp(-teacher_scores(run, data, split)))
+    relevant = split.grade >= 1
+    sizes = np.maximum(np.bincount(split.owner, relevant), 1), np.maximum(np.bincount(split.owner, ~relevant), 1)
+    margin = (
+        np.bincount(split.owner, probability * relevant) / sizes[0]
+        - np.bincount(split.owner, probability * ~relevant) / sizes[1]
+    )
+    ordered = margin[training.batcher.instances.query[training.curriculum.sampler.order]]
+    assert (np.diff(ordered) <= 1e-6).all() and ordered[0] > ordered[-1], "the largest margin comes first"
+
+
+def test_the_trials_of_a_search_share_the_teacher_of_its_baseline(data, trained) -> None:
+    baseline, trial = make_run(lr=2e-2), make_run(lr=3e-2)
+    materials = with_teacher(baseline, ["turns", "model_loss"], {materials_key(baseline): prepare(baseline, data)})
+    Training(trial, materials[materials_key(trial)], device="cpu")
+    assert [run.training.lr for run in trained] == [2e-2]
+
+
+def test_a_search_without_model_scorings_trains_no_teacher(data, trained) -> None:
+    run = make_run(scoring="turns", lr=4e-2)
+    materials = with_teacher(run, ["turns", "bm25_std"], {"a": prepare(run, data)})
+    assert materials["a"].teacher is None and not trained
+
+
+def test_a_wrong_ranker_of_the_teacher_is_an_error_at_its_key() -> None:
+    with pytest.raises(ConfigError, match=r"curriculum.teacher.ranker: ranker.name: unknown value 'bort'"):
+        make_run(teacher={"ranker": "bort"})
+    with pytest.raises(ConfigError, match=r"curriculum.teacher.ranker: ranker.filtres: unknown key"):
+        make_run(teacher={"ranker": {"name": "conv_knrm", "filtres": 1}})
+
+
+@pytest.mark.parametrize(("scoring", "needed"), [("model_loss", True), ("turns", False)])
+def test_the_teacher_s_keys_are_in_force_with_its_scorings_only(scoring: str, needed: bool) -> None:
+    assert ("curriculum.teacher.seed" in make_run(scoring=scoring).in_force()) == needed
+    assert "curriculum.teacher.seed" not in make_run(scoring=scoring, pacing="none").in_force()
+    assert "curriculum.vectors" in make_run(scoring="semantic_std").in_force()

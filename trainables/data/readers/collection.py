@@ -1,0 +1,99 @@
+"""A collection and its ratings (qrels, runs), read row by row: texts and ids go to disk, what stays is numbers."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from trainables.data.columns import TextColumn
+from trainables.data.readers.assembly import NO_TEXT, Rated
+from trainables.data.readers.ids import IdIndex, hash_of
+from trainables.data.readers.rows import usable_id
+from trainables.data.store import TextWriter
+
+_BATCH = 1 << 16  # ratings whose ids are looked up together
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Documents on disk with an index of their ids. `lines`: uint32 [documents], the line of each in its file."""
+
+    ids: TextColumn
+    texts: TextColumn
+    index: IdIndex
+    lines: array
+
+
+class CollectionWriter:
+    """Streams documents into the columns of a cache entry that is being built in `workspace`."""
+
+    def __init__(self, workspace: Path):
+        self._ids = TextWriter(workspace, "document_ids")
+        self._texts = TextWriter(workspace, "documents")
+        self._hashes, self._lines = array("Q"), array("I")
+
+    def add(self, line: int, name: str, text: str) -> None:
+        self._ids.append(name)
+        self._texts.append(text)
+        self._hashes.append(hash_of(name))
+        self._lines.append(line)
+
+    def finish(self) -> Collection:
+        ids = self._ids.finish()
+        return Collection(ids, self._texts.finish(), IdIndex(ids, self._hashes), self._lines)
+
+
+def wrong_text(name: str, text: str) -> tuple[str, str] | None:
+    """(what is wrong, what would be right) of an id and its text."""
+    if not usable_id(name):
+        return f"id '{name}' is empty or holds white space", "use an id without"
+    if not text.strip():
+        return f"'{name}' has an empty text", "give a text or leave the row out"
+    return None
+
+
+class Ratings:
+    """Rated documents by id, gathered row by row into numbers.
+
+    missing  (line, id) of rows whose document is not in the collection, once `finish` has run
+    """
+
+    def __init__(self, index: IdIndex):
+        self._index = index
+        self._names: list[str] = []
+        self._query, self._document, self._value = array("q"), array("q"), array("d")
+        self._line, self._hash = array("q"), array("Q")
+        self.missing: list[tuple[int, str]] = []
+
+    def add(self, line: int, query: int, document: str, value: float) -> None:
+        self._names.append(document)
+        self._query.append(query)
+        self._value.append(value)
+        self._line.append(line)
+        self._hash.append(hash_of(document))
+        if len(self._names) >= _BATCH:
+            self._look_up()
+
+    def _look_up(self) -> None:
+        rows = self._index.rows(self._names)
+        start = len(self._document)
+        self.missing += [(self._line[start + i], self._names[i]) for i in np.flatnonzero(rows == NO_TEXT).tolist()]
+        self._document.extend(rows.tolist())
+        self._names.clear()
+
+    def finish(self) -> Rated:
+        self._look_up()
+        return Rated(
+            np.array(self._query, np.int64), np.array(self._document, np.int64), np.array(self._value, np.float64)
+        )
+
+    def repeats(self) -> list[tuple[int, int]]:
+        """(line, first line) of rows whose query and document stood together before, by line."""
+        query, name, line = (np.array(each) for each in (self._query, self._hash, self._line))
+        order = np.lexsort((line, name, query))
+        same = (np.diff(query[order]) == 0) & (name[order][1:] == name[order][:-1])
+        first = np.maximum.accumulate(np.where(np.concatenate([[True], ~same]), np.arange(len(order)), 0))
+        return sorted((int(line[order[place]]), int(line[order[first[place]]])) for place in np.flatnonzero(same) + 1)

@@ -1,0 +1,142 @@
+"""Conversation folder (Douban, UDC, MSDialog, MANtIS, DailyDialog++): train.tsv, valid.tsv, test.tsv.
+
+A row is a candidate: label, utterances of the context, response, parted by tabs, without a header. The rows of
+one context stand together; a group is a stretch of rows with equal utterances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainables.data.columns import RankingData, TextColumn
+from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
+from trainables.data.readers.rows import Lines, plain_or_gz
+from trainables.errors import DataError, Problem
+
+if TYPE_CHECKING:
+    from trainables.config import DataConfig
+
+FILES = {"train": "train.tsv", "dev": "valid.tsv", "test": "test.tsv"}
+FORM = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
+
+
+def recognises(folder: Path) -> bool:
+    """By valid.tsv; without it by train.tsv or test.tsv, unless dev.tsv makes them sentence pairs."""
+    if plain_or_gz(folder, FILES["dev"]).exists():
+        return True
+    return bool(files(folder)) and not plain_or_gz(folder, "dev.tsv").exists()
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that `read` reads."""
+    return [path for name in FILES.values() if (path := plain_or_gz(folder, name)).exists()]
+
+
+def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
+    """Context = query with its utterances, response = document, label = grade.
+
+    A document is a distinct response text; one that stands twice in a group is two documents, so that no
+    candidate is lost. Queries are SPLIT-1, SPLIT-2, ... in the order of the file. Training contexts without a
+    right response are dropped; held-out ones count 0. Raises DataError with the problems of all files.
+    """
+    if config.candidates == "run":
+        raise DataError(Problem("data.candidates", "conversations have no run", "set auto, qrels or bm25"))
+    problems: list[Problem] = []
+    responses = _Responses()
+    notes: list[str] = []
+    splits = {}
+    for split, name in FILES.items():
+        path = plain_or_gz(folder, name)
+        if path.exists():
+            splits[split] = _read_split(split, Lines(path, FORM, problems), responses, notes)
+    if problems:
+        raise DataError(problems)
+    ids = TextColumn.of(f"d{number}" for number in range(1, len(responses.rows) + 1))
+    documents = TextColumn.of(text for text, _ in responses.rows)
+    return assemble(Raw(folder.name, ids, documents, splits, tuple(notes)), config)
+
+
+@dataclass
+class _Responses:
+    """Documents: row by (text, how many equal ones stood before it in its group)."""
+
+    rows: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def row(self, text: str, repeat: int) -> int:
+        return self.rows.setdefault((text, repeat), len(self.rows))
+
+
+@dataclass
+class _Group:
+    """A context with its candidates in the order of the file."""
+
+    context: tuple[str, ...]
+    labels: list[int] = field(default_factory=list)
+    responses: list[str] = field(default_factory=list)
+
+
+def _read_split(split: str, lines: Lines, responses: _Responses, notes: list[str]) -> RawSplit:
+    contexts: list[tuple[str, ...]] = []
+    rated: list[tuple[int, int, float]] = []
+    bare = 0
+    for group in _groups(lines, one_positive=split == "train"):
+        if not any(group.labels):
+            bare += 1
+            if split == "train":
+                continue
+        rated += _rated(group, len(contexts), responses)
+        contexts.append(group.context)
+    if bare:
+        fate = "dropped" if split == "train" else "kept; they count 0"
+        notes.append(f"{split}: {bare:,} contexts without a right response {fate}")
+    query_ids = [f"{split}-{number}" for number in range(1, len(contexts) + 1)]
+    candidates = Rated.of(rated)
+    return RawSplit(query_ids, contexts, candidates, pool=candidates)
+
+
+def _rated(group: _Group, query: int, responses: _Responses) -> Iterator[tuple[int, int, float]]:
+    seen: dict[str, int] = {}
+    for label, text in zip(group.labels, group.responses, strict=True):
+        repeat = seen.get(text, 0)
+        seen[text] = repeat + 1
+        yield query, responses.row(text, repeat), label
+
+
+def _groups(lines: Lines, one_positive: bool) -> Iterator[_Group]:
+    """Groups of a file; with `one_positive`, two right responses at the head of a group are a problem.
+
+    They would be two contexts run together: in training data the right response comes first, then wrong ones.
+    """
+    group: _Group | None = None
+    for number, line in lines:
+        label, *context, response = line.split("\t") if line.count("\t") >= 2 else ("", "", "")
+        wrong = _wrong(line, label, context, response)
+        if wrong:
+            lines.problem(number, *wrong)
+            continue
+        if group is None or group.context != tuple(context):
+            if group is not None:
+                yield group
+            group = _Group(tuple(context))
+        if one_positive and label == "1" and group.labels == [1]:
+            lines.problem(number, "two right responses first", "keep the right response first, then the wrong ones")
+        group.labels.append(int(label))
+        group.responses.append(response)
+    if group is not None:
+        yield group
+
+
+def _wrong(line: str, label: str, context: list[str], response: str) -> tuple[str, str] | None:
+    columns = line.count("\t") + 1
+    if columns < 3:
+        return f"{columns} columns instead of 3 or more", FORM
+    if label not in ("0", "1"):
+        return f"label '{label[:40]}'", "write 0 or 1"
+    if not response.strip():
+        return "an empty response", "give a text or leave the row out"
+    if not all(utterance.strip() for utterance in context):
+        return "an empty utterance", "give a text or leave the column out"
+    return None

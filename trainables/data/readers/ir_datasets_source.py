@@ -1,0 +1,197 @@
+"""Data through the ir_datasets library (MacAvaney et al. 2021): `ir_datasets:NAME`, with its cache and downloads."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+
+from trainables.data.columns import SPLITS, RankingData
+from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
+from trainables.data.readers.collection import Collection, CollectionWriter, Ratings
+from trainables.data.readers.rows import usable_id
+from trainables.errors import DataError, Problem, WorkFailed
+
+if TYPE_CHECKING:
+    from trainables.config import DataConfig
+
+PREFIX = "ir_datasets:"
+FORM = f"{PREFIX}NAME or {PREFIX}NAME?train=PART&dev=PART&test=PART"
+PLACE = "data.source"
+MAX_GRADE = int(np.iinfo(np.int16).max)
+_USUAL = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a source string names: the library's dataset ids by split."""
+
+    name: str
+    splits: dict[str, str]
+
+
+def parse_source(source: str) -> Source:
+    """`ir_datasets:NAME?train=A&dev=B&test=C`: the splits are the datasets NAME/A, NAME/B, NAME/C.
+
+    Without parts they are NAME/train, NAME/dev (or validation, valid, val) and NAME/test, those that exist and are
+    judged; without any of these NAME itself is the test split. Raises DataError.
+    """
+    name, mark, query = source.removeprefix(PREFIX).partition("?")
+    name = name.strip("/")
+    if not name:
+        raise DataError(Problem(PLACE, f"'{source}' names no dataset", FORM))
+    if not mark:
+        return Source(name, _usual_splits(name))
+    parts = parse_qsl(query, keep_blank_values=True)
+    given = dict(parts)
+    if not given or len(given) < len(parts) or not set(given) <= set(SPLITS) or not all(given.values()):
+        raise DataError(Problem(PLACE, f"'{query}' does not give each split once", FORM))
+    splits = {split: f"{name}/{given[split].strip('/')}" for split in SPLITS if split in given}
+    for each in splits.values():
+        _judged(each)
+    return Source(name, splits)
+
+
+def _usual_splits(name: str) -> dict[str, str]:
+    found = {}
+    for split, tails in _USUAL.items():
+        for tail in tails:
+            dataset = _registered(f"{name}/{tail}")
+            if split not in found and dataset is not None and dataset.has_qrels() and dataset.has_queries():
+                found[split] = f"{name}/{tail}"
+    if not found:
+        _judged(name)
+    return found or {"test": name}
+
+
+def _registered(name: str) -> Any | None:
+    import ir_datasets
+
+    try:
+        return ir_datasets.load(name)
+    except KeyError:
+        return None
+
+
+def _judged(name: str) -> Any:
+    """The dataset of that id; DataError if there is none, or if it lacks documents, queries or judgments."""
+    dataset = _registered(name)
+    if dataset is None:
+        raise DataError(Problem(PLACE, f"ir_datasets knows no '{name}'", "see https://ir-datasets.com/all.html"))
+    if not (dataset.has_docs() and dataset.has_queries() and dataset.has_qrels()):
+        wrong = f"'{name}' of ir_datasets lacks documents, queries or judgments"
+        raise DataError(Problem(PLACE, wrong, f"name parts that have them: {FORM}"))
+    return dataset
+
+
+def read_source(source: Source, config: DataConfig, workspace: Path) -> RankingData:
+    """The data without a digest. Documents are streamed into the workspace.
+
+    Only judged queries are kept. Documents without text, judgments of unknown queries and repeated judgments are
+    left out with a note, because published collections have them. The library's `scoreddocs` are the run, where
+    `data.candidates` asks for one.
+    Raises DataError for data that cannot be used, WorkFailed if the library cannot get it.
+    """
+    import ir_datasets
+
+    datasets = {split: _judged(name) for split, name in source.splits.items()}
+    collections = {ir_datasets.docs_parent_id(name) for name in source.splits.values()}
+    if len(collections) > 1:
+        wrong = f"the splits search different collections ({', '.join(sorted(collections))})"
+        raise DataError(Problem(PLACE, wrong, "name splits of one collection"))
+    notes: list[str] = []
+    with _named_errors(collections.pop()):
+        collection = _read_documents(next(iter(datasets.values())), workspace, notes)
+    splits = {}
+    for split, dataset in datasets.items():
+        with _named_errors(source.splits[split]):
+            splits[split] = _read_split(split, dataset, collection, config, notes)
+    return assemble(Raw(source.name, collection.ids, collection.texts, splits, tuple(notes)), config)
+
+
+@contextmanager
+def _named_errors(name: str) -> Iterator[None]:
+    """Errors of the library with the dataset's name: getting the files is work, their content is data."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        raise WorkFailed(f"ir_datasets could not get '{name}': {error}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, EOFError, zlib.error) as error:
+        wrong = f"'{name}' of ir_datasets cannot be read ({type(error).__name__}: {error})"
+        raise DataError(Problem(PLACE, wrong, "remove the library's copy so that it is fetched anew")) from error
+
+
+def _read_documents(dataset: Any, workspace: Path, notes: list[str]) -> Collection:
+    print("reading documents through ir_datasets", file=sys.stderr, flush=True)
+    writer, empty = CollectionWriter(workspace), 0
+    for number, document in enumerate(dataset.docs_iter(), 1):
+        text = " ".join(document.default_text().split())
+        if not usable_id(document.doc_id):
+            wrong = f"document {number}: id '{document.doc_id}' is empty or holds white space"
+            raise DataError(Problem(PLACE, wrong, "use data whose ids can stand in a TREC file"))
+        if text:
+            writer.add(number, document.doc_id, text)
+        else:
+            empty += 1
+    collection = writer.finish()
+    repeat = next(collection.index.repeats(), None)
+    if repeat:
+        wrong = f"document id '{collection.ids[repeat[0]]}' stands there twice"
+        raise DataError(Problem(PLACE, wrong, "use a collection with one document an id"))
+    if not len(collection.ids):
+        raise DataError(Problem(PLACE, "no documents with text", "use a collection with texts"))
+    if empty:
+        notes.append(f"{empty:,} documents without text left out")
+    return collection
+
+
+def _read_split(split: str, dataset: Any, collection: Collection, config: DataConfig, notes: list[str]) -> RawSplit:
+    texts = {query.query_id: " ".join(query.default_text().split()) for query in dataset.queries_iter()}
+    judged = dict.fromkeys(qrel.query_id for qrel in dataset.qrels_iter())
+    ids = [name for name in judged if usable_id(name) and texts.get(name)]
+    if len(ids) < len(judged):
+        notes.append(f"{split}: {len(judged) - len(ids):,} judged queries without text left out")
+    places = {name: place for place, name in enumerate(ids)}
+    grades = ((each.query_id, each.doc_id, min(max(each.relevance, 0), MAX_GRADE)) for each in dataset.qrels_iter())
+    qrels = _rated(grades, places, collection, notes, f"{split}: {{}} repeated judgments left out")
+    run = _read_run(split, dataset, places, collection, notes) if config.candidates == "run" else None
+    return RawSplit(ids, [(texts[name],) for name in ids], qrels, run)
+
+
+def _rated(
+    rows: Iterator[tuple[str, str, float]], places: dict[str, int], collection: Collection, notes: list[str], note: str
+) -> Rated:
+    """Rated documents of known queries, each once; `note` takes the count of the others."""
+    ratings, count = Ratings(collection.index), 0
+    for query, document, value in rows:
+        if query in places:
+            ratings.add(count, places[query], document, float(value))
+            count += 1
+    rated, kept = ratings.finish(), np.ones(count, bool)
+    repeats = [row for row, _ in ratings.repeats()]
+    kept[repeats] = False
+    if repeats:
+        notes.append(note.format(f"{len(repeats):,}"))
+    return rated.where(kept)
+
+
+def _read_run(
+    split: str, dataset: Any, places: dict[str, int], collection: Collection, notes: list[str]
+) -> Rated | None:
+    """The scored documents that are in the collection; None where the dataset has none."""
+    if not dataset.has_scoreddocs():
+        return None
+    rows = ((each.query_id, each.doc_id, each.score) for each in dataset.scoreddocs_iter())
+    run = _rated(rows, places, collection, notes, f"{split}: {{}} repeated candidates left out")
+    run = run.where(run.document >= 0)
+    if not np.isfinite(run.value).all() or (len(run.value) and np.ptp(run.value) == 0):
+        wrong = f"the scored documents of {split} have no scores that rank them"
+        raise DataError(Problem("data.candidates", wrong, "set bm25"))
+    return run

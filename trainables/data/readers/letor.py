@@ -1,0 +1,226 @@
+"""LETOR folder: train.txt, vali.txt, test.txt with rows `label qid:N index:value ... # comment` (SVMlight)."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainables.data.columns import NO_RANK, ONE_DOMAIN, RankingData, Split, TextColumn
+from trainables.data.readers.rows import Lines, plain_or_gz
+from trainables.data.store import ArrayWriter
+from trainables.errors import DataError, Problem
+from trainables.randomness import generator
+
+if TYPE_CHECKING:
+    from trainables.config import DataConfig
+
+FILES = {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}
+FORM = "LABEL qid:N INDEX:VALUE ... # COMMENT"
+DEV_SHARE = 0.2  # of the training queries, where there is no vali.txt
+MAX_FEATURE = 1 << 16
+MAX_VALUE = float(np.finfo(np.float32).max)
+_CELLS = 1 << 20  # dense values held at once
+_LABEL = re.compile(r"[0-9]{1,4}")
+_INDEX = re.compile(r"[1-9][0-9]{0,6}")
+_DOCUMENT = re.compile(r"docid\s*=\s*(\S+)")
+
+
+def recognises(folder: Path) -> bool:
+    return any(path.name.startswith("train.txt") for path in files(folder))
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that `read` reads."""
+    return [path for name in FILES.values() if (path := plain_or_gz(folder, name)).exists()]
+
+
+def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
+    """Row = document with features and no text; a feature that a row leaves out is 0.
+
+    Document ids are QID:DOCID, with the comment's `docid = ...` or else the row's number within its query, since
+    the features of a page differ from query to query. There is no first-stage ranking. Without vali.txt a fixed
+    fifth of the training queries is the dev split. Raises DataError with the problems of all files.
+    """
+    if config.candidates != "auto":
+        raise DataError(Problem("data.candidates", "LETOR rows are the candidates", "set auto"))
+    problems: list[Problem] = []
+    rows = _Features(workspace)
+    groups = {}
+    for split, name in FILES.items():
+        path = plain_or_gz(folder, name)
+        if path.exists():
+            groups[split] = _read_groups(Lines(path, FORM, problems), rows)
+    if problems:
+        raise DataError(problems)
+    notes = _hold_out(groups)
+    return _assembled(folder.name, groups, rows, tuple(notes))
+
+
+@dataclass
+class _Group:
+    """A query's rows: documents first, first + 1, ..."""
+
+    query: str
+    line: int
+    first: int
+    grades: list[int] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+
+
+class _Features:
+    """Features of all rows, sparse on disk until their number is known, and the ids of the rows."""
+
+    def __init__(self, workspace: Path):
+        self.workspace = workspace
+        self.paths = [workspace / "sparse.index.npy", workspace / "sparse.value.npy"]
+        self._index = ArrayWriter(self.paths[0], np.int32)
+        self._value = ArrayWriter(self.paths[1], np.float32)
+        self._ends = array("q", [0])
+        self.ids: list[str] = []
+        self.count = 0
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def add(self, name: str, indices: list[int], values: list[float]) -> None:
+        self.ids.append(name)
+        self._index.append(np.array(indices, np.int32))
+        self._value.append(np.array(values, np.float32))
+        self._ends.append(self._ends[-1] + len(indices))
+        self.count = max([self.count, *indices[-1:]])
+
+    def dense(self) -> np.ndarray:
+        """float32 [rows, count], memory-mapped; column i is feature i + 1."""
+        index, value, ends = self._index.finish(), self._value.finish(), np.array(self._ends)
+        path = self.workspace / "features.npy"
+        cells = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(len(self), self.count))
+        step = max(1, _CELLS // self.count)
+        for start in range(0, len(self), step):
+            part = slice(ends[start], ends[min(start + step, len(self))])
+            row = np.repeat(np.arange(len(self))[start : start + step], np.diff(ends)[start : start + step])
+            cells[row, index[part] - 1] = value[part]
+        cells.flush()
+        for sparse in self.paths:
+            sparse.unlink()
+        return np.asarray(cells)
+
+
+def _read_groups(lines: Lines, rows: _Features) -> list[_Group]:
+    groups: dict[str, _Group] = {}
+    current = ""
+    for number, line in lines:
+        try:
+            label, query, indices, values = _parsed(line)
+        except ValueError as wrong:
+            lines.problem(number, *wrong.args)
+            continue
+        group = groups.setdefault(query, _Group(query, number, len(rows)))
+        if query != current and group.line != number:
+            wrong = f"qid {query} comes again (first in line {group.line})"
+            lines.problem(number, wrong, "keep the rows of a query together")
+        current = query
+        name = _name(line, group)
+        if name in group.names:
+            lines.problem(number, f"document '{name}' a second time", "keep one row a query and document")
+        group.names.add(name)
+        rows.add(name, indices, values)
+        group.grades.append(label)
+    if groups and not rows.count:
+        lines.file_problem("no features", f"each row is {FORM}")
+    return list(groups.values())
+
+
+def _parsed(line: str) -> tuple[int, str, list[int], list[float]]:
+    """Label, query, feature indices and values of a row. Raises ValueError(what is wrong, what would be right)."""
+    label, *columns = line.partition("#")[0].split() or [""]
+    if not columns:
+        raise ValueError("1 columns instead of 2 or more", FORM)
+    if not _LABEL.fullmatch(label):
+        raise ValueError(f"label '{label[:40]}'", "write a whole number from 0 to 9999")
+    name, colon, query = columns[0].partition(":")
+    if name != "qid" or not colon or not query:
+        raise ValueError(f"'{columns[0][:40]}' instead of a query", "write qid:N behind the label")
+    indices, values, last = [], [], 0
+    for column in columns[1:]:
+        index, _, shown = column.partition(":")
+        if not _INDEX.fullmatch(index) or int(index) > MAX_FEATURE:
+            raise ValueError(f"feature '{column[:40]}'", f"write INDEX:VALUE, INDEX from 1 to {MAX_FEATURE}")
+        if int(index) <= last:
+            raise ValueError(f"feature {index} behind feature {last}", "let the indices of a row rise")
+        last = int(index)
+        indices.append(last)
+        values.append(_value(column, shown))
+    return int(label), query, indices, values
+
+
+def _value(column: str, shown: str) -> float:
+    try:
+        value = float(shown)
+    except ValueError:
+        value = math.nan
+    if not abs(value) <= MAX_VALUE:
+        raise ValueError(f"feature '{column[:40]}' is no finite number", "write a number, or leave the feature out")
+    return value
+
+
+def _name(line: str, group: _Group) -> str:
+    found = _DOCUMENT.search(line.partition("#")[2])
+    return f"{group.query}:{found[1] if found else len(group.grades) + 1}"
+
+
+def _hold_out(groups: dict[str, list[_Group]]) -> list[str]:
+    """Moves a fixed part of the training queries to dev where there is none; returns notes."""
+    training = groups["train"]
+    if "dev" in groups or len(training) < 2:
+        return []
+    count = max(1, round(DEV_SHARE * len(training)))
+    chosen = set(generator(0, "letor dev").permutation(len(training))[:count].tolist())
+    groups["dev"] = [group for place, group in enumerate(training) if place in chosen]
+    groups["train"] = [group for place, group in enumerate(training) if place not in chosen]
+    return [f"dev: {count:,} of the {len(training):,} training queries, drawn with a fixed seed (there is no vali.txt)"]
+
+
+def _assembled(name: str, groups: dict[str, list[_Group]], rows: _Features, notes: tuple[str, ...]) -> RankingData:
+    splits, queries = {}, []
+    for split in [split for split in FILES if groups.get(split)]:
+        splits[split] = _split(groups[split], len(queries))
+        queries += groups[split]
+    empty = np.zeros(len(rows) + 1, np.int64)
+    count = len(queries)
+    return RankingData(
+        name=name,
+        digest="",
+        document_ids=TextColumn.of(rows.ids),
+        documents=TextColumn(np.empty(0, np.uint8), empty),
+        query_ids=TextColumn.of(group.query for group in queries),
+        utterances=TextColumn(np.empty(0, np.uint8), np.zeros(count + 1, np.int64)),
+        utterance_offsets=np.arange(count + 1, dtype=np.int64),
+        domain=np.zeros(count, np.int16),
+        domains=ONE_DOMAIN,
+        splits=splits,
+        notes=notes,
+        features=rows.dense(),
+    )
+
+
+def _split(groups: list[_Group], start: int) -> Split:
+    """The split's columns; its queries get the numbers from `start` on. Candidates keep the order of the file."""
+    grade = np.array([grade for group in groups for grade in group.grades], np.int16)
+    offsets = np.cumsum([0, *(len(group.grades) for group in groups)]).astype(np.int64)
+    document = [row for group in groups for row in range(group.first, group.first + len(group.grades))]
+    return Split(
+        query=np.arange(start, start + len(groups), dtype=np.int32),
+        offsets=offsets,
+        document=np.array(document, np.int32),
+        grade=grade,
+        rank=np.full(len(grade), NO_RANK, np.int32),
+        score=np.full(len(grade), np.nan),
+        judged_grade=grade,
+        judged_offsets=offsets,
+    )

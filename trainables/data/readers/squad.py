@@ -1,0 +1,178 @@
+"""SQuAD 1.1 (Rajpurkar et al. 2016) as sentence ranking, SQuAD-T (Min et al. 2017): which sentence of the
+paragraph holds the answer?
+
+A question is a query, the sentences of its paragraph are the candidates, and those in which an answer begins have
+grade 1. Answers are found by their character offsets in the paragraph, which sentences keep.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainables.data.columns import RankingData, TextColumn
+from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
+from trainables.data.readers.rows import is_text, plain_or_gz, read_whole, usable_id
+from trainables.errors import DataError, Problem
+
+if TYPE_CHECKING:
+    from trainables.config import DataConfig
+
+FILES = {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(\"'])(?:[A-Z]|[A-Za-z]\.[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|No|Inc|Ltd|Co|Gen|Lt|Sgt)\.$"
+)
+_END = re.compile(r"[.!?]+[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[A-Z0-9])")
+
+
+def recognises(folder: Path) -> bool:
+    return bool(_by_split(folder))
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that `read` reads."""
+    return list(_by_split(folder).values())
+
+
+def _by_split(folder: Path) -> dict[str, Path]:
+    """train-v1.1.json and dev-v1.1.json; without them the folder's only JSON file is a test split."""
+    named = {split: path for split, name in FILES.items() if (path := plain_or_gz(folder, name)).exists()}
+    if named:
+        return named
+    found = sorted(path for path in folder.iterdir() if path.name.endswith((".json", ".json.gz")))
+    return {"test": found[0]} if len(found) == 1 else {}
+
+
+def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
+    """Sentences have the ids ARTICLE-PARAGRAPH-SENTENCE, counted from 1 behind the split's name.
+
+    An answer that does not stand at its offset is left out with a note, and so is a question without answers.
+    Raises DataError with the problems of all files.
+    """
+    if config.candidates == "run":
+        raise DataError(Problem("data.candidates", "SQuAD has no run", "set auto, qrels or bm25"))
+    problems: list[Problem] = []
+    sentences: dict[str, str] = {}
+    notes: list[str] = []
+    splits = {}
+    for split, path in _by_split(folder).items():
+        found = _Split(split, path, problems, sentences)
+        found.read(read_whole(path, problems))
+        notes += found.notes()
+        judged = Rated.of(found.judged)
+        splits[split] = RawSplit(found.names, found.questions, judged, pool=judged)
+    if problems:
+        raise DataError(problems)
+    documents = TextColumn.of(sentences.values())
+    return assemble(Raw(folder.name, TextColumn.of(sentences), documents, splits, tuple(notes)), config)
+
+
+def sentence_bounds(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the sentences of a text, without the white space between them.
+
+    A sentence ends at . ! or ? before white space and a capital or digit, but not behind an initial or a common
+    abbreviation.
+    """
+    bounds, start = [], 0
+    for match in _END.finditer(text):
+        sentence = text[start : match.end()].rstrip()
+        if not _ABBREVIATION.search(sentence):
+            bounds.append((start, start + len(sentence)))
+            start = match.end()
+    end = len(text.rstrip())
+    return [*bounds, (start, end)] if start < end else bounds
+
+
+@dataclass
+class _Split:
+    """Questions of one file; sentences go to `sentences`, shared by all files."""
+
+    split: str
+    path: Path
+    problems: list[Problem]
+    sentences: dict[str, str]
+    names: list[str] = field(default_factory=list)
+    questions: list[tuple[str, ...]] = field(default_factory=list)
+    judged: list[tuple[int, int, float]] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    displaced: int = 0
+    bare: int = 0
+
+    def read(self, raw: str | None) -> None:
+        """Reads the file's text (None: a problem noted already)."""
+        if raw is None:
+            return
+        try:
+            articles = _items(json.loads(raw), "data")
+            for number, article in enumerate(articles, 1):
+                for place, paragraph in enumerate(_items(article, "paragraphs"), 1):
+                    self._paragraph(f"{self.split}-{number}-{place}", paragraph)
+        except json.JSONDecodeError as error:
+            self.problems.append(
+                Problem(f"{self.path}:{error.lineno}", f"not JSON ({error.msg})", "give the whole file")
+            )
+        except (_Form, ValueError, RecursionError) as error:
+            self.problems.append(
+                Problem(str(self.path), f"not SQuAD 1.1 ({error})", "data > paragraphs > qas > answers")
+            )
+        if not self.names and not self.problems:
+            self.problems.append(Problem(str(self.path), "no questions with an answer", "give SQuAD 1.1"))
+
+    def _paragraph(self, name: str, paragraph: Any) -> None:
+        text = _text(paragraph, "context")
+        bounds = sentence_bounds(text)
+        first = len(self.sentences)
+        self.sentences |= {f"{name}-{i}": text[start:end] for i, (start, end) in enumerate(bounds, 1)}
+        for question in _items(paragraph, "qas"):
+            starts = self._starts(question, text)
+            right = {i for i, (start, end) in enumerate(bounds) if any(start <= place < end for place in starts)}
+            if right:
+                self._add(question, [(first + i, float(i in right)) for i in range(len(bounds))])
+            else:
+                self.bare += 1
+
+    def _starts(self, question: Any, text: str) -> list[int]:
+        """Offsets of the answers that stand where they are said to."""
+        starts = []
+        for answer in _items(question, "answers"):
+            shown, start = _text(answer, "text"), answer.get("answer_start")
+            if not isinstance(start, int):
+                raise _Form("answer_start is no whole number")
+            if start >= 0 and shown and text.startswith(shown, start):
+                starts.append(start + len(shown) - len(shown.lstrip()))
+            else:
+                self.displaced += 1
+        return starts
+
+    def _add(self, question: Any, graded: list[tuple[int, float]]) -> None:
+        name, text = _text(question, "id"), _text(question, "question")
+        if not usable_id(name) or name in self.seen or not text.strip():
+            raise _Form(f"question '{name[:40]}' has an id that is not usable or stands there twice, or no text")
+        self.seen.add(name)
+        self.judged += [(len(self.names), row, grade) for row, grade in graded]
+        self.names.append(name)
+        self.questions.append((" ".join(text.split()),))
+
+    def notes(self) -> list[str]:
+        counts = {"answers that do not stand at their offset left out": self.displaced,
+                  "questions without an answer dropped": self.bare}  # fmt: skip
+        return [f"{self.split}: {count:,} {what}" for what, count in counts.items() if count]
+
+
+class _Form(Exception):
+    """What is not as in SQuAD 1.1."""
+
+
+def _items(node: Any, key: str) -> list[Any]:
+    if not isinstance(node, dict) or not isinstance(node.get(key), list):
+        raise _Form(f"no list '{key}'")
+    return node[key]
+
+
+def _text(node: Any, key: str) -> str:
+    if not isinstance(node, dict) or not is_text(node.get(key)):
+        raise _Form(f"no text '{key}'")
+    return node[key]

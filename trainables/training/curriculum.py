@@ -1,0 +1,110 @@
+"""The configured curriculum over a training's instances: what comes when, how much it counts, under which loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from trainables.config import TrainingRun
+from trainables.curriculum.difficulty import difficulty
+from trainables.curriculum.pacing import Schedule
+from trainables.curriculum.sampler import Sampler, easy_first
+from trainables.curriculum.weigher import CODE_EPSILON, Weigher, ease_of
+from trainables.curriculum.weighting import WEIGHTINGS, code_values
+from trainables.data.columns import Split
+from trainables.data.instances import Instances
+from trainables.training.materials import Materials
+from trainables.training.teacher import scored_of
+
+DIFFICULTY = "difficulty"
+
+
+@dataclass
+class Curriculum:
+    """Sampler and weigher of one training. `refreshed`: the difficulty float64 [I] that replaced the first, or None."""
+
+    sampler: Sampler
+    weigher: Weigher
+    refreshed: np.ndarray | None = None
+
+    def reads_difficulty(self, step: int, iteration: int) -> bool:
+        """Whether the instances' difficulty still decides anything at a step."""
+        weighs = self.weigher.ease is not None and iteration < self.weigher.m
+        return weighs or self.sampler.schedule.share(step) < 1
+
+    def refresh(self, difficulty: np.ndarray) -> None:
+        """Goes on with another difficulty of the same instances."""
+        self.refreshed = difficulty
+        self.sampler.reorder(easy_first(difficulty, self.weigher.anti))
+        self.weigher = self.weigher.with_difficulty(difficulty)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What a resumed training cannot compute anew; mostly nothing."""
+        return self.sampler.state() | ({} if self.refreshed is None else {DIFFICULTY: self.refreshed})
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """The inverse of `state`."""
+        if DIFFICULTY in state:
+            self.refresh(state[DIFFICULTY])
+        self.sampler.restore(state)
+
+
+def make_curriculum(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> Curriculum:
+    """The configured curriculum over the training instances."""
+    settings = run.curriculum
+    known = first_difficulty(run, materials, split, instances) if settings.reads_scoring else np.zeros(len(instances))
+    sampler = Sampler(
+        order=easy_first(known, settings.anti),
+        schedule=make_schedule(run),
+        seed=run.seed,
+        replacement=settings.sampling == "with_replacement",
+        warm=settings.warm if settings.pacing != "none" else 0.0,
+    )
+    return Curriculum(sampler, make_weigher(run, split, instances, known))
+
+
+def first_difficulty(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> np.ndarray:
+    """Difficulty of each instance under `curriculum.scoring`, float64 [I]."""
+    scored = scored_of(run, materials.data, split, instances, materials.teacher)
+    return difficulty(run.curriculum.scoring, scored)[0]
+
+
+def make_schedule(run: TrainingRun) -> Schedule:
+    """When the order opens; T is a share of all optimiser steps."""
+    settings = run.curriculum
+    return Schedule(
+        pacing=settings.pacing,
+        horizon=settings.T * total_steps(run),
+        delta=settings.delta,
+        n=settings.n,
+        stages=settings.stages,
+        reference=settings.reference,
+    )
+
+
+def make_weigher(run: TrainingRun, split: Split, instances: Instances, difficulty: np.ndarray) -> Weigher:
+    """The configured weighting. `difficulty`: of each instance, for weighting `difficulty`."""
+    settings, code = run.curriculum, run.curriculum.reference == "code"
+    weigher = Weigher(settings.m, settings.anti, instances.pairwise, epsilon=CODE_EPSILON if code else 0.0)
+    if settings.weighting == DIFFICULTY:
+        return replace(weigher, ease=ease_of(difficulty))
+    heuristic = WEIGHTINGS[settings.weighting]
+    if heuristic is None:
+        return weigher
+    value = code_values(settings.weighting, split) if code else heuristic(split)
+    level = 1 if code else run.evaluation.relevance_level
+    return replace(weigher, value=value, relevant=split.grade >= level)
+
+
+def objective(run: TrainingRun, step: int) -> str:
+    """The loss in force at an optimiser step (from 0): `curriculum.objective_switch` until `switch_at` of all steps."""
+    settings = run.curriculum
+    if settings.objective_switch != "none" and step < settings.switch_at * total_steps(run):
+        return settings.objective_switch
+    return run.training.loss
+
+
+def total_steps(run: TrainingRun) -> int:
+    """Optimiser steps of a training that is not ended early."""
+    return run.training.max_iterations * run.training.batches_per_iteration

@@ -1,0 +1,115 @@
+"""The teacher of scorings model_margin and model_loss: a ranker trained once without a curriculum, and cached."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from trainables.config import CurriculumConfig, TrainingRun
+from trainables.curriculum.scored import Scored
+from trainables.curriculum.scoring import SCORINGS
+from trainables.data.cache import cached, digest_of, load_arrays, save_arrays
+from trainables.data.columns import RankingData, Split, required_split
+from trainables.data.instances import Instances
+from trainables.training.materials import Materials, prepare
+from trainables.training.precision import choose_precision
+from trainables.training.scoring import score_candidates
+
+FORMAT = 1  # raise when the same settings train another teacher
+RANKER, SCORES = "ranker", "scores"
+
+
+def teacher_run(run: TrainingRun) -> TrainingRun:
+    """The teacher's training: `run` without a curriculum, under the keys `curriculum.teacher.*`.
+
+    Its loss is pointwise, as Penha & Hauff's: pairwise ones fix differences only, and probabilities need more.
+    """
+    keys = run.curriculum.teacher
+    given = {"lr": keys.lr, "max_iterations": keys.max_iterations}
+    changed = {"loss": "pointwise"} | {key: value for key, value in given.items() if value is not None}
+    return run.model_copy(
+        update={
+            "ranker": keys.ranker or run.ranker,
+            "curriculum": CurriculumConfig(),
+            "training": run.training.model_copy(update=changed),
+            "seed": keys.seed,
+        }
+    )
+
+
+def teacher_scores(run: TrainingRun, data: RankingData, split: Split) -> np.ndarray:
+    """Scores that the teacher of `run` gives a split's candidates, float32 [C]: logits of relevance.
+
+    Teacher and scores come from the cache; what it lacks is trained or scored now.
+    """
+    plain = teacher_run(run)
+    key = digest_of(FORMAT, data.digest, plain.model_dump())
+
+    def build(folder: Path) -> None:
+        ranker = cached("teacher", key, lambda entry: _train(plain, data, entry)) / RANKER
+        save_arrays(folder, {SCORES: _score(ranker, plain, data, split)})
+
+    return load_arrays(cached("teacher-scores", digest_of(key, split.query, split.document), build))[SCORES]
+
+
+def scored_of(
+    run: TrainingRun, data: RankingData, split: Split, instances: Instances, known: np.ndarray | None = None
+) -> Scored:
+    """What the configured scoring reads. `known`: the teacher's scores of this split, if they are there already."""
+    teacher = partial(teacher_scores, run, data, split) if known is None else lambda: known
+    settings = run.curriculum
+    return Scored(
+        data,
+        split,
+        instances,
+        seed=run.seed,
+        reference=settings.reference,
+        relevance_level=run.evaluation.relevance_level,
+        vectors=settings.vectors,
+        teacher=teacher,
+    )
+
+
+def with_teacher(
+    plain: TrainingRun, scorings: Iterable[str], materials: Mapping[str, Materials]
+) -> dict[str, Materials]:
+    """The materials of a search, with the teacher's scores of the training split if a scoring needs them.
+
+    There is one teacher for all trials, that of the search's baseline `plain`, even where trials differ in ranker or
+    learning rate: an order that all share is what is compared.
+    """
+    if not any("teacher" in SCORINGS[name].needs for name in scorings):
+        return dict(materials)
+    data = next(iter(materials.values())).data
+    scores = teacher_scores(plain, data, required_split(data, "train"))
+    return {key: replace(made, teacher=scores) for key, made in materials.items()}
+
+
+def _train(plain: TrainingRun, data: RankingData, folder: Path) -> None:
+    # Here, because a training may need a teacher itself.
+    from trainables.training.saved import save_ranker
+    from trainables.training.training import Training
+
+    what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
+    print(f"training the teacher ({what})", file=sys.stderr, flush=True)
+    training = Training(plain, prepare(plain, data))
+    while not training.finished:
+        training.iterate()
+    save_ranker(training, folder / RANKER)
+
+
+def _score(ranker: Path, plain: TrainingRun, data: RankingData, split: Split) -> np.ndarray:
+    from trainables.training.saved import load_ranker_folder
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    module = load_ranker_folder(ranker).module.to(device)
+    text = prepare(plain, data).text
+    precision = choose_precision(plain.training.precision, device, module)
+    queries = split.query[split.owner]
+    return score_candidates(module, text.queries, text.documents, queries, split.document, device, precision)

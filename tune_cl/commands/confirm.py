@@ -1,0 +1,102 @@
+"""Examples:
+tune-cl confirm quickstart
+tune-cl confirm penha2020_pacing --top 5 --seeds 10 --correction bonferroni
+
+Trains the K configurations that were best on dev, and the baseline, with N new seeds each; applies each best dev
+checkpoint to the split once, and tests the differences over queries. Asked again with more seeds, it trains those that
+are missing. With --race, configurations that can no longer be the best on dev get no more seeds. docs/verdict.md tells
+how the verdict is made."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from tune_cl.commands.settings import add_session
+from tune_cl.commands.tables import table
+from tune_cl.confirmation.verdict import LEVEL
+from tune_cl.place import known_place
+from tune_cl.tracking.uri import resolve_tracking_uri
+
+CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg", "none": "no correction"}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--top", type=int, default=3, metavar="K", help="configurations, best on dev (default 3)")
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="trainings of each (default 5)")
+    parser.add_argument("--split", default="test", choices=("test", "dev"), help="what is compared on (default test)")
+    parser.add_argument("--correction", default="holm", help="holm, bonferroni, bh (default holm)")
+    parser.add_argument("--race", action="store_true", help="no more seeds for those that can no longer win on dev")
+    add_session(parser)
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    place = known_place(options.storage, options.name)
+    tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri)
+    from tune_cl.confirmation.runner import Request, confirm_search  # imports Ray and torch
+
+    request = Request(options.top, options.seeds, options.split, options.correction, options.race)
+    return confirm_search(place, request, tracking_uri, options.address)
+
+
+def render(document: dict[str, Any]) -> str:
+    seeds, queries = len(document["seeds"]), document["queries"]
+    head = f"{document['metric']} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
+    columns = ["configuration", "mean ± sd", "difference [95 %]", "p adjusted", ""]
+    rows = [_row(row) for row in (document["baseline"], *document["configurations"])]
+    notes = [
+        f"{run['label']}, seed {run['seed']}: not tested, for it failed: {run['reason']}" for run in document["failed"]
+    ]
+    notes += [f"{one['label']}: not tested, out of the race after seeds {one['seeds']}" for one in document["dropped"]]
+    return "\n".join([head, "", table(columns, rows), "", *notes, f"{document['verdict']}: {in_words(document)}"])
+
+
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    spread = f"{row['mean']:.4f}" + (f" ± {row['sd']:.4f}" if len(row["runs"]) > 1 else "")
+    if "difference" not in row:
+        return row["label"], spread, "-", "-", ""
+    low, high = row["ci95"]
+    difference = f"{row['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
+    return row["label"], spread, difference, f"{row['p_adjusted']:.4f}", row["marks"]
+
+
+def in_words(document: dict[str, Any]) -> str:
+    """The verdict in a few sentences: what was found, what it was corrected for, what it does not say."""
+    configurations = document["configurations"]
+    seeds, queries = _count(len(document["seeds"]), "seed"), _count(document["queries"], "query")
+    tested = f"{seeds}, {queries}; {_correction(document)}"
+    if document["verdict"] == "no difference shown":
+        best = max(configurations, key=lambda row: row["difference"])
+        low, high = best["ci95"]
+        fits = f"'{best['label']}' is {best['difference']:+.4f} {document['metric']} from the baseline, and anything"
+        return f"{fits} from {low:+.4f} to {high:+.4f} fits the data ({tested})."
+    if document["verdict"] == "worse":
+        row, verb = configurations[0], "is below"
+    else:
+        row, verb = max((row for row in configurations if row["marks"]), key=lambda row: row["difference"]), "is above"
+    found = f"'{row['label']}' {verb} the baseline by {abs(row['difference']):.4f} {document['metric']}"
+    return f"{found}, p = {row['p_adjusted']:.2g} ({tested}).{_of_seeds(row)}"
+
+
+def _of_seeds(row: dict[str, Any]) -> str:
+    """p_adjusted takes the seeds as given; says where new seeds might show something else."""
+    seeds, p = len(row["runs"]), row["p_both_adjusted"]
+    if seeds == 1:
+        return " This speaks of one seed; another might show something else."
+    if p <= LEVEL:
+        return f" It holds for new seeds as well (p = {p:.2g} with the seeds as a sample too)."
+    return (
+        f" This speaks of these {seeds} seeds; that it holds for new ones is not shown "
+        f"(p = {p:.2g} with the seeds as a sample too)."
+    )
+
+
+def _correction(document: dict[str, Any]) -> str:
+    name = CORRECTED.get(document["correction"], document["correction"])
+    return f"{name} over {_count(len(document['configurations']), 'configuration')}"
+
+
+def _count(number: int, noun: str) -> str:
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number} {noun if number == 1 else plural}"

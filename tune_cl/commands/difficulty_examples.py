@@ -1,0 +1,110 @@
+"""What a difficulty looks like: its easiest and hardest instances as text, and its distribution as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from textwrap import shorten, wrap
+from typing import Any
+
+import numpy as np
+
+from trainables.curriculum.sampler import easy_first
+from trainables.data.columns import RankingData, Split
+from trainables.data.instances import NONE, Instances
+
+SHOWN = 3
+LETTERS = 300  # of a text
+BINS = 40
+WIDTH, LINES = 62, 3  # of a text in the picture
+
+
+@dataclass(frozen=True)
+class Example:
+    """One instance; texts are cut to LETTERS."""
+
+    value: float
+    query_id: str
+    query: str
+    document: str
+    relevant: bool
+
+
+def extremes(data: RankingData, split: Split, instances: Instances, values: np.ndarray) -> dict[str, list[Example]]:
+    """The SHOWN easiest and hardest instances, each of another query, the outermost first."""
+    orders = {"easiest": easy_first(values), "hardest": easy_first(values, anti=True)}
+    return {name: [_example(data, split, instances, values, row) for row in _of_queries(instances, order)]
+            for name, order in orders.items()}  # fmt: skip
+
+
+def _of_queries(instances: Instances, order: np.ndarray) -> list[int]:
+    """The first instances of an order that belong to different queries."""
+    _, first = np.unique(instances.query[order], return_index=True)
+    return order[np.sort(first)[:SHOWN]].tolist()
+
+
+def _example(data: RankingData, split: Split, instances: Instances, values: np.ndarray, row: int) -> Example:
+    query = int(split.query[instances.query[row]])
+    positive = int(instances.positive[row])
+    document = data.documents[int(split.document[positive if positive != NONE else instances.negative[row]])]
+    texts = [shorten(text, LETTERS, placeholder=" ...") for text in (data.query_text(query), document)]
+    return Example(float(values[row]), data.query_ids[query], *texts, relevant=positive != NONE)
+
+
+def as_document(found: Mapping[str, list[Example]]) -> dict[str, list[dict[str, Any]]]:
+    """The examples as JSON."""
+    return {name: [asdict(example) for example in examples] for name, examples in found.items()}
+
+
+def as_text(found: Mapping[str, list[dict[str, Any]]], width: int = 110) -> str:
+    """The examples of a document, a block each."""
+    blocks = []
+    for name, examples in found.items():
+        blocks.append(f"\n{name}:")
+        for example in examples:
+            what = "relevant" if example["relevant"] else "other"
+            lines = [f"  {example['value']:.4g}  {example['query_id']}"]
+            lines += _indented("query: ", example["query"], width) + _indented(f"{what}: ", example["document"], width)
+            blocks.append("\n".join(lines))
+    return "\n".join(blocks)
+
+
+def _indented(label: str, text: str, width: int) -> list[str]:
+    return wrap(label + text, width, initial_indent="    ", subsequent_indent="      ")
+
+
+def plot_difficulty(path: Path, name: str, values: np.ndarray, found: Mapping[str, list[Example]]) -> None:
+    """A histogram of the values over the examples as text; PNG or SVG."""
+    from matplotlib.figure import Figure
+
+    from tune_cl.commands.plots import save_figure
+
+    figure = Figure(figsize=(10, 7.5), layout="constrained")
+    axes = figure.subplot_mosaic([["values", "values"], ["easiest", "hardest"]], height_ratios=[1, 1.3])
+    _histogram(axes["values"], values)
+    axes["values"].set(xlabel=f"{name} (higher = harder)", ylabel="instances")
+    axes["values"].set_title(f"Difficulty {name} of {len(values):,} instances", loc="left")
+    for side, examples in found.items():
+        axes[side].set_axis_off()
+        axes[side].set_title(side, loc="left")
+        axes[side].text(0, 1, "\n\n".join(map(_caption, examples)), va="top", fontsize=8, parse_math=False)
+    save_figure(figure, path)
+
+
+def _histogram(axes: Any, values: np.ndarray) -> None:
+    """Bars at the values themselves where these are few, such as numbers of turns."""
+    places, counts = np.unique(values, return_counts=True)
+    if len(places) <= BINS:
+        gap = np.diff(places).min(initial=np.inf)
+        axes.bar(places, counts, width=0.8 * (gap if np.isfinite(gap) else 1.0))
+    else:
+        axes.hist(values, BINS)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _caption(example: Example) -> str:
+    lines = [f"{example.value:.4g}  {example.query_id}"]
+    for label, text in (("query", example.query), ("relevant" if example.relevant else "other", example.document)):
+        lines += wrap(f"{label}: {text}", WIDTH, max_lines=LINES, placeholder=" ...")
+    return "\n".join(lines)

@@ -1,0 +1,33 @@
+"""Pictures that commands write with `--plot FILE`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from trainables.errors import ConfigError, Problem
+
+FORMATS = (".png", ".svg")
+
+
+def require_format(path: Path) -> None:
+    """Raises ConfigError unless the file's name says PNG or SVG."""
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigError(Problem("--plot", f"'{path}' names no format", f"a file ending in {' or '.join(FORMATS)}"))
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Writes PNG or SVG, as the suffix says, all or nothing; makes the folder. Text in an SVG stays text."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kind = path.suffix.lower().removeprefix(".")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}):
+            figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

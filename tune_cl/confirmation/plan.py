@@ -1,0 +1,122 @@
+"""What a search's confirmation trains: the best configurations by dev and the baseline, each with the same seeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+from trainables.config import TrainingRun
+from trainables.errors import ConfigError, Problem
+from tune_cl.experiment import Experiment
+from tune_cl.journal import SearchState, TrialState
+from tune_cl.search.space import Flat
+
+BASELINE = "baseline"
+OFF = (None, "none", False)
+NAMED = ("pacing", "n", "scoring", "weighting", "m", "anti")  # keys of the curriculum that a label words by itself
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A row of the verdict. `choice`: values of the opened keys; `params`: flat keys in force, without the seed."""
+
+    label: str
+    trial: str
+    choice: Flat
+    params: Flat
+
+    @property
+    def folder(self) -> str:
+        """Its folder's name: the trial id, and the label as far as file systems take it."""
+        return f"{self.trial}-{re.sub(r'[^A-Za-z0-9=.+-]+', '_', self.label)}"
+
+
+@dataclass(frozen=True)
+class SeedRun:
+    """One training of the confirmation, and the folder of all it leaves."""
+
+    configuration: Configuration
+    seed: int
+    run: TrainingRun
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.configuration.label}, seed {self.seed}"
+
+
+def seed_run(experiment: Experiment, configuration: Configuration, seed: int, root: Path) -> SeedRun:
+    run = experiment.training_run(configuration.choice, seed)
+    return SeedRun(configuration, seed, run, root / configuration.folder / f"seed-{seed}")
+
+
+def seeds_of(number: int, searched: int) -> list[int]:
+    """The first `number` seeds from 1 on, without the one that the search chose by. More seeds begin with the same."""
+    return list(islice((seed for seed in count(1) if seed != searched), number))
+
+
+def baseline_of(state: SearchState, experiment: Experiment) -> Configuration:
+    params = seedless(experiment.base_run().in_force())
+    return Configuration(BASELINE, state.baseline, experiment.baseline_choice(), params)
+
+
+def best_configurations(state: SearchState, baseline: Configuration, top: int) -> list[Configuration]:
+    """The `top` best by dev, best first: neither failed, nor the baseline, nor the same configuration twice.
+
+    Labels do not depend on `top`. Raises ConfigError where no trial is left.
+    """
+    labelled = configurations(state, baseline)
+    reached = {label: state.trials[found.trial].best(state.metric) for label, found in labelled.items()}
+    known = [(-at.dev, found) for label, found in labelled.items() if (at := reached[label])]
+    if not known:
+        right = "a search with at least one trial besides the baseline that did not fail"
+        raise ConfigError(Problem("NAME", f"search '{state.name}' has no configuration to confirm", right))
+    return [found for _, found in sorted(known, key=lambda pair: pair[0])][:top]
+
+
+def configurations(state: SearchState, baseline: Configuration) -> dict[str, Configuration]:
+    """The distinct configurations of the trials that did not fail, by label, in the order of the trials."""
+    found: dict[str, Configuration] = {}
+    known = [baseline.params]
+    for trial in state.by_number():
+        params = seedless(trial.params)
+        if trial.baseline or trial.outcome == "failed" or params in known:
+            continue
+        known.append(params)
+        label = label_of(trial, baseline.params)
+        label = f"{label} ({trial.trial})" if label in found or label == BASELINE else label
+        found[label] = Configuration(label, trial.trial, trial.chosen, params)
+    return found
+
+
+def seedless(params: Mapping[str, Any]) -> Flat:
+    return {key: value for key, value in params.items() if key != "seed"}
+
+
+def label_of(trial: TrialState, baseline: Mapping[str, Any]) -> str:
+    """A configuration in a few words, e.g. `root n=2, response_words`: what sets its curriculum apart from the
+    baseline's, and the other keys that the space opens."""
+    differing = {key: value for key, value in trial.params.items() if baseline.get(key) != value}
+    words = curriculum_words({key: differing.get(f"curriculum.{key}") for key in NAMED})
+    rest = [key for key in trial.chosen if key in trial.params and key not in {f"curriculum.{name}" for name in NAMED}]
+    words += [f"{key.rsplit('.', 1)[-1]}={short(trial.params[key])}" for key in rest]
+    return ", ".join(words) or trial.trial
+
+
+def curriculum_words(chosen: Mapping[str, Any]) -> list[str]:
+    pacing = short(chosen["pacing"]) if chosen["pacing"] not in OFF else ""
+    if chosen["n"] is not None:
+        pacing += f" n={short(chosen['n'])}"
+    weighting = short(chosen["weighting"]) if chosen["weighting"] not in OFF else ""
+    if chosen["m"] is not None:
+        weighting += f" m={short(chosen['m'])}"
+    scoring = "" if chosen["scoring"] in OFF else short(chosen["scoring"])
+    return [word.strip() for word in (pacing, scoring, weighting, "anti" if chosen["anti"] else "") if word]
+
+
+def short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,257 @@
+"""A confirmation from start to end: plan, trainings, journal, tracking, document."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trainables.data.columns import required_split
+from trainables.errors import ConfigError, DataError, Interrupted, Problem, WorkFailed
+from trainables.evaluation.significance import CORRECTIONS
+from trainables.training.checkpoint import write_json
+from trainables.training.materials import Materials, materials_key, prepare
+from tune_cl.confirmation.document import document_of, failure, verdict_file
+from tune_cl.confirmation.plan import (
+    Configuration,
+    SeedRun,
+    baseline_of,
+    best_configurations,
+    seed_run,
+    seeds_of,
+)
+from tune_cl.confirmation.race import survivors
+from tune_cl.confirmation.tasks import Crew
+from tune_cl.confirmation.training import result_of
+from tune_cl.experiment import Experiment
+from tune_cl.journal import Journal, SearchState, replay
+from tune_cl.place import Place
+from tune_cl.search.ray_tune import ray_session
+from tune_cl.tracking.mlflow_writer import MlflowWriter
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `tune-cl confirm`. Raises ConfigError for values that make no sense."""
+
+    top: int = 3
+    seeds: int = 5
+    split: str = "test"
+    correction: str = "holm"
+    race: bool = False
+
+    def __post_init__(self) -> None:
+        flags = {"--top": self.top, "--seeds": self.seeds}
+        problems = [Problem(flag, f"{value} is below 1", "1 or more") for flag, value in flags.items() if value < 1]
+        try:
+            _ = CORRECTIONS[self.correction]
+        except ConfigError as error:
+            problems += [Problem("--correction", problem.wrong, problem.right) for problem in error.problems]
+        if problems:
+            raise ConfigError(problems)
+
+    def command(self, place: Place) -> str:
+        """What a user types to go on."""
+        options = f"--top {self.top} --seeds {self.seeds} --split {self.split} --correction {self.correction}"
+        return f"{place.command('confirm')} {options}{' --race' if self.race else ''}"
+
+
+@dataclass
+class Confirmation:
+    """All that the steps of one confirmation share. `failed`: reason of each run that failed; `dropped`: seeds that
+    each configuration had when the race gave it no more."""
+
+    place: Place
+    state: SearchState
+    experiment: Experiment
+    request: Request
+    address: str | None = None
+    failed: list[tuple[SeedRun, str]] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.baseline = baseline_of(self.state, self.experiment)
+        self.best = best_configurations(self.state, self.baseline, self.request.top)
+        self.seeds = seeds_of(self.request.seeds, self.experiment.seed)
+        self.runs = {(one.label, seed): self._run(one, seed) for one in self.rows for seed in self.seeds}
+        self.materials = materials_of(self.runs.values())
+        self.reported = reported(self.state)
+        check_data(next(iter(self.materials.values())), self.state, self.request.split)
+
+    @property
+    def rows(self) -> list[Configuration]:
+        """The baseline, then the configurations."""
+        return [self.baseline, *self.best]
+
+    def _run(self, configuration: Configuration, seed: int) -> SeedRun:
+        return seed_run(self.experiment, configuration, seed, self.place.folder / "confirmation")
+
+    def train(self, journal: Journal) -> None:
+        """Trains what has not been trained, in a race seed after seed; Ray is started only where something is left."""
+        rounds = [[seed] for seed in self.seeds] if self.request.race else [self.seeds]
+        with ExitStack() as session:
+            crew = None
+            for number, seeds in enumerate(rounds, 1):
+                left = self._left(journal, [self.runs[one.label, seed] for seed in seeds for one in self.running])
+                if left and crew is None:
+                    session.enter_context(ray_session(self.address))
+                    crew = Crew(self.materials, self.experiment.search.resources, self.request.split)
+                if left and crew:
+                    crew.train(left, self._watcher(journal, len(left)))
+                if self.request.race:
+                    self._drop(number)
+
+    @property
+    def running(self) -> list[Configuration]:
+        """The baseline and the configurations that get the next seed."""
+        out = self.dropped.keys() | {run.configuration.label for run, _ in self.failed}
+        return [one for one in self.rows if one is self.baseline or one.label not in out]
+
+    def _left(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
+        """Those without a result yet; of the others the journal is told what it lacks."""
+        left = [run for run in runs if result_of(run.folder, self.request.split) is None]
+        for run in runs:
+            if run not in left:
+                self.record(journal, run)
+        if left:
+            say(f"{len(left)} of {len(runs)} trainings to do")
+        return left
+
+    def _drop(self, seen: int) -> None:
+        """Leaves out of the race who can no longer win."""
+        baseline, *running = self.running
+        if seen == len(self.seeds) or len(running) < 2 or self.failed_baseline:
+            return
+        dev = [[self._dev(one, seed) for seed in self.seeds[:seen]] for one in (baseline, *running)]
+        for one, stays in zip(running, survivors(np.array(dev), len(self.seeds)), strict=True):
+            if not stays:
+                self.dropped[one.label] = seen
+                say(f"{one.label} can no longer win on dev: no seed after {self.seeds[seen - 1]}")
+
+    def _dev(self, configuration: Configuration, seed: int) -> float:
+        result = result_of(self.runs[configuration.label, seed].folder, self.request.split) or {}
+        return result["dev"]
+
+    @property
+    def failed_baseline(self) -> bool:
+        return any(run.configuration is self.baseline for run, _ in self.failed)
+
+    def _watcher(self, journal: Journal, count: int) -> Callable[[SeedRun, str | None], None]:
+        numbers = iter(range(1, count + 1))
+
+        def ended(run: SeedRun, reason: str | None) -> None:
+            if reason is not None:
+                self.failed.append((run, reason))
+                say(f"{next(numbers)}/{count} {run.name} failed: {reason}")
+                return
+            result = self.record(journal, run)
+            at = f"at iteration {result['best_iteration']} of {result['iterations']}"
+            say(f"{next(numbers)}/{count} {run.name}: dev {self.state.metric} {result['dev']:.4f} {at}")
+
+        return ended
+
+    def record(self, journal: Journal, run: SeedRun) -> dict[str, Any]:
+        """Tells the journal what it does not know yet of a training that has ended; returns its result."""
+        split = self.request.split
+        result = result_of(run.folder, split) or {}
+        metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
+        metrics = {f"dev_{self.state.metric}": result["dev"], "seconds": result["seconds"], **metrics}
+        known = self.reported.setdefault((run.configuration.label, run.seed), set())
+        if news := {name: value for name, value in metrics.items() if name not in known}:
+            known |= news.keys()
+            event = {"event": "confirmation", "label": run.configuration.label, "trial": run.configuration.trial}
+            event |= {"params": run.run.in_force(), "seed": run.seed, "metrics": news, "time": time.time()}
+            journal.append(event | {"artifacts": str(run.folder / split)})
+        return result
+
+    def document(self) -> dict[str, Any]:
+        """Interface section 6; a configuration of which a seed failed, or that lost the race, is not tested.
+
+        Raises WorkFailed where there is nothing left to compare.
+        """
+        whole = [one.label for one in self.running]
+        if self.failed_baseline or len(whole) < 2:
+            raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
+        runs = {label: [self.runs[label, seed] for seed in self.seeds] for label in whole}
+        head = {"search": self.state.name, "metric": self.state.metric, "split": self.request.split}
+        judged = document_of(runs, self.request.split, self.state.metric, self.request.correction)
+        document = {**head, "seeds": self.seeds, **judged}
+        dropped = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
+        return document | {"failed": [failure(run, why) for run, why in self.failed], "dropped": dropped}
+
+
+def confirm_search(place: Place, request: Request, tracking_uri: str, address: str | None) -> dict[str, Any]:
+    """Trains the best configurations and the baseline with new seeds, and returns the document of `tune-cl confirm`.
+
+    Trainings that an earlier confirmation finished are taken as they are. Raises Interrupted on Ctrl-C.
+    """
+    with Journal(place.folder) as journal:
+        state = replay(journal.events())
+        work = Confirmation(place, state, Experiment.from_yaml(state.yaml), request, address)
+        tell(state, work)
+        writer = MlflowWriter(journal.path, tracking_uri)
+        with ExitStack() as closing:
+            closing.callback(flush, writer, request.command(place))
+            writer.start()
+            try:
+                work.train(journal)
+            except KeyboardInterrupt:
+                what = "stopped; what is done is saved. Go on with:"
+                raise Interrupted(f"{what} {request.command(place)}") from None
+        document = work.document()
+        write_json(verdict_file(place.folder, request.split), document)
+    return document
+
+
+def tell(state: SearchState, work: Confirmation) -> None:
+    """What the user should know before the trainings start."""
+    if not state.end:
+        say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
+    if len(work.best) < work.request.top:
+        say(f"note: the search has {len(work.best)} distinct configurations, fewer than --top {work.request.top}")
+    if work.request.seeds < 2:
+        say("note: one seed shows nothing of how much the seed matters")
+
+
+def flush(writer: MlflowWriter, command: str) -> None:
+    """Sends what tracking still lacks; what cannot be sent now stays in the journal."""
+    if left := writer.close():
+        say(f"{left} events have not reached MLflow ({writer.trouble}); send them later with: {command}")
+
+
+def materials_of(runs: Iterable[SeedRun]) -> dict[str, Materials]:
+    """Data and text side of the trainings, by materials_key. Raises DataError for bad data."""
+    known: dict[str, Materials] = {}
+    data = None
+    for run in (item.run for item in runs):
+        if (key := materials_key(run)) not in known:
+            known[key] = made = prepare(run, data)
+            data = made.data
+    return known
+
+
+def check_data(materials: Materials, state: SearchState, split: str) -> None:
+    """Raises DataError where the data is not that of the search, or its split too small for a test."""
+    data = materials.data
+    if data.digest != state.data["digest"]:
+        wrong = f"'{data.name}' has changed since the search"
+        raise DataError(Problem("data.source", wrong, "the data that the search ran on, or a new search"))
+    if len(required_split(data, split)) < 2:
+        raise DataError(Problem("--split", f"'{split}' has one query only", "two or more, for a paired test"))
+
+
+def reported(state: SearchState) -> dict[tuple[str, int], set[str]]:
+    """Names of the metrics that the journal holds of each label and seed."""
+    known: dict[tuple[str, int], set[str]] = {}
+    for event in state.confirmations:
+        known.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
+    return known
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr)

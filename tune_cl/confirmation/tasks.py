@@ -1,0 +1,59 @@
+"""The trainings of a confirmation as Ray tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from ray.exceptions import RayError
+
+from trainables.config import TrainingRun
+from trainables.errors import UserError, WorkFailed
+from trainables.training.materials import Materials, materials_key
+from tune_cl.confirmation.plan import SeedRun
+from tune_cl.confirmation.training import confirm_run
+from tune_cl.experiment import Resources
+
+RETRIES = 3  # of a task whose process or node died; it goes on from its last checkpoint
+
+
+def task(run: dict[str, Any], materials: Materials, folder: str, split: str, threads: int) -> str | None:
+    """Confirms one training; returns why it failed where no retry would mend it, else None."""
+    torch.set_num_threads(threads)
+    try:
+        confirm_run(TrainingRun.model_validate(run), materials, Path(folder), split)
+    except (UserError, WorkFailed) as error:
+        return str(error)
+    return None
+
+
+class Crew:
+    """Trains on the Ray cluster that is connected; data and text sides are in its object store once."""
+
+    def __init__(self, materials: Mapping[str, Materials], resources: Resources, split: str):
+        self.shared = {key: ray.put(made) for key, made in materials.items()}
+        self.threads, self.split = max(1, int(resources.cpu)), split
+        options = {"num_cpus": resources.cpu, "num_gpus": resources.gpu, "max_retries": RETRIES}
+        self.task = ray.remote(**options)(task)
+
+    def train(self, runs: Sequence[SeedRun], done: Callable[[SeedRun, str | None], None]) -> None:
+        """Trains all of them; calls `done` with each as it ends, and why it failed, or None."""
+        waiting = {self._start(run): run for run in runs}
+        while waiting:
+            [ended], _ = ray.wait(list(waiting), num_returns=1)
+            done(waiting.pop(ended), reason(ended))
+
+    def _start(self, run: SeedRun) -> Any:
+        shared = self.shared[materials_key(run.run)]
+        return self.task.remote(run.run.model_dump(), shared, str(run.folder), self.split, self.threads)
+
+
+def reason(ended: Any) -> str | None:
+    """Why a task failed, in a line; None where it did not."""
+    try:
+        return ray.get(ended)
+    except RayError as error:
+        return str(error).strip().splitlines()[-1]

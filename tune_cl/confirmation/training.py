@@ -1,0 +1,87 @@
+"""One training of a confirmation: goes on where it was killed, then applies its best weights to a split once.
+
+A training's folder holds `state/` while it trains, then `ranker/` and `training.json`, and a folder a split that the
+ranker was applied to: its TREC run, per-query values and `result.json`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.torch import load_file
+
+from trainables.config import TrainingRun
+from trainables.data.columns import required_split
+from trainables.evaluation.metrics import METRICS, Evaluator
+from trainables.evaluation.trec import write_per_query, write_run
+from trainables.training.checkpoint import latest_iteration, read_json, save_iteration, write_folder, write_json
+from trainables.training.materials import Materials
+from trainables.training.saved import WEIGHTS, save_ranker
+from trainables.training.training import Training
+
+STATE, RANKER, TRAINING, RESULT = "state", "ranker", "training.json", "result.json"
+
+
+def run_file(folder: Path, split: str) -> Path:
+    return folder / split / f"{split}.run.txt"
+
+
+def values_file(folder: Path, split: str) -> Path:
+    return folder / split / f"{split}.per_query.tsv"
+
+
+def result_of(folder: Path, split: str) -> dict[str, Any] | None:
+    """What `confirm_run` found, None where it has not come to its end."""
+    path = folder / split / RESULT
+    return read_json(path) if path.exists() else None
+
+
+def confirm_run(run: TrainingRun, materials: Materials, folder: Path, split: str) -> None:
+    """Trains what is left to train, and applies the best weights on dev to `split`.
+
+    Raises WorkFailed where the loss is no longer a number.
+    """
+    training = Training(run, materials)
+    if not (folder / TRAINING).exists():
+        finish_training(training, folder)
+    trained = read_json(folder / TRAINING)
+    training.module.load_state_dict(load_file(folder / RANKER / WEIGHTS))
+    target = required_split(materials.data, split)
+    scores = training.score(target)
+    evaluate = Evaluator(target, materials.data.document_ids, run.evaluation.relevance_level)
+    values = evaluate(scores, list(METRICS))
+    result = {"metrics": {name: float(column.mean()) for name, column in values.items()}, **trained}
+
+    def write(temporary: Path) -> None:
+        data = materials.data
+        write_run(temporary / run_file(folder, split).name, target, data, scores, run.ranker["name"])
+        queries = [data.query_ids[query] for query in target.query]
+        write_per_query(temporary / values_file(folder, split).name, queries, values)
+        write_json(temporary / RESULT, result)
+
+    write_folder(folder / split, write)
+
+
+def finish_training(training: Training, folder: Path) -> None:
+    """Iterates from the last saved state to the end; leaves the ranker and drops the states."""
+    if latest := latest_iteration(folder / STATE):
+        training.load(latest)
+    while not training.finished:
+        training.iterate()
+        save_iteration(folder / STATE, training.iteration, training.save)
+    save_ranker(training, folder / RANKER)
+    dev = [row[f"dev_{training.run.metric}"] for row in training.history]
+    seconds = sum(row["seconds"] for row in training.history)
+    reached = {"dev": training.best_value, "best_iteration": training.best_iteration}
+    write_json(folder / TRAINING, {**reached, "iterations": len(dev), "seconds": seconds, "dev_by_iteration": dev})
+    shutil.rmtree(folder / STATE)
+
+
+def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
+    """Per-query values of the metric that `confirm_run` wrote, float64 [Q], in the order of the split."""
+    header, *rows = values_file(folder, split).read_text(encoding="utf-8").splitlines()
+    column = header.split("\t").index(metric)
+    return np.array([float(row.split("\t")[column]) for row in rows])
