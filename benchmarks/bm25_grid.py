@@ -90,10 +90,12 @@ def spread(count: int) -> list[Point]:
 
 
 def grid_values(baseline: Bm25Baseline, points: list[Point]) -> list[float]:
-    pool = baseline.pool(SPLIT)
-    score = baseline.scorer(pool.split)
-    judge = Judge(pool, baseline.data.document_ids, baseline.run.metric, 1)
-    return [judge(score(dict(point))) for point in points]
+    totals = np.zeros(len(points))
+    for pool in baseline.pools(SPLIT):
+        score = baseline.scorer(pool.split)
+        judge = Judge(pool, baseline.data.document_ids, baseline.run.metric, 1)
+        totals += [len(pool.split) * judge(score(dict(point))) for point in points]
+    return list(totals / len(baseline.data.splits[SPLIT]))
 
 
 def compare(options: argparse.Namespace) -> dict[str, object]:

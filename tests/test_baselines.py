@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +154,18 @@ def test_the_whole_collection_is_ranked_as_bm25_retrieves_it(documents: list[str
         part = slice(split.offsets[query], split.offsets[query + 1])
         np.testing.assert_allclose(found[part], expected[expected > 0], atol=1e-9)
     assert split.grade.tolist() == [document % 3 for document in split.document]
+
+
+def test_ranking_query_by_query_gives_what_ranking_at_once_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = data_of(["cat", "dog cat", "bird"], ["cat", "cat dog", "dog bird dog"], [[0, 1, 0], [1, 0, 1], [0, 0, 1]])
+    baseline = Bm25Baseline(data, run_of(data={"top_k": 2}), ["test"], collection=True)
+    split, scores = rank(baseline, "test", baseline.defaults())
+    chosen = choose(baseline, "test")
+    monkeypatch.setattr("trainables.baselines.base.CELLS", 1)
+    parts, parts_scores = rank(baseline, "test", baseline.defaults())
+    assert all(np.array_equal(getattr(parts, f.name), getattr(split, f.name), equal_nan=True) for f in fields(split))
+    assert np.array_equal(parts_scores, scores)
+    assert choose(baseline, "test") == chosen
 
 
 def test_documents_below_the_depth_count_as_not_retrieved() -> None:

@@ -125,6 +125,12 @@ class Experiment:
     # -- early stopping and cost ---------------------------------------------------------------------------------
 
     @property
+    def scorings(self) -> list[str]:
+        """Every scoring function that a trial can use."""
+        leaf = self.space.leaves.get("curriculum.scoring")
+        return list(leaf.samples()) if leaf else [self.value("curriculum.scoring")]
+
+    @property
     def trials(self) -> int:
         """Trials of the search, the baseline included: no more than there are combinations."""
         combinations = self.space.combinations()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from trainables.data.columns import NO_RANK, RankingData, Split, require_texts_t
 from trainables.errors import DataError, Problem
 
 UNJUDGED = -1
+CELLS = 1 << 20  # queries times documents matched at once: some 300 MB where queries are long
 Params = dict[str, Any]
 Scorer = Callable[[Params], np.ndarray]
 
@@ -54,8 +55,9 @@ class Baseline(ABC):
     def scorer(self, split: Split) -> Scorer:
         """Gathers all that no parameter changes; the result maps parameters to scores, float64 [C]."""
 
-    def pool(self, name: str) -> Pool:
-        return Pool(self.data.splits[name])
+    def pools(self, name: str) -> Iterator[Pool]:
+        """What is ranked on a split, in parts of consecutive queries that fit in memory."""
+        yield Pool(self.data.splits[name])
 
 
 class Lexical(Baseline):
@@ -70,10 +72,13 @@ class Lexical(Baseline):
         if not self.postings.occurrences.lengths.any():
             raise DataError(Problem("data.source", f"no document of '{data.name}' has a word", "data with texts"))
 
-    def pool(self, name: str) -> Pool:
+    def pools(self, name: str) -> Iterator[Pool]:
         if not self.collection:
-            return super().pool(name)
-        return Pool(self._all_matching(self.data.splits[name]), self.run.data.top_k)
+            yield from super().pools(name)
+            return
+        split, step = self.data.splits[name], max(1, CELLS // max(1, len(self.postings)))
+        for start in range(0, len(split), step):
+            yield Pool(self._all_matching(_part(split, start, start + step)), self.run.data.top_k)
 
     def _all_matching(self, split: Split) -> Split:
         """The split with every document that shares a term with the query as a candidate, outside any run."""
@@ -87,6 +92,23 @@ class Lexical(Baseline):
             rank=np.full(len(document), NO_RANK, np.int32),
             score=np.full(len(document), np.nan),
         )
+
+
+def _part(split: Split, start: int, end: int) -> Split:
+    """The queries at start .. end - 1 of a split, with their candidates."""
+    end = min(end, len(split))
+    rows = slice(split.offsets[start], split.offsets[end])
+    judged = slice(split.judged_offsets[start], split.judged_offsets[end])
+    return Split(
+        query=split.query[start:end],
+        offsets=split.offsets[start : end + 1] - split.offsets[start],
+        document=split.document[rows],
+        grade=split.grade[rows],
+        rank=split.rank[rows],
+        score=split.score[rows],
+        judged_grade=split.judged_grade[judged],
+        judged_offsets=split.judged_offsets[start : end + 1] - split.judged_offsets[start],
+    )
 
 
 def _grades(split: Split, owner: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:

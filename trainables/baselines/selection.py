@@ -10,6 +10,8 @@ from trainables.baselines.base import Baseline, Params, Pool
 from trainables.data.columns import Split, TextColumn
 from trainables.evaluation.metrics import Judged, Ranking, TrecOrder, parse_metrics
 
+COLUMNS = ("query", "document", "grade", "rank", "score", "judged_grade")
+
 
 class Judge:
     """The mean of one metric over the queries of a pool, for many score arrays."""
@@ -40,22 +42,38 @@ class Choice:
 
 def choose(baseline: Baseline, name: str) -> Choice:
     """The point of the baseline's grid with the highest mean of `metric` on a split; of equals the first."""
-    run, defaults, pool = baseline.run, baseline.defaults(), baseline.pool(name)
-    score = baseline.scorer(pool.split)
-    judge = Judge(pool, baseline.data.document_ids, run.metric, run.evaluation.relevance_level)
+    run, defaults = baseline.run, baseline.defaults()
     points = [{**defaults, **point} for point in baseline.grid]
-    values = [judge(score(point)) for point in points]
+    totals = np.zeros(len(points))
+    for pool in baseline.pools(name):
+        score = baseline.scorer(pool.split)
+        judge = Judge(pool, baseline.data.document_ids, run.metric, run.evaluation.relevance_level)
+        totals += [len(pool.split) * judge(score(point)) for point in points]
+    values = totals / len(baseline.data.splits[name])
     best = int(np.argmax(values))
-    return Choice(points[best], values[best], len(points))
+    return Choice(points[best], float(values[best]), len(points))
 
 
 def rank(baseline: Baseline, name: str, params: Params) -> tuple[Split, np.ndarray]:
     """A split whose candidates are what the baseline retrieved, or was given, and their scores, float64 [C]."""
-    pool = baseline.pool(name)
+    return _joined([_ranked(baseline, pool, params) for pool in baseline.pools(name)])
+
+
+def _ranked(baseline: Baseline, pool: Pool, params: Params) -> tuple[Split, np.ndarray]:
     scores = baseline.scorer(pool.split)(params)
     if pool.depth is None:
         return pool.split, scores
     return first_ranks(pool.split, scores, baseline.data.document_ids, pool.depth)
+
+
+def _joined(parts: list[tuple[Split, np.ndarray]]) -> tuple[Split, np.ndarray]:
+    """Consecutive queries' splits as one."""
+    splits = [split for split, _ in parts]
+    columns = {name: np.concatenate([getattr(split, name) for split in splits]) for name in COLUMNS}
+    for name in ("offsets", "judged_offsets"):
+        sizes = [np.diff(getattr(split, name)) for split in splits]
+        columns[name] = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+    return Split(**columns), np.concatenate([scores for _, scores in parts])
 
 
 def first_ranks(split: Split, scores: np.ndarray, ids: TextColumn, depth: int) -> tuple[Split, np.ndarray]:

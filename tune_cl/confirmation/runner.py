@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from trainables.data.columns import required_split
 from trainables.errors import ConfigError, DataError, Interrupted, Problem, WorkFailed
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.training.checkpoint import write_json
-from trainables.training.materials import Materials, materials_key, prepare
+from trainables.training.materials import Materials
 from tune_cl.confirmation.document import document_of, failure, verdict_file
 from tune_cl.confirmation.plan import (
     Configuration,
@@ -31,6 +31,7 @@ from tune_cl.confirmation.training import result_of
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, SearchState, replay
 from tune_cl.place import Place
+from tune_cl.search.materials import materials_of
 from tune_cl.search.ray_tune import ray_session
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 
@@ -79,7 +80,7 @@ class Confirmation:
         self.best = best_configurations(self.state, self.baseline, self.request.top)
         self.seeds = seeds_of(self.request.seeds, self.experiment.seed)
         self.runs = {(one.label, seed): self._run(one, seed) for one in self.rows for seed in self.seeds}
-        self.materials = materials_of(self.runs.values())
+        self.materials = materials_of(self.experiment)
         self.reported = reported(self.state)
         check_data(next(iter(self.materials.values())), self.state, self.request.split)
 
@@ -222,17 +223,6 @@ def flush(writer: MlflowWriter, command: str) -> None:
     """Sends what tracking still lacks; what cannot be sent now stays in the journal."""
     if left := writer.close():
         say(f"{left} events have not reached MLflow ({writer.trouble}); send them later with: {command}")
-
-
-def materials_of(runs: Iterable[SeedRun]) -> dict[str, Materials]:
-    """Data and text side of the trainings, by materials_key. Raises DataError for bad data."""
-    known: dict[str, Materials] = {}
-    data = None
-    for run in (item.run for item in runs):
-        if (key := materials_key(run)) not in known:
-            known[key] = made = prepare(run, data)
-            data = made.data
-    return known
 
 
 def check_data(materials: Materials, state: SearchState, split: str) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from trainables.errors import Interrupted, WorkFailed
-from trainables.training.materials import Materials, materials_key, prepare
-from trainables.training.training import training_instances
+from trainables.training.materials import Materials
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, SearchState, read_events, replay
 from tune_cl.place import Place
 from tune_cl.search.artifacts import Artifacts
+from tune_cl.search.materials import materials_of
 from tune_cl.search.progress import Progress
 from tune_cl.search.ray_tune import ray_session, run_trials, slots
 from tune_cl.search.search import BASELINE, Search
@@ -24,17 +24,6 @@ from tune_cl.tracking.mlflow_writer import MlflowWriter
 from tune_cl.tracking.uri import masked
 
 PACKAGES = ("tune-cl", "ray", "torch", "transformers", "optuna", "mlflow", "numpy", "scipy")
-
-
-def materials_of(experiment: Experiment) -> dict[str, Materials]:
-    """Data and text side of every ranker the space can choose, by materials_key. Raises DataError for bad data."""
-    known: dict[str, Materials] = {}
-    data = None
-    for run in experiment.distinct_rankers():
-        known[materials_key(run)] = made = prepare(run, data)
-        data = made.data
-        training_instances(run, made)
-    return known
 
 
 def start_search(experiment: Experiment, place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
