@@ -46,6 +46,15 @@ class Instances:
     def __len__(self) -> int:
         return len(self.query)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, for the user."""
+        if not self.skipped_positives:
+            return ()
+        return (
+            f"{self.skipped_positives} relevant training candidates are left out: their query has none to set against them",
+        )
+
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Candidate rows (positive, negative) of the given instances; int64 [B] each, NONE where a sample has none.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -204,14 +204,6 @@ class Training:
             self.precision,
         )
 
-    def score_with_best(self, split: Split) -> np.ndarray:
-        """Scores with the weights of the best iteration; the current weights stay."""
-        current = checkpoint.trained_state(self.module)
-        checkpoint.load_trained_state(self.module, self.best_weights)
-        scores = self.score(split)
-        checkpoint.load_trained_state(self.module, current)
-        return scores
-
     # -- state ---------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
@@ -271,12 +263,6 @@ def rate_factor(run: TrainingRun, step: int) -> float:
     if step < warmup:
         return (step + 1) / (warmup + 1)
     return 1.0 if settings.schedule == "constant" else (total - step) / (total - warmup)
-
-
-def train(training: Training) -> Iterator[dict[str, float]]:
-    """Iterates until finished, yielding each iteration's metrics."""
-    while not training.finished:
-        yield training.iterate()
 
 
 def test_metrics(run: TrainingRun, materials: Materials, split: Split, scores: np.ndarray) -> dict[str, float]:

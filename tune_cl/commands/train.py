@@ -45,9 +45,9 @@ def execute(options: Namespace) -> dict[str, Any]:
 
     output = options.output or default_output(run)
     materials = prepare(run)
-    for note in materials.data.notes:
-        print(f"note: {note}", file=sys.stderr)
     training = Training(run, materials)
+    for note in (*materials.data.notes, *training.batcher.instances.notes):
+        print(f"note: {note}", file=sys.stderr)
     print(f"precision: {training.precision.reason}; device: {training.device}", file=sys.stderr)
     try:
         _train(training, output)

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainables.errors import Interrupted, WorkFailed
 from trainables.training.materials import Materials
+from trainables.training.training import training_instances
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, SearchState, read_events, replay
 from tune_cl.place import Place
@@ -53,7 +54,9 @@ def _session(
     address: str | None,
 ) -> dict[str, Any]:
     """One sitting of a search: from its first event, or from where the last sitting ended."""
-    for note in (*experiment.notes, *next(iter(materials.values())).data.notes):
+    made = next(iter(materials.values()))
+    _, instances = training_instances(experiment.base_run(), made)
+    for note in (*experiment.notes, *made.data.notes, *instances.notes):
         print(f"note: {note}", file=sys.stderr)
     writer = MlflowWriter(journal.path, tracking_uri)
     writer.start()
