@@ -51,9 +51,8 @@ class Instances:
         """What was left out, for the user."""
         if not self.skipped_positives:
             return ()
-        return (
-            f"{self.skipped_positives} relevant training candidates are left out: their query has none to set against them",
-        )
+        count = self.skipped_positives
+        return (f"{count} relevant training candidates are left out: their query has nothing less relevant",)
 
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Candidate rows (positive, negative) of the given instances; int64 [B] each, NONE where a sample has none.
