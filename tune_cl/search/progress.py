@@ -120,13 +120,10 @@ def label(trial: TrialState) -> str:
 
 
 def describe(params: dict[str, Any]) -> str:
-    """The curriculum of flat parameters in a line: those in force, without their section."""
-    parts = [
-        f"{key.split('.')[-1]} {_short(params[key])}"
-        for key in CURRICULUM_KEYS
-        if params.get(key) not in (None, "none", False)
-    ]
-    return ", ".join(parts)
+    """The ranker and curriculum of flat parameters in a line: those in force, without their section."""
+    known = {key: params[key] for key in CURRICULUM_KEYS if params.get(key) not in (None, "none", False)}
+    parts = [f"{key.split('.')[-1]} {_short(value)}" for key, value in known.items() if key != "ranker.name"]
+    return ", ".join([str(params.get("ranker.name", "")), *parts]).removeprefix(", ")
 
 
 def _short(value: Any) -> str:
