@@ -14,8 +14,9 @@ import torch
 
 from trainables.config import TrainingRun
 from trainables.data.columns import required_split
+from trainables.training.checkpoint import load_trained_state
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training, test_metrics, train
+from trainables.training.training import Training, test_metrics
 
 WAYS = ("with_replacement", "without_replacement")
 
@@ -56,10 +57,11 @@ def configured(options: argparse.Namespace, pacing: str, sampling: str, seed: in
 def one(run: TrainingRun, materials: Materials) -> tuple[float, float]:
     """Best dev MAP and the test MAP of that iteration."""
     training = Training(run, materials)
-    for _ in train(training):
-        continue
+    while not training.finished:
+        training.iterate()
+    load_trained_state(training.module, training.best_weights)
     test = required_split(materials.data, "test")
-    return training.best_value, test_metrics(run, materials, test, training.score_with_best(test))["map"]
+    return training.best_value, test_metrics(run, materials, test, training.score(test))["map"]
 
 
 if __name__ == "__main__":
