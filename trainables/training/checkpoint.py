@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from trainables.errors import DataError, Problem
+from trainables.evaluation.files import write_text
 
 BEST, DEV_SCORES = "best.safetensors", "dev scores"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum remembers what came
@@ -53,9 +54,7 @@ def latest_iteration(root: Path) -> Path | None:
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Atomic; NaN and infinities are written as JSON extensions, as Python reads them."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(document, indent=1))
-    os.replace(temporary, path)
+    write_text(path, json.dumps(document, indent=1))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -64,17 +63,18 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
     """Trainable parameters and buffers on the CPU; frozen parameters come from the shared text side."""
+    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in _trained(module).items()}
+
+
+def _trained(module: nn.Module) -> dict[str, Tensor]:
+    """The tensors of trained_state as they are, uncopied."""
     frozen = {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
-    return {
-        name: tensor.detach().cpu().clone().contiguous()
-        for name, tensor in module.state_dict().items()
-        if name not in frozen
-    }
+    return {name: tensor for name, tensor in module.state_dict().items() if name not in frozen}
 
 
 def load_trained_state(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """The inverse of trained_state; the names must be the same."""
-    expected = set(trained_state(module))
+    expected = set(_trained(module))
     if set(state) != expected:
         raise DataError(
             Problem(

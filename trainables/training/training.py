@@ -224,13 +224,15 @@ class Training:
 
     def same_run(self, folder: Path) -> bool:
         """Whether `folder` holds the state of this configuration on this data."""
-        state = read_state(folder)
+        return self._wrote(read_state(folder))
+
+    def _wrote(self, state: dict[str, Any]) -> bool:
         return TrainingRun.model_validate(state["run"]) == self.run and state["data"] == self.materials.data.digest
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
         state = read_state(folder)
-        if not self.same_run(folder):
+        if not self._wrote(state):
             raise DataError(
                 Problem(str(folder), "is the state of another configuration", "a checkpoint of the same one")
             )

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from trainables.config import TrainingRun
+from trainables.evaluation.files import write_text
 from trainables.evaluation.metrics import METRICS, Evaluator
 from trainables.evaluation.trec import write_per_query, write_run
 from trainables.training.checkpoint import best_scores
@@ -27,11 +28,10 @@ class Artifacts:
         data = self.materials[materials_key(run)].data
         dev, scores = data.splits["dev"], best_scores(checkpoint)
         folder = self.folder / trial
-        folder.mkdir(parents=True, exist_ok=True)
         write_run(folder / "dev.run.txt", dev, data, scores, trial)
         values = Evaluator(dev, data.document_ids, run.evaluation.relevance_level)(scores, list(METRICS))
         write_per_query(folder / "dev.per_query.tsv", [data.query_ids[query] for query in dev.query], values)
-        (folder / "config.yaml").write_text(yaml.safe_dump(run.model_dump(), sort_keys=False), encoding="utf-8")
+        write_text(folder / "config.yaml", yaml.safe_dump(run.model_dump(), sort_keys=False))
         return folder
 
     def ranker(self, checkpoint: Path, run: TrainingRun) -> Path:

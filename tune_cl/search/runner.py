@@ -63,7 +63,7 @@ def _session(
     try:
         state = replay(journal.events())
         if not state.end:
-            state = _run(experiment, place, journal, materials, address)
+            state = _run(experiment, place, journal, materials, address, state)
     except KeyboardInterrupt:
         journal.append({"event": "interrupted", "time": time.time()})
         raise Interrupted(f"stopped; what is done is saved. Go on with: {place.command('resume')}") from None
@@ -73,16 +73,24 @@ def _session(
 
 
 def _run(
-    experiment: Experiment, place: Place, journal: Journal, materials: dict[str, Materials], address: str | None
+    experiment: Experiment,
+    place: Place,
+    journal: Journal,
+    materials: dict[str, Materials],
+    address: str | None,
+    before: SearchState,
 ) -> SearchState:
-    """Trials until there are no more, then the best one's ranker and the closing event."""
-    journal.append({"event": "session", "number": replay(journal.events()).sessions + 1, "time": time.time()})
+    """Trials until there are no more, then the best one's ranker and the closing event.
+
+    `before`: the search as earlier sessions left it.
+    """
+    journal.append({"event": "session", "number": before.sessions + 1, "time": time.time()})
     artifacts = Artifacts(place.folder / "trials", materials)
     resources = experiment.search.resources
     with ray_session(address):
         places = min(slots(resources.cpu, resources.gpu), experiment.search.max_concurrent or 10**6)
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
-        with Progress(trials, iterations, replay(journal.events())) as progress:
+        with Progress(trials, iterations, before) as progress:
             search = Search(experiment, journal, places, artifacts, progress.update)
             run_trials(search, materials, place.folder, search.state.sessions)
     _close(search, artifacts)
