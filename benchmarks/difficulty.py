@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from rank_bm25 import BM25Okapi
+from rank_bm25 import BM25Okapi  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 
 from trainables.curriculum.difficulty import difficulty
 from trainables.curriculum.match_scoring import BM25_B, BM25_K1
