@@ -65,7 +65,9 @@ class Case:
             "tracking_uri": "", "storage": str(self.place.storage), "forecast": self.experiment.forecast(), "time": 0.0,
         }  # fmt: skip
 
-    def add(self, dev: list[float], outcome: str | None = None, reason: str | None = None) -> str:
+    def add(
+        self, dev: list[float], outcome: str | None = None, reason: str | None = None, audit: int | None = None
+    ) -> str:
         """A trial with these dev values; the first added is the baseline. An outcome of None: it still runs."""
         number = sum(event["event"] == "trial" for event in self.events)
         trial, baseline = trial_id(number), number == 0
@@ -78,7 +80,7 @@ class Case:
             self._tell("result", trial, iteration=iteration, metrics=metrics)
         if outcome:
             artifacts = str(self.per_query(trial, "dev", number).parent) if outcome != "failed" else None
-            self._tell("end", trial, outcome=outcome, reason=reason, artifacts=artifacts, best=None)
+            self._tell("end", trial, outcome=outcome, reason=reason, audit=audit, artifacts=artifacts, best=None)
         return trial
 
     def _tell(self, event: str, trial: str, **other: Any) -> None:

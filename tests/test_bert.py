@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,12 @@ from hypothesis import strategies as st
 from tests.builders import tiny_data
 from trainables.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.base import Tokens
+from trainables.rankers.base import TextSide, Tokens
+from trainables.rankers.bert import BertModule
+from trainables.rankers.encoders import pretrained_encoder
 from trainables.rankers.pairs import PairTemplate, truncated
 from trainables.rankers.wordpiece import encode_texts, train_wordpiece
+from trainables.training import losses
 
 BERT = load_ranker("bert")
 
@@ -120,12 +124,13 @@ def minilm() -> str:
 def test_a_pretrained_encoder_knows_related_texts(minilm: str) -> None:
     keys = ranker_settings({"name": "bert", "model": minilm})
     text = BERT.prepare(tiny_data(), keys, seed=0)
-    module = BERT.build(text, keys, 64).eval()
+    module = BERT.build(text, keys, 64)
+    encoder = pretrained_encoder(minilm).eval()
     texts = ["How do I bake bread?", "Knead flour, water and yeast into a dough.", "The court rejected the appeal."]
     tokens = BERT.encode(text.files, keys, texts)
     inputs = module.collate(tokens, tokens, np.zeros(2, int), np.array([1, 2]))
     with torch.no_grad():
-        states = module.encoder(**inputs).last_hidden_state
+        states = encoder(**inputs).last_hidden_state
     question = (inputs["token_type_ids"] == 0) & inputs["attention_mask"]
     similarity = [
         torch.cosine_similarity(
@@ -153,3 +158,130 @@ def test_more_tokens_than_positions_are_refused(minilm: str) -> None:
     text = BERT.prepare(tiny_data(), keys, seed=0)
     with pytest.raises(ConfigError, match=r"^error: training\.max_length: 513 tokens, but .* reads 512; at most 512"):
         BERT.build(text, keys, 513)
+
+
+def test_scores_in_bf16_do_not_tie() -> None:
+    data = tiny_data(queries=10)
+    keys = ranker_settings({"name": "bert", "vocabulary_size": 300})
+    text = BERT.prepare(data, keys, seed=0)
+    train = data.splits["train"]
+    for head in ("cls", "classification"):
+        torch.manual_seed(0)
+        module = BERT.build(text, keys.model_copy(update={"head": head}), 64).eval()
+        inputs = module.collate(text.queries, text.documents, train.query[train.owner], train.document)
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            scores = module(**inputs)
+        assert scores.dtype == torch.float32
+        assert len(scores.unique()) == len(scores)
+
+
+def test_two_classes_give_their_log_odds() -> None:
+    data = tiny_data()
+    keys = ranker_settings({"name": "bert", "vocabulary_size": 300, "head": "classification", "dropout": 0.0})
+    text = BERT.prepare(data, keys, seed=0)
+    module = BERT.build(text, keys, 64).double().eval()
+    assert isinstance(module, BertModule)
+    inputs = module.collate(text.queries, text.documents, np.arange(4), np.arange(4))
+    pooled = torch.tanh(module.pooler(module.encoder(**inputs).last_hidden_state[:, 0]))
+    logits = pooled @ module.score.weight.T + module.score.bias
+    assert logits.shape == (4, 2)
+    scores = module(**inputs)
+    torch.testing.assert_close(scores.sigmoid(), logits.softmax(1)[:, 1])
+    classes = torch.tensor([1, 0, 1, 0])
+    torch.testing.assert_close(
+        losses.pointwise("pointwise", scores, classes, relevance_level=1),
+        torch.nn.functional.cross_entropy(logits, classes, reduction="none"),
+    )
+
+
+@pytest.mark.parametrize("head", ["cls", "classification"])
+def test_as_many_logits_as_classes(head: str) -> None:
+    keys = ranker_settings({"name": "bert", "vocabulary_size": 300, "head": head})
+    text = BERT.prepare(tiny_data(), keys, seed=0)
+    module = BERT.build(text, keys, 64, outputs=3)
+    assert module(**module.collate(text.queries, text.documents, np.arange(4), np.arange(4))).shape == (4, 3)
+
+
+# -- passages -------------------------------------------------------------------------------------------------------
+
+LONG = Tokens.of([range(11, 11 + length) for length in (0, 1, 3, 9, 40)])
+TEMPLATE = PairTemplate((1,), (2,), (3,), second_segment=True, longest=512, pad=0, from_front=False)
+
+
+def paper_passages(document: list[int], room: int) -> list[list[int]]:
+    """The cut of MacAvaney et al.'s code for one document: parts of ceil(length / ceil(length / room)) tokens."""
+    count = max(1, math.ceil(len(document) / room))
+    size = math.ceil(len(document) / count)
+    return [document[i * size : (i + 1) * size] for i in range(count)]
+
+
+@pytest.mark.parametrize("passages_of", [1000, 12])
+@pytest.mark.parametrize("query", range(5))
+def test_passages_are_the_documents_parts_behind_the_whole_query(query: int, passages_of: int) -> None:
+    rows = np.full(5, query), np.arange(5)
+    inputs = TEMPLATE.assemble(LONG, LONG, *rows, max_length=13, passages_of=passages_of)
+    of_query = LONG.ids[LONG.offsets[query] : LONG.offsets[query + 1]].tolist()
+    expected: list[list[int]] = []
+    for row, count in zip(range(5), inputs["passages"].tolist(), strict=True):
+        document = LONG.ids[LONG.offsets[row] : LONG.offsets[row + 1]][:passages_of].tolist()
+        kept = of_query[: lengths_kept(len(of_query), len(document), 10)[0]]
+        parts = paper_passages(document, max(1, 10 - len(kept)))
+        assert len(parts) == count
+        expected += [[1, *kept, 2, *part, 3] for part in parts]
+    found = [ids[mask].tolist() for ids, mask in zip(inputs["input_ids"], inputs["attention_mask"], strict=True)]
+    assert found == expected
+    assert max(map(len, found)) <= 13
+    segments = [
+        types[mask].tolist() for types, mask in zip(inputs["token_type_ids"], inputs["attention_mask"], strict=True)
+    ]
+    assert segments == [[0] * (row.index(2) + 1) + [1] * (len(row) - row.index(2) - 1) for row in found]
+
+
+def passage_module(passages: str = "average", **keys: object) -> tuple[BertModule, TextSide]:
+    settings = ranker_settings({"name": "bert", "vocabulary_size": 300, "passages": passages, "dropout": 0.0, **keys})
+    text = BERT.prepare(tiny_data(turns=1), settings, seed=0)
+    torch.manual_seed(0)
+    module = BERT.build(text, settings, max_length=16)
+    assert isinstance(module, BertModule)
+    return module.double().eval(), text
+
+
+def test_the_score_of_a_long_document_is_that_of_its_mean_cls() -> None:
+    module, text = passage_module()
+    rows = np.zeros(32, int), np.arange(32)
+    inputs = module.collate(text.queries, text.documents, *rows)
+    counts = inputs["passages"]
+    assert counts.sum() > counts.shape[0] and counts.min() == 1
+    cls = module.encoder(**{k: v for k, v in inputs.items() if k != "passages"}).last_hidden_state[:, 0]
+    expected = torch.stack([module.score(part.mean(0)) for part in cls.split(counts.tolist())])
+    torch.testing.assert_close(module(**inputs), expected)
+    alone = [module(**module.collate(text.queries, text.documents, rows[0][[i]], rows[1][[i]])) for i in range(32)]
+    torch.testing.assert_close(module(**inputs), torch.cat(alone), rtol=1e-9, atol=1e-12)
+    assert module.costs(text.queries, text.documents, *rows).sum() == inputs["attention_mask"].sum()
+
+
+def test_the_gradient_reaches_the_tokens_of_all_passages() -> None:
+    module, text = passage_module()
+    row = np.array([int(np.argmax(text.documents.lengths))])
+    inputs = module.collate(text.queries, text.documents, np.zeros(1, int), row)
+    assert inputs["passages"].item() > 1
+    embeddings = module.encoder.get_input_embeddings()
+    seen: list[torch.Tensor] = []
+
+    def keep(_: torch.nn.Module, __: object, output: torch.Tensor) -> None:
+        output.retain_grad()
+        seen.append(output)
+
+    embeddings.register_forward_hook(keep)
+    module(**inputs).sum().backward()
+    assert seen[0].grad is not None
+    assert torch.equal(seen[0].grad.abs().sum(2) > 0, inputs["attention_mask"])
+
+
+def test_short_documents_score_alike_either_way() -> None:
+    (average, text), (truncate, _) = passage_module("average"), passage_module("truncate")
+    short = np.flatnonzero(text.documents.lengths <= 5)[:4]
+    rows = np.zeros(len(short), int), short
+    assert len(short) and text.queries.lengths[0] <= 8
+    pair = [module(**module.collate(text.queries, text.documents, *rows)) for module in (average, truncate)]
+    torch.testing.assert_close(*pair)

@@ -13,6 +13,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.builders import tiny_data
+from tests.tracking_cases import journal_of, search_event
 from tests.trec_folder import write_trec_folder
 from trainables.data import load_data
 from trainables.errors import ConfigError, DataError, Interrupted, WorkFailed
@@ -325,3 +326,16 @@ def test_a_race_gives_no_more_seeds_to_who_cannot_win(
     assert f"{LABELS[0]}: not tested, out of the race after seeds [1, 3]" in render(document)
     crew.trained.clear()
     assert confirm(place, seeds=3, race=True) == document and crew.trained == []
+
+
+def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As resume and report: the search's own address comes before the environment's, a given one before both."""
+    told = search_event("toy", name="toy", tracking_uri="sqlite:///told.db")
+    journal_of(tmp_path / "toy", [told])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///environment.db")
+    used = []
+    monkeypatch.setattr(runner, "confirm_search", lambda place, request, uri, address: used.append(uri) or {})
+    monkeypatch.setattr("tune_cl.commands.confirm.render", lambda document: "")
+    for given in ([], ["--tracking-uri", "sqlite:///given.db"]):
+        assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
+    assert used == ["sqlite:///told.db", "sqlite:///given.db"]

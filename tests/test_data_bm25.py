@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.data.bm25 import Bm25, Variant
+from trainables.data import bm25 as module
+from trainables.data.bm25 import Bm25, Statistics, Variant, streamed_scores
 from trainables.data.words import UNKNOWN, index_words, look_up, normalised, words
 
 DOCUMENTS = ["the cat sat", "the dog sat on the mat", "a bird flew", "the cat flew"]
@@ -94,6 +95,28 @@ def test_top_sorts_all_documents(corpus: list[str], queries: list[str], k: int) 
         np.testing.assert_allclose(scores[query], all_scores[best], atol=1e-9)
         np.testing.assert_allclose(scores[query], all_scores[found[query]], atol=1e-9)
         assert len(set(found[query].tolist())) == found.shape[1]
+
+
+@given(corpus=TEXTS, queries=TEXTS, k1=st.floats(0, 3), b=st.floats(0, 1), block=st.integers(1, 4))
+def test_streamed_scores_are_those_of_the_whole_collection(
+    corpus: list[str], queries: list[str], k1: float, b: float, block: int
+) -> None:
+    rows = index_words(corpus)
+    query_rows, document_rows = (grid.ravel() for grid in np.indices((len(queries), len(corpus))))
+    whole = Bm25(rows, "lucene", k1, b).pair_scores(look_up(queries, rows.vocabulary), query_rows, document_rows)
+    asked = index_words(queries)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_TEXTS", block)
+        patch.setattr(module, "_PAIRS", block)
+        statistics = Statistics.of(corpus, asked.vocabulary)
+        streamed = streamed_scores(corpus, statistics, asked, query_rows, document_rows, k1, b)
+    np.testing.assert_allclose(streamed, whole, rtol=1e-12, atol=1e-15)
+
+
+def test_okapi_takes_no_part_of_a_collection() -> None:
+    rows = index_words(["a"])
+    with pytest.raises(ValueError, match="all documents"):
+        Bm25(rows, "okapi", statistics=Statistics.of(["a"], rows.vocabulary))
 
 
 def test_ties_go_to_the_earlier_document_and_a_part_keeps_the_weights() -> None:

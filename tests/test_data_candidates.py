@@ -67,6 +67,13 @@ def test_stemmed_words_are_found_and_index_and_run_are_cached(monkeypatch: pytes
     assert other["train"][2][0] != found["train"][2][0]
 
 
+def test_progress_of_many_queries_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    found = retrieve(TextColumn.of(DOCUMENTS), {"dev": ["cat"] * 1001}, k1=0.9, b=0.4, top_k=1)
+    assert len(found["dev"][0]) == 1001
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[-2:] == ["searched 1,000 of 1,001 queries", "searched 1,001 of 1,001 queries"]
+
+
 def test_a_failed_process_names_its_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(candidates, "java_home", lambda: tmp_path)
     with pytest.raises(WorkFailed, match="BM25 retrieval") as caught:

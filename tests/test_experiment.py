@@ -10,7 +10,9 @@ from textwrap import dedent
 import pytest
 
 from search_spaces import SPACES
+from tests.builders import tiny_data
 from trainables.errors import ConfigError, Problem
+from trainables.training.materials import Materials, materials_for, materials_key, prepare
 from tune_cl.experiment import Experiment, load_experiment, load_training_run, parse_overrides
 from tune_cl.search.space import Flat
 from tune_cl.space_files import dump_yaml, parse_yaml
@@ -64,8 +66,10 @@ def test_forecasts_of_the_papers_grids() -> None:
         "trials": 9,
         "iterations_at_most": 144,
         "iterations_expected": 144,
+        "priors": [],
+        "points": 1,
     }
-    assert load_experiment("macavaney2020_curricula").describe()["combinations"] == 2 * 7 * 2
+    assert load_experiment("macavaney2020_curricula").describe()["combinations"] == 3 * 7 * 2
 
 
 def test_forecast_under_asha(write: Write) -> None:
@@ -129,7 +133,7 @@ def test_every_problem_at_once(write: Write) -> None:
     assert "cannot be searched" in found["metric"]
     assert "unknown key" in found["ranker.model"]
     assert found["search.trails"] == "unknown key; did you mean search.trials?"
-    assert "unknown value 'bayes'; known: grid, random, tpe" in found["search.searcher"]
+    assert "unknown value 'bayes'; did you mean" in found["search.searcher"]
     assert found["search.trials"].startswith("0 is below 1; a whole number, 1 or more")
     assert found["search.hours"].startswith("-1 is not greater than 0")
     assert "did you mean curriculum.pacing?" in found["baseline.curriculum.packing"]
@@ -199,7 +203,10 @@ def test_conditions_must_be_possible(write: Write) -> None:
 def test_the_command_line_may_make_a_condition_pointless() -> None:
     experiment = load_experiment("penha2020_pacing", ["curriculum.pacing={choice: [linear, step]}"])
     assert list(experiment.space.leaves) == ["curriculum.pacing"]
-    assert experiment.notes == ("curriculum.n is left out: curriculum.pacing is 'linear', 'step'",)
+    assert experiment.notes == (
+        "curriculum.n is left out: curriculum.pacing is 'linear', 'step'",
+        "search.points[0] is passed over: the command line's ranges do not hold it",
+    )
     kept = load_experiment("penha2020_pacing", ["curriculum.pacing=root"])
     assert [choice["curriculum.n"] for choice in kept.space.grid()] == [2, 5, 10, 20, 50]
 
@@ -215,8 +222,8 @@ def test_two_rankers_in_one_space(write: Write) -> None:
     text = "ranker: {name: {choice: [bert, conv_knrm]}, model: tiny, filters: {choice: [8, 16]%s}}\n"
     assert "when: {ranker.name: [conv_knrm]}" in problems(write(text % ""))["ranker.filters"]
     experiment = load_experiment(write(text % ", when: {ranker.name: conv_knrm}"))
-    assert [run.ranker.get("filters") for run in experiment.distinct_rankers()] == [None, None, 8, 16]
-    assert [run.ranker.get("model") for run in experiment.distinct_rankers()] == ["tiny", "tiny", None, None]
+    assert [run.ranker.get("filters") for run in experiment.distinct_rankers()] == [None, None, 8]
+    assert [run.ranker.get("model") for run in experiment.distinct_rankers()] == ["tiny", "tiny", None]
 
 
 def test_options_and_overrides_win(write: Write) -> None:
@@ -274,3 +281,22 @@ def test_yaml_numbers() -> None:
     assert parse_yaml(text, "x") == [1e-3, 1e5, 0.5, -0.2, 3, "inf", math.inf, "none", "1e", "e3", "1.2.3"]
     tree = {"a": "1e-3", "b": 1e-3, "c": math.inf, "d": [True, None, "none", "é"]}
     assert parse_yaml(dump_yaml(tree), "x") == tree
+
+
+def test_trials_share_texts_whatever_the_network_on_top(write: Write) -> None:
+    opened = "ranker: conv_knrm\nranker.filters: {int: [8, 64]}\nranker.vector_size: {grid: [10, 20]}\n"
+    experiment = load_experiment(write(opened))
+    assert len({materials_key(run) for run in experiment.distinct_rankers()}) == 2
+    assert len(experiment.distinct_rankers()) == 3
+    narrow, wide = (experiment.training_run({"ranker.filters": n, "ranker.vector_size": 10}) for n in (9, 33))
+    assert materials_key(narrow) == materials_key(wide)
+
+
+def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -> None:
+    opened = "ranker: conv_knrm\nranker.unknown_deviation: {uniform: [0.1, 0.9]}\n"
+    experiment = load_experiment(write(opened))
+    data = tiny_data()
+    base, run = experiment.base_run(), experiment.training_run({"ranker.unknown_deviation": 0.2})
+    known = {materials_key(base): Materials(data, prepare(base, data).text)}
+    assert materials_key(run) not in known
+    assert materials_for(run, known).data is data

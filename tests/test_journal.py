@@ -91,7 +91,7 @@ def test_damage_before_the_last_line_is_refused_and_named(tmp_path: Path) -> Non
 
 
 def test_failed_write_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Journal(tmp_path / "s") as journal:
+    with Journal(tmp_path / "s", patience=0) as journal:
         journal.append(SEARCH)
         with monkeypatch.context() as patch, pytest.raises(OSError, match="disk"):
             patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))

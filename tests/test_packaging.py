@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tune_cl", "trainables", "search_spaces")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
-IMPORTED_BY_OTHERS = {"cmaes"}  # Optuna's CMA-ES sampler
+IMPORTED_BY_OTHERS = {"cmaes", "greenlet"}  # by Optuna: CMA-ES sampler, Gaussian process
 
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -85,7 +85,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_every_module_and_search_space_and_nothing_else(wheel: Path) -> None:
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert sorted(names) == source_files(".py", ".yaml")
-    assert any(name.endswith(".yaml") for name in names)
+    assert {"cluster.yaml", "cluster.local.yaml"} <= {Path(name).name for name in names}
 
 
 def test_wheel_carries_the_licence_and_the_command(wheel: Path) -> None:
@@ -106,8 +106,10 @@ def test_installed_wheel_lists_its_search_spaces_outside_the_checkout(installed:
     assert where.stdout.startswith(str(installed)), where.stderr
     listed = run(sys.executable, "-m", "tune_cl", "list", "spaces", "--json", cwd=tmp_path, env=env)
     assert listed.returncode == 0, listed.stderr
-    shipped = {Path(name).stem for name in source_files(".yaml")}
+    shipped = {Path(name).stem for name in source_files(".yaml") if name.startswith("search_spaces/")}
     assert {space["name"] for space in json.loads(listed.stdout)} == shipped
+    template = run(sys.executable, "-m", "tune_cl", "cluster", "aws", cwd=tmp_path, env=env)
+    assert template.stdout == (ROOT / "cluster.yaml").read_text(encoding="utf-8"), template.stderr
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from statistics import mean, median
+from statistics import mean, median, pstdev
 
 import pytest
 
 from trainables.errors import ConfigError
+from trainables.randomness import generator
 from tune_cl.experiment import load_experiment
 from tune_cl.search.leaves import Choice, Integer, LogUniform, Uniform
 from tune_cl.search.samplers import (
     SEARCHERS,
+    CmaesSampler,
+    GpSampler,
     GridSampler,
+    Observation,
     Outcome,
     RandomSampler,
     Sampler,
@@ -36,6 +40,8 @@ FINITE = Space({"pacing": Choice(options=("linear", "root")), "n": Choice(option
 MAKERS: dict[str, Callable[[int], Sampler]] = {
     "random": lambda seed: RandomSampler(SPACE, seed),
     "tpe": lambda seed: TpeSampler(SPACE, seed, startup_trials=3),
+    "gp": lambda seed: GpSampler(SPACE, seed, startup_trials=3),
+    "cmaes": lambda seed: CmaesSampler(SPACE, seed, startup_trials=3),
     "grid": lambda seed: GridSampler(SPACE.only({"pacing", "n", "size"}), seed),
 }
 Event = tuple[str, int, object, Outcome | None]
@@ -85,7 +91,7 @@ def rebuild(sampler: Sampler, events: list[Event]) -> Sampler:
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_rebuilt_sampler_goes_on_as_the_lost_one(name: str) -> None:
     journal: list[Event] = []
-    unbroken = search(MAKERS[name](4), 14, journal)
+    unbroken = search(MAKERS[name](4), 7 if name == "gp" else 14, journal)
     for cut in range(len(journal)):
         if journal[cut][0] == "replay":
             number = journal[cut][1]
@@ -94,7 +100,7 @@ def test_a_rebuilt_sampler_goes_on_as_the_lost_one(name: str) -> None:
             assert rebuilt.ask(number) == unbroken[number - 1], "asking changes nothing"
 
 
-@pytest.mark.parametrize("name", ["random", "tpe"])
+@pytest.mark.parametrize("name", ["random", "tpe", "gp", "cmaes"])
 def test_seeds_decide(name: str) -> None:
     runs = [search(MAKERS[name](seed), 8, []) for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
@@ -102,11 +108,20 @@ def test_seeds_decide(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_conditional_parameters_are_absent_where_their_condition_is_false(name: str) -> None:
-    answers = search(MAKERS[name](0), 30, [])
+    answers = search(MAKERS[name](0), 12 if name == "gp" else 30, [])
     for chosen in answers:
         assert set(chosen) == set(SPACE.active(chosen))
         assert all(SPACE.leaves[key].allows(chosen[key]) for key in chosen)
     assert any("n" in chosen for chosen in answers) or name == "grid"
+
+
+FINISHERS = [
+    RandomSampler,
+    GridSampler,
+    lambda space, seed: TpeSampler(space, seed, 1),
+    lambda space, seed: GpSampler(space, seed, 1),
+    lambda space, seed: CmaesSampler(space, seed, 1),
+]
 
 
 def finished(make: Callable[[Space, int], Sampler]) -> Iterator[Flat]:
@@ -119,7 +134,7 @@ def finished(make: Callable[[Space, int], Sampler]) -> Iterator[Flat]:
         number += 1
 
 
-@pytest.mark.parametrize("make", [RandomSampler, GridSampler, lambda space, seed: TpeSampler(space, seed, 1)])
+@pytest.mark.parametrize("make", FINISHERS)
 def test_a_finite_space_is_tried_once_and_then_exhausted(make: Callable[[Space, int], Sampler]) -> None:
     answers = [identity(chosen) for chosen in finished(make)]
     assert len(answers) == 3
@@ -196,9 +211,98 @@ def test_tpe_finds_better_configurations_than_random_search() -> None:
 
 
 def test_samplers_by_name() -> None:
-    experiments = {name: load_experiment("penha2020_pacing", [f"search.searcher={name}"]) for name in SEARCHERS}
+    opened = {name: ["curriculum.delta={uniform: [0.1, 0.5]}"] if name == "cmaes" else [] for name in SEARCHERS}
+    experiments = {
+        name: load_experiment("penha2020_pacing", [f"search.searcher={name}", *keys]) for name, keys in opened.items()
+    }
     kinds = {name: type(make_sampler(experiment)) for name, experiment in experiments.items()}
-    assert kinds == {"random": RandomSampler, "grid": GridSampler, "tpe": TpeSampler}
+    assert kinds == {
+        "random": RandomSampler, "grid": GridSampler, "tpe": TpeSampler, "gp": GpSampler, "cmaes": CmaesSampler,
+    }  # fmt: skip
+
+
+def test_cmaes_needs_a_number_that_every_trial_has() -> None:
+    with pytest.raises(ConfigError, match=r"search.searcher: cmaes searches numbers"):
+        load_experiment("penha2020_pacing", ["search.searcher=cmaes"])
+
+
+NUMBERS = Space({"x": Uniform(low=0, high=1), "lr": LogUniform(low=1e-5, high=1e-1), "size": Integer(low=1, high=64)})
+
+
+def numeric(chosen: Flat) -> float:
+    """The optimum is x = 0.8, lr = 1e-3."""
+    return -((chosen["x"] - 0.8) ** 2) - (math.log10(chosen["lr"] / 1e-3) / 4) ** 2
+
+
+def distance(sampler: Sampler, trials: int) -> float:
+    """Median loss of the last fifth of the trials."""
+    losses = []
+    for number in range(1, trials + 1):
+        chosen = sampler.ask(number)
+        assert chosen is not None
+        sampler.replay(number, chosen)
+        losses.append(-numeric(chosen))
+        sampler.tell(number, {1: -losses[-1]}, "completed")
+    return median(losses[-trials // 5 :])
+
+
+@pytest.mark.parametrize(("kind", "trials"), [(GpSampler, 12), (CmaesSampler, 60)])
+def test_models_of_numbers_find_better_ones_than_random_search(kind: type[GpSampler], trials: int) -> None:
+    models = max(distance(kind(NUMBERS, seed, 5), trials) for seed in range(2))
+    chance = min(distance(RandomSampler(NUMBERS, seed), trials) for seed in range(2))
+    assert models < chance
+
+
+@pytest.mark.parametrize("kind", [RandomSampler, TpeSampler])
+def test_given_configurations_come_first(kind: type[RandomSampler]) -> None:
+    first = [SPACE.sample(generator(9, "points", i)) for i in range(3)]
+    answers = search(kind(SPACE, 0, first=first), 6, [])
+    assert answers[:3] == first
+    assert answers[3:] == search(kind(SPACE, 0), 6, [])[3:], "the others are drawn as ever"
+
+
+@pytest.mark.parametrize("kind", [TpeSampler, GpSampler, CmaesSampler])
+@pytest.mark.parametrize("comparable", [True, False])
+def test_observations_of_an_earlier_search_lead_to_its_best_region(kind: type[TpeSampler], comparable: bool) -> None:
+    seen = [NUMBERS.sample(generator(1, "earlier", i)) for i in range(40)]
+    values = [numeric(chosen) for chosen in seen]
+    spread, centre = pstdev(values), mean(values)
+    scores = values if comparable else [(value - centre) / spread for value in values]
+    cold, warm = kind(NUMBERS, 0, 8), kind(NUMBERS, 0, 8)
+    warm.warm_up([Observation(chosen, score, comparable) for chosen, score in zip(seen, scores, strict=True)])
+    asked = [warm.ask(number) for number in range(1, 6)]
+    assert median(numeric(chosen) for chosen in asked if chosen) > median(values)
+    assert asked[0] != cold.ask(1)
+
+
+def test_the_discount_shrinks_what_other_data_said() -> None:
+    best = {"x": 0.9, "lr": 1e-3, "size": 3}
+    sampler = TpeSampler(NUMBERS, 0, startup_trials=1, discount=0.25)
+    sampler.warm_up([Observation(best, 2.0, comparable=False)])
+    for number, dev in ((1, 0.4), (2, 0.6)):
+        sampler.replay(number, NUMBERS.sample(generator(0, "own", number)))
+        sampler.tell(number, {1: dev}, "completed")
+    values = [trial.value for trial in sampler.study().trials]
+    assert values == pytest.approx([0.5 + 0.25 * 0.1 * 2, 0.4, 0.6])
+
+
+def test_stopped_trials_have_no_final_value_in_any_study() -> None:
+    for kind in (TpeSampler, GpSampler, CmaesSampler):
+        sampler = kind(SPACE, 0, 2)
+        search(sampler, 7, [])
+        states = {trial.number + 1: trial for trial in sampler.study().trials}
+        assert [states[number].state.name for number in (3, 6)] == ["FAIL", "PRUNED"]
+        assert states[6].value is None and set(states[6].intermediate_values) == {1, 3}
+
+
+def test_a_share_of_later_trials_follows_the_prior() -> None:
+    likely = Space({"x": Uniform(low=0, high=1, prior=0.2), "lr": LogUniform(low=1e-5, high=1e-1)})
+    sampler = TpeSampler(likely, 0, startup_trials=4)
+    for number in range(1, 13):
+        sampler.replay(number, likely.sample(generator(0, "drawn", number)))
+        sampler.tell(number, {1: 0.1}, "completed")
+    share = mean(sampler.models(number) for number in range(100, 1100))
+    assert share == pytest.approx(12 / 16, abs=0.05)
 
 
 def test_a_grid_of_a_continuous_space() -> None:

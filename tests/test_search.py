@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trainables.randomness import generator
 from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Journal, replay
+from tune_cl.journal import Dev, Journal, replay
+from tune_cl.search.samplers import TpeSampler
 from tune_cl.search.search import BASELINE, FINISHED, WAIT, Plan, Search
 
 SPACE = """
@@ -78,25 +81,31 @@ class Crew:
                 while isinstance(plan, Plan):
                     running.append((plan, self.training(plan)))
                     plan = self.search.next_trial()
-                assert plan == (FINISHED if len(running) < self.search.slots else WAIT)
+                assert plan == (FINISHED if self.may_finish(len(running)) else WAIT)
                 if not running:
                     return self
                 running = [(plan, training) for plan, training in running if next(training, False)]
         finally:
             self.journal.close()
 
+    def may_finish(self, running: int) -> bool:
+        return running < self.search.slots and not (running and self.search.scheduler.pauses)
+
     def training(self, plan: Plan) -> Iterator[bool]:
         done = int(Path(plan.checkpoint).name) if plan.checkpoint else 0
         delta = plan.run.curriculum.delta
         while True:
-            done += 1
+            done = min(done + 1, plan.run.training.max_iterations)  # killed at the end: the last iteration once more
             self.iterated += 1
             value = 0.3 + 0.05 * done - (delta - 0.4) ** 2 + random.Random(f"{plan.trial} {done}").random() / 50
-            metrics = dict.fromkeys(
+            metrics: dict[str, Any] = dict.fromkeys(
                 ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds"), 1.0
             )
             self.tick()
-            keep = self.search.result(plan.trial, metrics | {"dev_map": value, "iteration": done})
+            metrics |= {"dev_map": value, "iteration": done}
+            if plan.queries:
+                metrics["queries"] = [value - 0.01, value + 0.01]
+            keep = self.search.result(plan.trial, metrics)
             path = self.folder / plan.trial / str(done)
             path.mkdir(parents=True, exist_ok=True)
             self.tick()
@@ -159,6 +168,61 @@ def test_a_search_killed_again_and_again_repeats_at_most_an_iteration_a_kill(
     assert iterated <= whole.iterated + kills
 
 
+SCHEDULERS = {
+    "asha": ["search.scheduler=asha"],
+    "promotion": ["search.scheduler=asha", "search.promotion=true"],
+    "scaled": ["search.scheduler=asha", "search.grace=scaled"],
+    "scaled promotion": ["search.scheduler=asha", "search.grace=scaled", "search.promotion=true"],
+    "paired": ["search.scheduler=asha", "search.compare=paired"],
+    "hyperband": ["search.scheduler=hyperband"],
+    "hyperband promotion": ["search.scheduler=hyperband", "search.promotion=true"],
+    "median": ["search.scheduler=median"],
+    "pbt": ["search.scheduler=pbt", "search.interval=3"],
+    "model": ["search.scheduler=model", "search.grace=1"],
+}
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("options", SCHEDULERS.values(), ids=SCHEDULERS)
+def test_every_scheduler_ends_its_trials_and_survives_kills(tmp_path: Path, options: list[str], slots: int) -> None:
+    path = tmp_path / "toy.yaml"
+    path.write_text(SPACE)
+    experiment = load_experiment(str(path), ["search.searcher=random", "search.trials=14", *options])
+    Crew(tmp_path / "whole", experiment, slots).work()
+    trials = summary(tmp_path / "whole")
+    outcomes = [outcome for _, outcome, _, _ in trials.values()]
+    ways = {"baseline", "completed"} | ({"stopped_early"} if experiment.search.scheduler != "pbt" else set())
+    assert len(trials) == 14 and set(outcomes) == ways
+    assert all(len(dev) == 9 for _, outcome, _, dev in trials.values() if outcome in ("baseline", "completed"))
+    if slots > 1:  # which trial meets which at a rung depends on who is killed when
+        return
+    kills = 0
+    while True:
+        try:
+            Crew(tmp_path / "cut", experiment, kill_after=11).work()
+            break
+        except Killed:
+            kills += 1
+    assert kills > 5
+    assert summary(tmp_path / "cut") == trials
+
+
+def test_a_scaled_trial_starts_anew_with_each_rung(tmp_path: Path) -> None:
+    path = tmp_path / "toy.yaml"
+    path.write_text(SPACE)
+    experiment = load_experiment(str(path), ["search.grace=scaled", "search.first_rung=2"])
+    crew = Crew(tmp_path / "a", experiment).work()
+    for trial in crew.search.state.by_number()[1:]:
+        dev = trial.dev("map")
+        if trial.outcome == "completed":
+            assert trial.iterations == 2 + 4 + 8 + 9 and len(dev) == 9
+        else:
+            assert len(dev) in (2, 4, 8) and trial.iterations == sum(r for r in (2, 4, 8) if r <= len(dev))
+        at = trial.best("map")
+        assert at and dev[at.iteration] == at.dev
+        assert crew.search.run_of(trial).training.max_iterations == len(dev)
+
+
 def test_as_many_trials_run_as_there_are_slots(experiment: Experiment, tmp_path: Path) -> None:
     crew = Crew(tmp_path / "a", experiment, slots=3)
     assert [isinstance(crew.search.next_trial(), Plan) for _ in range(4)] == [True, True, True, False]
@@ -190,6 +254,94 @@ def test_no_trial_starts_when_the_hours_are_used_up(experiment: Experiment, tmp_
     path = tmp_path / "timed.yaml"
     path.write_text(SPACE)
     timed = load_experiment(str(path), ["search.hours=1e-9"])
-    crew = Crew(tmp_path / "a", timed)
-    assert crew.search.next_trial() == FINISHED
-    crew.journal.close()
+    search = Crew(tmp_path / "a", timed).work().search
+    assert search.ended_by == "search.hours are used up"
+    assert list(summary(tmp_path / "a")) == [BASELINE] and len(summary(tmp_path / "a")[BASELINE][3]) == 9
+
+
+def test_iterations_used_up_stop_all_but_the_baseline(experiment: Experiment, tmp_path: Path) -> None:
+    limited = replace(experiment, search=experiment.search.model_copy(update={"iterations": 8}))
+    crew = Crew(tmp_path / "a", limited, slots=2).work()
+    trials = summary(tmp_path / "a")
+    assert crew.search.ended_by == "search.iterations are used up"
+    assert {trial: outcome for trial, (_, outcome, _, _) in trials.items()} == {
+        BASELINE: "baseline",
+        **{trial: "stopped_early" for trial in trials if trial != BASELINE},
+    }
+    assert len(trials[BASELINE][3]) == 9
+    assert any(reason == "search.iterations are used up" for _, _, reason, _ in trials.values())
+
+
+def test_an_audit_finishes_stopped_trials_and_changes_no_other(experiment: Experiment, tmp_path: Path) -> None:
+    """The same configurations are asked and stopped as without; the audited ones end as completed."""
+    stops = experiment.search.model_copy(update={"promotion": False})  # where trials pause there is no audit
+    experiment = replace(experiment, search=stops)
+    Crew(tmp_path / "without", experiment).work()
+    audited = replace(experiment, search=experiment.search.model_copy(update={"audit": 2}))
+    taken = Crew(tmp_path / "with", audited).work().search.audit.taken
+    without, with_audit = summary(tmp_path / "without"), summary(tmp_path / "with")
+    assert taken
+    for trial, (chosen, outcome, _, dev) in without.items():
+        assert with_audit[trial][0] == chosen
+        if trial in taken:
+            assert (outcome, with_audit[trial][1]) == ("stopped_early", "completed")
+            assert max(dev) == taken[trial] and len(with_audit[trial][3]) == 9
+        else:
+            assert with_audit[trial][1] == outcome and with_audit[trial][3] == dev
+    with Journal(tmp_path / "with") as journal:
+        state = replay(journal.events())
+    assert {trial.trial: trial.audit for trial in state.by_number() if trial.audit} == taken
+
+
+def test_a_killed_search_with_an_audit_ends_like_an_unbroken_one(experiment: Experiment, tmp_path: Path) -> None:
+    audited = replace(experiment, search=experiment.search.model_copy(update={"audit": 2}))
+    Crew(tmp_path / "whole", audited).work()
+    for kills in (35, 20, 20):
+        with pytest.raises(Killed):
+            Crew(tmp_path / "cut", audited, kill_after=kills).work()
+    Crew(tmp_path / "cut", audited).work()
+    assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
+
+
+def test_the_baseline_forecasts_the_search(experiment: Experiment, tmp_path: Path) -> None:
+    state = Crew(tmp_path / "a", experiment, slots=2).work().search.state
+    hours = experiment.forecast()["iterations_expected"] / 3600  # a second an iteration
+    assert state.forecast["seconds_per_iteration"] == 1.0
+    assert state.forecast["hours_forecast"] == pytest.approx(hours / 2)
+    assert (state.forecast["cpu_hours_forecast"], state.forecast["gpu_hours_forecast"]) == (pytest.approx(hours), 0)
+
+
+def test_a_warm_start_is_read_from_the_journal(experiment: Experiment, tmp_path: Path) -> None:
+    """A resumed search needs nothing of the earlier one, and goes on as an unbroken one."""
+    seen = [{"chosen": experiment.space.sample(generator(1, "earlier", i)), "value": 0.1 * i, "comparable": True}
+            for i in range(4)]  # fmt: skip
+    for folder in ("whole", "cut"):
+        journal = open_journal(tmp_path / folder, experiment)
+        journal.append({"event": "warm_start", "sources": [], "observations": seen, "time": 0.0})
+        journal.close()
+    crew = Crew(tmp_path / "whole", experiment).work()
+    Crew(tmp_path / "cold", experiment).work()
+    assert isinstance(crew.search.sampler, TpeSampler) and len(crew.search.sampler.observations) == 4
+    assert summary(tmp_path / "whole") != summary(tmp_path / "cold")
+    with pytest.raises(Killed):
+        Crew(tmp_path / "cut", experiment, kill_after=30).work()
+    Crew(tmp_path / "cut", experiment).work()
+    assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
+
+
+def test_the_worst_of_a_population_go_on_from_copies_of_the_best(tmp_path: Path) -> None:
+    path = tmp_path / "toy.yaml"
+    path.write_text(SPACE)
+    experiment = load_experiment(str(path), ["search.searcher=random", "search.scheduler=pbt", "search.interval=4"])
+    state = Crew(tmp_path / "a", experiment).work().search.state
+    with Journal(tmp_path / "a") as journal:
+        copies = [event for event in journal.events() if event.get("adopted")]
+    assert len(copies) == 2 * 2  # a quarter of nine, after iterations 4 and 8
+    for event in copies:
+        at, source = event["adopted"]["iteration"], event["adopted"]["trial"]
+        mine, theirs = (state.trials[name].dev("map")[at] for name in (event["trial"], source))
+        assert mine < theirs
+        assert 0.1 <= event["chosen"]["curriculum.delta"] <= 0.9
+    last = state.trials[copies[-1]["trial"]]
+    assert last.chosen == copies[-1]["chosen"] and last.params["curriculum.delta"] == last.chosen["curriculum.delta"]
+    assert last.best("map") == Dev(9, last.dev("map")[9])

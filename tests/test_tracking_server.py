@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,10 @@ from tests.tracking_cases import (
     events,
     fresh_database,
     journal_of,
+    result_event,
+    search_event,
     snapshot,
+    trial_event,
     undisturbed,
 )
 from tune_cl.journal import Journal, read_events
@@ -58,7 +63,13 @@ def test_layout_on_a_server(server: Server, expected: Snapshot, database: Path, 
     assert parent["status"] == "FINISHED" and parent["times"] == (1000_000, 1200_000) and parent["parent"] is None
     assert parent["artifacts"] == ["best_checkpoint", "search.yaml"]
     tags = {"kind": "search", "yaml": "seed: 7\n", "data_digest": "sha-1", "versions": "ray 2.60.0, torch 2.13.0"}
-    tags |= {"git_commit": "c0ffee", "forecast.gpu_hours": "1.5", "cost.gpu_hours": "2.5", "best_trial": "t0001"}
+    tags |= {
+        "git_commit": "c0ffee",
+        "forecast.gpu_hours": "1.5",
+        "forecast.hours_forecast": "0.5",
+        "cost.gpu_hours": "2.5",
+        "best_trial": "t0001",
+    }
     assert {f"tune_cl.{key}": value for key, value in tags.items()}.items() <= parent["tags"].items()
     assert parent["metrics"] == {"best_dev_mrr_at_10": [(2, "0.75")]}
     assert best["parent"] == "pacing" and best["status"] == "FINISHED" and best["artifacts"] == ["run.dev.txt"]
@@ -66,7 +77,15 @@ def test_layout_on_a_server(server: Server, expected: Snapshot, database: Path, 
                               "curriculum.anti": "true"}  # fmt: skip
     assert best["metrics"]["dev_mrr_at_10"] == [(1, "0.5"), (2, "0.75"), (3, "0.5")]
     assert best["metrics"]["best_dev_mrr_at_10"] == [(2, "0.75")]
-    tags = {"kind": "trial", "search": "pacing", "trial_id": "t0001", "seed": "7", "outcome": "completed"}
+    tags = {
+        "kind": "trial",
+        "search": "pacing",
+        "trial_id": "t0001",
+        "seed": "7",
+        "outcome": "completed",
+        "audit": "true",
+        "pareto": "true",
+    }
     assert {f"tune_cl.{key}": value for key, value in tags.items()}.items() <= best["tags"].items()
     assert stopped["metrics"]["dev_mrr_at_10"] == [(1, "nan")] and stopped["params"]["curriculum.m"] == "inf"
     assert (runs["t0003"]["status"], runs["t0003"]["tags"]["tune_cl.reason"]) == ("FAILED", "it broke")
@@ -112,6 +131,43 @@ def test_outage_neither_stops_the_driver_nor_loses_results(
         assert SECRET not in (tmp_path / "pacing" / "tracking.json").read_text()
     finally:
         server.stop()
+
+
+def test_server_killed_in_the_middle_of_a_batch_ends_up_with_each_point_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL while requests with many points arrive, and a new start."""
+    server = Server(tmp_path / "server")
+    monkeypatch.setattr(mlflow_writer, "LONGEST_WAIT", 1.0)
+    trials = [trial_event(number, {}) for number in range(30)]
+    results = [result_event(number, iteration, iteration / 100) for number in range(30) for iteration in range(1, 21)]
+    server.start()
+    try:
+        with Journal(tmp_path / "pacing") as journal:
+            for event in [search_event("killed"), *trials, *results[:300]]:
+                journal.append(event)
+            writer = MlflowWriter(journal.path, server.uri, poll=0.1)
+            writer.start()
+            until(lambda: known_runs(server) >= 12, seconds=120)
+            server.stop()
+            for event in results[300:]:
+                journal.append(event)
+            until(lambda: writer.trouble is not None, seconds=120)
+            server.start()
+            assert writer.close(timeout=240) == 0
+        found = snapshot(server.uri, "killed")
+        assert len(found) == 1 + len(trials)
+        for name, run in found.items():
+            points = [] if name == "pacing" else [(at, repr(at / 100)) for at in range(1, 21)]
+            assert run["metrics"].get("dev_mrr_at_10", []) == points, name
+    finally:
+        server.stop()
+
+
+def known_runs(server: Server) -> int:
+    """Runs that the server's database holds now."""
+    with closing(sqlite3.connect(f"file:{server.folder}/server.db?mode=ro", uri=True)) as database:
+        return database.execute("SELECT COUNT(*) FROM runs").fetchone()[0]
 
 
 def until(condition: Any, seconds: float = 30) -> None:

@@ -132,6 +132,26 @@ def test_a_saved_ranker_scores_texts_as_the_training_did(ranker: str, data, tmp_
     assert scores == pytest.approx(training.best_scores, abs=1e-5)
 
 
+def test_bert_with_all_its_options_trains_resumes_and_is_saved(data, tmp_path: Path) -> None:
+    options = {"head": "classification", "passages": "average", "checkpointing": True, "head_lr": 1e-2}
+    run = make_run(
+        "bert", training={"max_length": 12, "micro_batch": 3, "warmup": 0.2, "schedule": "linear", "max_iterations": 2}
+    )
+    run = run.model_copy(update={"ranker": run.ranker | options})
+    unbroken, first, second = start(run, data), start(run, data), start(run, data)
+    inputs = unbroken.batcher.inputs(np.arange(20))
+    assert (inputs["passages"] > 1).any()
+    first.iterate()
+    first.save(tmp_path)
+    second.load(tmp_path)
+    assert numbers(finish(second)) == numbers(finish(unbroken))
+    save_ranker(second, tmp_path / "ranker")
+    dev = required_split(data, "dev")
+    saved = load_ranker_folder(tmp_path / "ranker")
+    scores = saved.score(data.query_texts(), data.documents, dev.query[dev.owner], dev.document)
+    assert scores == pytest.approx(unbroken.best_scores, abs=1e-5)
+
+
 def test_a_folder_that_is_no_ranker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a trained ranker"):
         load_ranker_folder(tmp_path)

@@ -13,8 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from trainables.compatibility import curriculum_misfits
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.subset import FEATURE_NDCG, RELEVANT_COUNT, SUBSETS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.errors import ConfigError, Problem, nearest
 from trainables.evaluation.metrics import METRICS
@@ -109,6 +111,15 @@ class CurriculumConfig(Section):
         default="none", description="loss before the configured one: squared error on the grade, or cross-entropy"
     )
     switch_at: float = Field(default=0.2, gt=0, lt=1, description="share of all steps before the objective switches")
+    subset: Annotated[str, one_of(SUBSETS)] = Field(
+        default="none", description="training data of the first trees (ranker lambdamart)"
+    )
+    subset_share: float = Field(default=0.25, gt=0, le=1, description="of the queries, for subsets of queries")
+    feature: int = Field(default=1, ge=1, description="number of subset feature_ndcg's feature, as in the files")
+    feature_cutoff: int = Field(default=10, ge=1, description="ranks that subset feature_ndcg's nDCG reads")
+    switch: int = Field(
+        default=100, ge=1, description="trees before the subset, or objective_switch, gives way (ranker lambdamart)"
+    )
     refresh: int = Field(default=1, ge=1, description="iterations between new orders of scoring self_paced")
     reference: Literal["paper", "code"] = Field(
         default="paper", description="which to follow where the papers' code differs from their text"
@@ -154,6 +165,17 @@ class CurriculumConfig(Section):
             idle.add("reference")
         return idle
 
+    def of_trees(self) -> set[str]:
+        """Keys with an effect on a ranker of trees."""
+        keys = {"subset", "objective_switch"}
+        if self.subset != "none" or self.objective_switch != "none":
+            keys.add("switch")
+        if self.subset == FEATURE_NDCG:
+            keys |= {"feature", "feature_cutoff"}
+        if self.subset in (RELEVANT_COUNT, FEATURE_NDCG):
+            keys.add("subset_share")
+        return keys
+
     def _differs_by_reference(self) -> bool:
         scored = self.reads_scoring and "reference" in SCORINGS[self.scoring].needs
         return scored or self.weighting != "none" or "reference" in PACINGS[self.pacing].needs
@@ -173,6 +195,9 @@ class TrainingConfig(Section):
     )
     clip: float = Field(default=1.0, gt=0, description="largest gradient norm")
     batch_size: int = Field(default=16, ge=1, description="samples a step; a pair of documents is one sample")
+    micro_batch: int | None = Field(
+        default=None, ge=1, description="samples through the ranker at a time: less memory, same steps; null: all"
+    )
     batches_per_iteration: int = Field(default=32, ge=1, description="optimiser steps between dev evaluations")
     max_iterations: int = Field(default=20, ge=1)
     patience: int = Field(default=15, ge=1, description="iterations without a better dev value before training ends")
@@ -184,10 +209,27 @@ class TrainingConfig(Section):
     )
     window: int = Field(default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting")
     precision: Literal["auto", "fp32", "bf16"] = "auto"
+    pretrain_data: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="data, as under data.source, that the ranker is trained on first; null: none"
+    )
+    pretrain_iterations: int = Field(default=20, ge=1, description="most iterations on pretrain_data")
+    pretrain_lr: float | None = Field(default=None, gt=0, description="learning rate there; null: training.lr")
+    pretrain_relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade of pretrain_data")
+    pretrain_seed: int = Field(default=0, ge=0, description="of the training on pretrain_data")
+
+    def pretraining(self) -> dict[str, Any]:
+        """The keys of the pre-training; none without one."""
+        keys = {key: value for key, value in self.model_dump().items() if key.startswith("pretrain_")}
+        return keys if self.pretrain_data is not None else {}
 
 
 class EvaluationConfig(Section):
     relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
+
+
+OF_TREES = {"data.source", "training.lr", "training.max_iterations", "training.patience"}
+NOT_OF_TREES = ("data.", "curriculum.", "training.")  # but for OF_TREES and CurriculumConfig.of_trees
+ONLY_OF_TREES = {"subset", "subset_share", "feature", "feature_cutoff", "switch"}
 
 
 class TrainingRun(Section):
@@ -212,14 +254,26 @@ class TrainingRun(Section):
             if isinstance(tree.get(key), str):
                 tree[key] = {field: tree[key]}
         if isinstance(tree.get("ranker"), Mapping):
-            tree["ranker"] = ranker_settings(tree["ranker"]).model_dump()
+            settings = ranker_settings(tree["ranker"])
+            tree["ranker"] = settings.model_dump()
+            training = tree.get("training", {})
+            if settings.default_lr is not None and isinstance(training, Mapping):
+                tree["training"] = {"lr": settings.default_lr, **training}
         return tree
+
+    @property
+    def grows_trees(self) -> bool:
+        """Whether the ranker is an ensemble of trees over features; else it is a network over texts."""
+        return load_ranker(self.ranker["name"]).grows_trees
 
     def in_force(self) -> dict[str, Any]:
         """Flat keys that have an effect on this training: no pacing's δ, no weighting's m, ..."""
         flat = flatten(self.model_dump())
         curriculum = self.curriculum
-        idle = curriculum.idle()
+        if self.grows_trees:
+            kept = {f"curriculum.{key}" for key in curriculum.of_trees()} | OF_TREES
+            return {key: value for key, value in flat.items() if key in kept or not key.startswith(NOT_OF_TREES)}
+        idle = curriculum.idle() | ONLY_OF_TREES
         needs = SCORINGS[curriculum.scoring].needs if curriculum.reads_scoring else frozenset()
         if "vectors" not in needs:
             idle.add("vectors")
@@ -229,6 +283,8 @@ class TrainingRun(Section):
             flat.pop(f"curriculum.{key}")
         if self.training.loss != "hinge":
             flat.pop("training.margin")
+        if not self.training.pretraining():
+            flat = {key: value for key, value in flat.items() if not key.startswith("training.pretrain_")}
         return flat
 
 
@@ -293,7 +349,7 @@ def validated(tree: Mapping[str, Any]) -> TrainingRun:
         run = TrainingRun.model_validate({key: value for key, value in tree.items() if key != "ranker" or not problems})
     except ValidationError as error:
         raise ConfigError([*problems, *problems_of(error, known_keys(TrainingRun))]) from None
-    if problems:
+    if problems := problems or curriculum_misfits(run):
         raise ConfigError(problems)
     return run
 

@@ -6,16 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from lightgbm.basic import LightGBMError
 from ray import tune
+from safetensors import SafetensorError
 
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
-from trainables.training.materials import Materials, materials_key, prepare
+from trainables.training.factory import make_training
+from trainables.training.materials import Materials, materials_for, materials_key
 from trainables.training.training import Training
+
+DIGITS = 4  # of the dev queries' values in results
+
+DAMAGED = (OSError, ValueError, KeyError, SafetensorError, LightGBMError)  # what reading a damaged checkpoint raises
 
 
 class RankerTrainable(tune.Trainable):
-    """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder to go on from or None, threads: int}.
+    """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder to go on from or None, threads: int,
+    queries: whether results hold the dev queries' values, adopt: whether the checkpoint is of another configuration}.
 
     `materials`: Materials by `materials_key`, from the object store. An actor is reused for trial after
     trial: data and text side stay, only the training is new.
@@ -31,15 +39,30 @@ class RankerTrainable(tune.Trainable):
 
     def _start(self, config: dict[str, Any]) -> None:
         torch.set_num_threads(config["threads"])
+        self.reports_queries = config.get("queries", False)
         run = TrainingRun.model_validate(config["run"])
-        self.training = Training(run, self._materials(run))
-        if config["checkpoint"]:
-            self.training.load(Path(config["checkpoint"]))
+        self.training = make_training(run, self._materials(run))
+        self.notes: list[str] = []
+        if config.get("adopt") and isinstance(self.training, Training):
+            self.training.adopt(Path(config["checkpoint"]))
+        elif config["checkpoint"]:
+            self._load(Path(config["checkpoint"]))
+
+    def _load(self, checkpoint: Path) -> None:
+        """Goes on from a checkpoint; where it is damaged, from the one before it, or else from the start. The next
+        result says so: a training repeats what it did, so only time is lost."""
+        run, materials = self.training.run, self.training.materials
+        for folder in (checkpoint, *earlier(checkpoint)):
+            try:
+                return self.training.load(folder)
+            except DAMAGED as error:
+                self.notes.append(f"{folder} is damaged ({error}); the training goes back behind it")
+                self.training = make_training(run, materials)  # without what the load had read until then
 
     def _materials(self, run: TrainingRun) -> Materials:
         key = materials_key(run)
         if key not in self.shared:
-            self.shared[key] = prepare(run)
+            self.shared[key] = materials_for(run, self.shared)
         return self.shared[key]
 
     def step(self) -> dict[str, Any]:
@@ -54,6 +77,11 @@ class RankerTrainable(tune.Trainable):
             metrics: dict[str, Any] = dict(self.training.iterate())
         except (UserError, WorkFailed) as error:
             return {"failed": str(error), "iteration": self.training.iteration + 1, "done": True}
+        if self.reports_queries:
+            metrics["queries"] = [round(float(value), DIGITS) for value in self.training.dev_values]
+        if self.notes:
+            metrics["note"] = "; ".join(self.notes)
+            self.notes = []
         return metrics | {"iteration": self.training.iteration, "done": self.training.finished}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
@@ -61,4 +89,9 @@ class RankerTrainable(tune.Trainable):
 
     def load_checkpoint(self, checkpoint: str | None) -> None:
         if checkpoint:
-            self.training.load(Path(checkpoint))
+            self._load(Path(checkpoint))
+
+
+def earlier(checkpoint: Path) -> list[Path]:
+    """The checkpoints of the same trial before this one, newest first."""
+    return sorted((one for one in checkpoint.parent.glob("checkpoint_*") if one.name < checkpoint.name), reverse=True)

@@ -30,6 +30,7 @@ COMMANDS = {
     "baseline": "unsupervised baselines: bm25, sdm, embedding; tuned on dev if you want",
     "evaluate": "trec_eval metrics and paired tests of run files",
     "data": "what a data set holds, and what its splits share",
+    "cluster": "a cluster file for ray up or KubeRay, to fill in",
     "list": "what there is: rankers, scorings, pacings, spaces, ...",
 }
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130

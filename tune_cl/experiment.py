@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field, ValidationError
-
-from trainables.config import (
-    Section,
-    TrainingRun,
-    configuration_fields,
-    flatten,
-    known_keys,
-    one_of,
-    ranker_fields,
-    unflatten,
-    validated,
-)
+from trainables.config import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
+from trainables.data import task_of
 from trainables.errors import ConfigError, Problem
+from trainables.fit import require_fit
 from trainables.randomness import generator
-from trainables.validation import key_problem, problems_of, section_problem
+from trainables.rankers import load_ranker
 from tune_cl.resolve import all_checked, resolve, written
-from tune_cl.search.rungs import SCHEDULERS, curriculum_grace, expected_iterations, rungs
-from tune_cl.search.samplers import SEARCHERS
+from tune_cl.search.config import SearchConfig, misfits, search_config
+from tune_cl.search.points import points_of
+from tune_cl.search.schedulers import make_scheduler, setup_of, unfit_population
+from tune_cl.search.schedulers.grace import curriculum_grace
 from tune_cl.search.space import Flat, Space
 from tune_cl.space_files import dump_yaml, find_space, parse_yaml, read_space
 
@@ -33,30 +25,6 @@ TEXTS = ("name", "description", "source")
 FORECAST_DRAWS = 256
 CHECKED_DRAWS = 16
 DEFAULTS = {key: field.get_default(call_default_factory=True) for key, field in configuration_fields(()).items()}
-
-
-class Resources(Section):
-    """What one trial reserves; fractions let trials share a device."""
-
-    cpu: float = Field(default=1, ge=0, description="CPU cores a trial")
-    gpu: float = Field(default=0, ge=0, description="GPUs a trial")
-
-
-class SearchConfig(Section):
-    """The `search.*` keys."""
-
-    searcher: Annotated[str, one_of(SEARCHERS)] = Field(default="random", description="how configurations are chosen")
-    scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(default="none", description="how trials are stopped early")
-    grace: Annotated[
-        Literal["curriculum", "none"] | Annotated[int, Field(ge=1)],
-        Field(union_mode="left_to_right", description="iterations before a trial is judged; curriculum: its T and m"),
-    ] = "curriculum"
-    reduction_factor: float = Field(default=3, gt=1, description="one of so many trials goes on from a rung")
-    trials: int = Field(default=16, ge=1, description="trials, the baseline included; default 16, for a grid all")
-    max_concurrent: int | None = Field(default=None, ge=1, description="null: as many as the resources allow")
-    hours: float | None = Field(default=None, gt=0, description="no trial starts later than this; null: no limit")
-    startup_trials: int = Field(default=8, ge=1, description="random trials before tpe models the space")
-    resources: Resources = Field(default_factory=Resources)
 
 
 @dataclass(frozen=True)
@@ -85,7 +53,8 @@ class Experiment:
         """The baseline as a choice: `baseline` over the space's other keys.
 
         Opened keys of the curriculum that `baseline` does not name keep the configuration's defaults; every other
-        opened key takes the value `baseline` gives it, else its first choice or the middle of its range.
+        opened key takes the value `baseline` gives it, else its prior's most likely value, its first choice or the
+        middle of its range.
         """
         kept = {key: leaf for key, leaf in self.space.leaves.items() if not key.startswith("curriculum.")}
         return Space(kept, self.space.context).decide(lambda key, leaf: leaf.middle(), given=self.baseline)
@@ -96,13 +65,23 @@ class Experiment:
 
     def distinct_rankers(self) -> list[TrainingRun]:
         """The baseline and a training for each combination of the opened keys that decide what trainings read:
-        the ranker's, `training.loss` and `training.negatives`."""
-        read = ("ranker.", "training.loss", "training.negatives")
-        deciding = {key for key in self.space.leaves if key.startswith(read)}
+        those of the ranker's that its texts depend on (all, if it is pre-trained), `training.loss`,
+        `training.negatives`, `training.pretrain_data` and what subset comes first."""
+        subsets = ("curriculum.subset", "curriculum.feature")
+        read = ("training.loss", "training.negatives", "training.pretrain_data", *subsets)
+        deciding = {key for key in self.space.leaves if key.startswith(read) or key in self._text_keys()}
         for key in list(self.space.leaves)[::-1]:
             if key in deciding:
                 deciding |= self.space.leaves[key].when.keys()
         return [self.base_run(), *map(self.training_run, self.space.only(deciding).grid())]
+
+    def _text_keys(self) -> set[str]:
+        """`ranker.*` keys that decide what trials can share of their texts."""
+        if "training.pretrain_data" in self.space.leaves or self.value("training.pretrain_data") is not None:
+            return {key for key in self.space.leaves if key.startswith("ranker.")}
+        names = self.space.leaves.get("ranker.name")
+        rankers = list(names.samples()) if names else [self.value("ranker.name")]
+        return {"ranker.name", *(f"ranker.{key}" for ranker in rankers for key in load_ranker(ranker).text_keys)}
 
     # -- values of the configuration that all trials share -------------------------------------------------------
 
@@ -139,12 +118,15 @@ class Experiment:
     @property
     def rungs(self) -> list[int]:
         """Iterations at which trials are judged."""
-        first = self.search.grace if isinstance(self.search.grace, int) else 1
-        return rungs(first, self.search.reduction_factor, self.max_iterations)
+        return setup_of(self).rungs
 
     def grace(self, choice: Mapping[str, Any]) -> int:
         """The iteration before which a trial with this choice is not judged (`search.grace`)."""
-        return curriculum_grace(self.training_run(choice)) if self.search.grace == "curriculum" else 1
+        return self.curriculum_end(choice) if self.search.grace == "curriculum" else 1
+
+    def curriculum_end(self, choice: Mapping[str, Any]) -> int:
+        """The iteration with which the curriculum of a choice ends; 0 without one."""
+        return curriculum_grace(self.training_run(choice))
 
     def describe(self) -> dict[str, Any]:
         """Size of the space and cost of the search, as `tune-cl check` tells them."""
@@ -152,6 +134,8 @@ class Experiment:
             "parameters": len(self.space.leaves),
             "conditional": sum(bool(leaf.when) for leaf in self.space.leaves.values()),
             "combinations": self.space.combinations(),
+            "priors": [f"{key}: {prior}" for key, prior in self.space.priors.items()],
+            "points": len(self.search.points),
             **self.forecast(),
         }
 
@@ -176,9 +160,8 @@ class Experiment:
             choices = list(self.space.grid())
         else:
             choices = [self.space.sample(generator(self.seed, "forecast", draw)) for draw in range(FORECAST_DRAWS)]
-        graces = [self.grace(choice) for choice in choices]
-        eta = self.search.reduction_factor
-        return mean(expected_iterations(grace, self.rungs, eta, self.max_iterations) for grace in graces)
+        scheduler = make_scheduler(self)
+        return mean(scheduler.expected_iterations(self.grace(choice)) for choice in choices)
 
     # -- as YAML -------------------------------------------------------------------------------------------------
 
@@ -262,9 +245,11 @@ def build(name: str, tree: Mapping[str, Any], given: Flat) -> Experiment:
         search = search_config(file["search"], line["search"])
     if done.problems:
         raise ConfigError(done.problems)
+    first = points_of(done.space, search.points, done.given.keys() | done.dropped)
+    search = search.model_copy(update={"points": tuple(first.points)})
     texts = {key: " ".join(str(tree.get(key, "")).split()) for key in ("description", "source")}
-    experiment = Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=tuple(done.notes))
-    return checked_whole(experiment)
+    notes = (*done.notes, *first.notes)
+    return checked_whole(Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=notes))
 
 
 def parts(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,29 +264,15 @@ def parts(tree: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def search_config(file: Any, line: Any) -> SearchConfig:
-    """The `search.*` keys of the space file under those of the command line."""
-    known = known_keys(SearchConfig, "search.")
-    for section in (file, line):
-        if not isinstance(section, Mapping | None):
-            raise ConfigError(section_problem("search", section, known))
-    flat = {f"search.{key}": value for key, value in (flatten(file or {}) | flatten(line or {})).items()}
-    problems = [key_problem(key, value, known) for key, value in flat.items() if key not in known]
-    tree = unflatten({key: value for key, value in flat.items() if key in known}).get("search", {})
-    try:
-        config = SearchConfig.model_validate(tree)
-    except ValidationError as error:
-        raise ConfigError([*problems, *problems_of(error, known, "search.")]) from None
-    if problems:
-        raise ConfigError(problems)
-    return config
-
-
 def checked_whole(experiment: Experiment) -> Experiment:
     """The experiment, with all combinations as the trials of a grid; raises ConfigError where parts do not fit."""
     choices = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
-    all_checked(experiment.training_run, [experiment.baseline_choice(), *choices])
     search = experiment.search
+    task = task_of(experiment.value("data.source"))
+    checked = [experiment.baseline_choice(), *search.points, *choices]
+    all_checked(lambda choice: require_fit(experiment.training_run(choice), task), checked)
+    if problems := [*misfits(search, experiment.space), *unfit_population(experiment)]:
+        raise ConfigError(problems)
     if search.searcher == "grid":
         experiment.space.require_finite()
         if "trials" not in search.model_fields_set:

@@ -5,12 +5,18 @@ One line is one event with the key `event`; times are unix seconds. Kinds of eve
     search        name space data{name,digest} ranker metric mode seed baseline yaml versions git_commit
                   tracking_uri storage forecast time
     session       number time                                      each start or resume that has work to do
+    warm_start    sources observations time                        what earlier searches found (`search.warm_start`)
+    forecast      seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast time
     trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
-    result        trial iteration metrics time                     iteration from 1
+                  [anew] [adopted]                                 anew: from the start; adopted{trial,iteration,
+                                                                   checkpoint}: from there, under other params
+    result        trial iteration metrics time [queries]           iteration from 1, over all trainings of the trial
+    pause         trial iteration reason time                      it waits at a rung and may go on later
     checkpoint    trial iteration path
-    end           trial outcome reason best{iteration,dev} artifacts time
+    note          trial text time                                  what the user should know, such as a lost checkpoint
+    end           trial outcome reason audit best{iteration,dev} artifacts time
     interrupted   time                                             stopped, may be resumed
-    search_end    best cost seconds time [checkpoint]
+    search_end    best pareto cost seconds ended_by time [checkpoint]
     confirmation  label params seed metrics time [trial artifacts] one training of `confirm`
     artifact      path [folder]                                    a file or folder for the parent run
 
@@ -20,8 +26,10 @@ reads back as it was written. Knows neither Ray nor MLflow.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
+import logging
 import math
 import os
 import socket
@@ -39,18 +47,23 @@ Event = dict[str, Any]
 FILE = "journal.jsonl"
 LOCK = "journal.lock"
 RUNNING = "running"
+PATIENCE, RETRY_SECONDS = 120.0, 5.0
 OUTSIDE = ("session", "confirmation")  # events whose time since the last event was no part of the search
+
+log = logging.getLogger(__name__)
 
 
 class Journal:
     """The journal of one search, held by one process at a time.
 
     `note` says what was cut from the end of the file if the last writer was killed in the middle of a line, else
-    None. Raises ConfigError where another process holds the search, DataError where the file is damaged.
+    None. `patience`: seconds for which a write that fails, on a full disk or storage that is away, is tried again.
+    Raises ConfigError where another process holds the search, DataError where the file is damaged.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, patience: float = PATIENCE):
         folder.mkdir(parents=True, exist_ok=True)
+        self.patience = patience
         self.path = folder / FILE
         self._lock = hold(folder / LOCK, folder.name)
         try:
@@ -61,12 +74,28 @@ class Journal:
             raise
 
     def append(self, event: Event) -> None:
-        """Adds one event in one write and returns once it is on disk. A failed write leaves no part of a line."""
+        """Adds one event in one write and returns once it is on disk. Raises OSError where the storage does not take
+        it for `patience` seconds; no part of a line is left then."""
         line = (json.dumps(event, ensure_ascii=False) + "\n").encode()
         end = os.fstat(self._file.fileno()).st_size
+        failed = None
+        while True:
+            try:
+                return self._write(line, end)
+            except OSError as error:
+                if failed is None:
+                    failed = time.monotonic()
+                    log.warning("%s cannot be written, trying again for %.0f s: %s", self.path, self.patience, error)
+                if time.monotonic() - failed >= self.patience:
+                    raise
+                time.sleep(min(RETRY_SECONDS, self.patience))
+
+    def _write(self, line: bytes, end: int) -> None:
+        """Writes a line at `end`, the size of the file without what a failed attempt may have left."""
         try:
+            self._file.truncate(end)
             if self._file.write(line) != len(line):
-                raise OSError(f"{self.path}: no space left for an event of {len(line)} bytes")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
             os.fsync(self._file.fileno())
         except BaseException:
             self._file.truncate(end)
@@ -174,24 +203,33 @@ class TrialState:
     chosen: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
+    offset: int = 0
+    """Iterations of trainings that it has left behind (grace `scaled`): those of its present one come after them."""
+    paused: bool = False
+    adopted: dict[str, Any] | None = None
+    """Where its present weights come from (scheduler pbt): trial, iteration, checkpoint."""
     outcome: str | None = None
     reason: str | None = None
+    audit: int | None = None
+    """Iteration at which the scheduler stopped it, for a trial that was finished all the same."""
     artifacts: str | None = None
     ended: float | None = None
 
     def dev(self, metric: str) -> dict[int, float]:
-        """Value of the metric on dev by iteration."""
-        key = f"dev_{metric}"
-        return {iteration: values[key] for iteration, values in sorted(self.results.items()) if key in values}
+        """Value of the metric on dev by iteration of its present training."""
+        key, results = f"dev_{metric}", sorted(self.results.items())
+        return {at - self.offset: values[key] for at, values in results if at > self.offset and key in values}
 
     def best(self, metric: str) -> Dev | None:
         """The highest value, at the earliest iteration that reached it; values that are not numbers do not count."""
-        known = [Dev(iteration, value) for iteration, value in self.dev(metric).items() if not math.isnan(value)]
+        own = self.adopted["iteration"] if self.adopted else 0  # what came before is not of its present weights
+        values = self.dev(metric).items()
+        known = [Dev(iteration, value) for iteration, value in values if iteration > own and not math.isnan(value)]
         return max(known, key=lambda at: at.dev, default=None)
 
     @property
     def iterations(self) -> int:
-        """Iterations reported."""
+        """Iterations reported, of all its trainings."""
         return len(self.results)
 
 
@@ -262,10 +300,14 @@ class SearchState:
                 self.trials[event["trial"]].results.setdefault(event["iteration"], event["metrics"])
             case "checkpoint":
                 self.trials[event["trial"]].checkpoints[event["iteration"]] = event["path"]
+            case "pause":
+                self.trials[event["trial"]].paused = True
             case "end":
                 trial = self.trials[event["trial"]]
                 trial.outcome, trial.reason = event["outcome"], event.get("reason")
-                trial.artifacts, trial.ended = event.get("artifacts"), event["time"]
+                trial.audit, trial.artifacts, trial.ended = event.get("audit"), event.get("artifacts"), event["time"]
+            case "forecast":
+                self.forecast = self.forecast | {key: event[key] for key in event if key not in ("event", "time")}
             case "search_end":
                 self.end = event
             case "confirmation":
@@ -274,6 +316,11 @@ class SearchState:
     def _begin(self, event: Event) -> None:
         if known := self.trials.get(event["trial"]):
             known.outcome = known.reason = known.ended = None
+            known.paused = False
+            if event.get("anew"):
+                known.offset = max(known.results, default=0)
+            if adopted := event.get("adopted"):
+                known.adopted, known.chosen, known.params = adopted, event["chosen"], event["params"]
             return
         keys = ("trial", "number", "params", "seed", "baseline", "time")
         values = {key: event[key] for key in keys}

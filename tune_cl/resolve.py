@@ -10,10 +10,12 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from trainables.config import RankerName, configuration_fields, ranker_fields
+from trainables.data import DOCSTRINGS, task_of
 from trainables.errors import ConfigError, Problem
+from trainables.fit import CLASS_VALUES
 from trainables.rankers import RANKERS
 from trainables.validation import checked, key_problem, shown, unknown_key
-from tune_cl.search.leaves import KINDS, Choice, Leaf, parse_leaf
+from tune_cl.search.leaves import BESIDE, KINDS, Choice, Leaf, parse_leaf
 from tune_cl.search.space import Flat, Space, ordered
 
 SHORT = {"data": "data.source", "ranker": "ranker.name"}
@@ -21,7 +23,18 @@ OFF: Flat = {"curriculum.pacing": "none", "curriculum.weighting": "none"}
 TURN_OFF = object()
 MAPPINGS = ("curriculum.teacher.ranker",)  # keys whose value may be a mapping without opening a leaf
 # Trials that differ in these have dev values that do not compare, or rungs that do not.
-NEVER_OPENED = ("data.", "evaluation.", "metric", "seed", "training.max_iterations", "curriculum.teacher.")
+NEVER_OPENED = (
+    "data.",
+    "evaluation.",
+    "metric",
+    "seed",
+    "training.max_iterations",
+    "training.pretrain_iterations",
+    "training.pretrain_lr",
+    "training.pretrain_relevance_level",
+    "training.pretrain_seed",
+    "curriculum.teacher.",
+)
 
 
 @dataclass
@@ -76,6 +89,7 @@ def resolve(
     for key, value in done.entries.items():
         with done.collecting():
             take_in(done, key, value, rankers)
+    suit_task(done)
     with done.collecting():
         done.leaves = ordered(done.leaves)
         for key in list(done.leaves):
@@ -102,7 +116,7 @@ def written(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def is_range(key: str, value: Mapping[str, Any]) -> bool:
     """Whether a mapping opens a leaf (perhaps misspelt), or else is a section."""
-    return bool(value.keys() & {*KINDS, "when"}) or key.startswith("ranker.") or key in configuration_fields(())
+    return bool(value.keys() & {*KINDS, *BESIDE}) or key.startswith("ranker.") or key in configuration_fields(())
 
 
 def possible_rankers(value: Any) -> list[str]:
@@ -167,6 +181,20 @@ def need_ranker_condition(key: str, leaf: Leaf, rankers: list[str]) -> None:
         raise ConfigError(Problem(key, f"ranker {', '.join(lacking)} has no such key", right))
 
 
+def suit_task(done: Resolution) -> None:
+    """Where there are pairs to classify, the metric and loss of classification: by default, and in place of a space's
+    own where the command line names the data."""
+    if task_of(done.fixed.get("data.source", DOCSTRINGS)) != "classification":
+        return
+    for key, values in CLASS_VALUES.items():
+        if key in done.entries and not set(taken(done, key)) <= set(values):
+            if key in done.given or "data.source" not in done.given:
+                continue  # an error of the whole configuration
+            done.drop(key, f"the data is pairs to classify, so it is {values[0]}")
+        if key not in done.leaves:
+            done.fixed.setdefault(key, values[0])
+
+
 def check_condition(done: Resolution, key: str) -> None:
     """Completes a leaf's condition with checked values and context; drops the leaf where the command line has made
     the condition impossible, and raises ConfigError where it is wrong or was never possible."""
@@ -204,7 +232,7 @@ def can_be(done: Resolution, key: str, value: Any) -> bool:
 
 def taken(done: Resolution, key: str) -> list[Any]:
     """What a key can be, for messages: its value, its options, or the ends of its range."""
-    return list(done.leaves[key].samples()) if key in done.leaves else [done.context.get(key)]
+    return list(done.leaves[key].samples()) if key in done.leaves else [done.fixed.get(key, done.context.get(key))]
 
 
 def resolve_baseline(done: Resolution, baseline: Any, given: Mapping[str, Any]) -> None:

@@ -37,16 +37,17 @@ class Embedding(Baseline):
             required_split(data, "train")  # vectors are trained on its queries too
 
     def defaults(self) -> Params:
-        """`ranker.vectors`, and for trained ones `ranker.vector_size`."""
+        """`ranker.vectors`, and for trained ones `ranker.vector_size` and `ranker.word2vec`."""
         ranker = self.run.ranker
-        size = {"vector_size": ranker["vector_size"]} if ranker["vectors"] == TRAIN else {}
-        return {"vectors": ranker["vectors"], **size}
+        trained = ("vector_size", "word2vec") if ranker["vectors"] == TRAIN else ()
+        return {key: ranker[key] for key in ("vectors", *trained)}
 
     def scorer(self, split: Split) -> Scorer:
         from trainables.rankers.vectors import FIRST_WORD, word_text_side  # imports torch
 
         ranker = self.run.ranker
-        side = word_text_side(self.data, ranker["vectors"], ranker["vector_size"], from_front=False, seed=0)
+        keys = {"from_front": False, "seed": 0, "model": ranker["word2vec"]}
+        side = word_text_side(self.data, ranker["vectors"], ranker["vector_size"], **keys)
         table = np.asarray(side.arrays["vectors"], np.float64)
         table[:FIRST_WORD] = 0  # padding and unknown words
         documents, at = np.unique(split.document, return_inverse=True)

@@ -61,7 +61,8 @@ class Scored:
     reference        `paper`, or `code` where the code of Penha & Hauff (2020) differs
     relevance_level  lowest relevant grade
     vectors          of words: `train`, or a file of them
-    teacher          gives the scores of a trained ranker for the split's candidates, float32 [C], logits of relevance
+    teacher          gives the scores of a trained ranker for the split's candidates, float32 [C], logits of relevance;
+                     of pairs to classify the logits of their classes, float32 [C, K]
     """
 
     data: RankingData
@@ -74,7 +75,7 @@ class Scored:
     teacher: Callable[[], np.ndarray] | None = None
 
     def teacher_scores(self) -> np.ndarray:
-        """The teacher's scores, float32 [C]. Raises WorkFailed where there is no teacher."""
+        """The teacher's scores, float32 [C] or [C, K]. Raises WorkFailed where there is no teacher."""
         if self.teacher is None:
             raise WorkFailed("this scoring needs a trained teacher, and none was given")
         return self.teacher()

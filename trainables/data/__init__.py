@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainables.data.cache import cached, digest_of
-from trainables.data.columns import RankingData
-from trainables.data.readers import READERS, reader_for
+from trainables.data.columns import RankingData, Task
+from trainables.data.readers import PAIRS_TO_CLASSIFY, READERS, reader_for
 from trainables.data.store import load_data_folder, save_data
 from trainables.errors import DataError, Problem
 from trainables.registry import Entry, Registry
@@ -55,6 +55,14 @@ def load_data(config: DataConfig) -> RankingData:
         wrong = "is not a folder" if folder.exists() else "does not exist"
         raise DataError(Problem("data.source", f"'{source}' {wrong}", f"known: {_forms()}"))
     return _load_folder(folder, config)
+
+
+def task_of(source: str) -> Task:
+    """What there is to learn from `data.source`, told by its form alone; ranking where `load_data` will refuse it."""
+    folder = Path(source).expanduser()
+    if source == DOCSTRINGS or not folder.is_dir():
+        return "ranking"
+    return "classification" if any(READERS[name].recognises(folder) for name in PAIRS_TO_CLASSIFY) else "ranking"
 
 
 def _forms() -> str:

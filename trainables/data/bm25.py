@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from trainables.data.words import WordRows
+from trainables.data.words import WordRows, look_up
 
 Variant = Literal["lucene", "okapi"]
 OKAPI_EPSILON = 0.25
 _CELLS = 1 << 22  # dense scores held at once by `top`
 _PAIRS = 1 << 14  # pairs scored at once by `pair_scores`
+_TEXTS = 1 << 14  # documents read at once by `Statistics.of`
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What BM25 reads of a whole collection, for the words of one vocabulary.
+
+    documents    their number
+    mean_length  words a document, those outside the vocabulary included
+    holding      int64 [vocabulary]: documents with the word
+    """
+
+    documents: int
+    mean_length: float
+    holding: np.ndarray
+
+    @classmethod
+    def of(cls, texts: Iterable[str], vocabulary: tuple[str, ...]) -> Statistics:
+        """Reads the texts once; memory holds a block of them."""
+        texts, count, length = iter(texts), 0, 0
+        holding = np.zeros(len(vocabulary), np.int64)
+        while block := list(islice(texts, _TEXTS)):
+            rows = look_up(block, vocabulary)
+            holding += np.bincount(_counts(rows).indices, minlength=len(vocabulary))
+            count, length = count + len(rows), length + len(rows.ids)
+        return cls(count, length / max(1, count), holding)
 
 
 class Bm25:
@@ -27,12 +56,28 @@ class Bm25:
     with the word, N all documents.
     """
 
-    def __init__(self, documents: WordRows, variant: Variant = "lucene", k1: float = 0.9, b: float = 0.4):
+    def __init__(
+        self,
+        documents: WordRows,
+        variant: Variant = "lucene",
+        k1: float = 0.9,
+        b: float = 0.4,
+        statistics: Statistics | None = None,
+    ):
+        """`statistics`: of the collection that the documents are a part of, in their vocabulary; None: they are all of
+        it. Okapi's floor for idf is a mean over all words, so it knows no parts."""
+        if statistics and variant == "okapi":
+            raise ValueError("okapi needs all documents")
         counts = _counts(documents)
-        norm = k1 * (1 - b + b * documents.lengths / max(documents.lengths.mean() if len(documents) else 0, 1e-9))
+        whole = statistics or Statistics(
+            len(documents),
+            float(documents.lengths.mean()) if len(documents) else 0.0,
+            np.bincount(counts.indices, minlength=len(documents.vocabulary)),
+        )
+        norm = k1 * (1 - b + b * documents.lengths / max(whole.mean_length, 1e-9))
         frequency = counts.data
         saturated = frequency / (frequency + np.repeat(norm, np.diff(counts.indptr)))
-        idf = _idf(variant, np.bincount(counts.indices, minlength=len(documents.vocabulary)), len(documents))
+        idf = _idf(variant, whole.holding, whole.documents)
         scale = k1 + 1 if variant == "okapi" else 1.0
         self.weights = csr_array((scale * saturated * idf[counts.indices], counts.indices, counts.indptr), counts.shape)
 
@@ -71,6 +116,30 @@ class Bm25:
             found[part] = _best(dense, found.shape[1])
             scores[part] = np.take_along_axis(dense, found[part], axis=1)
         return found, scores
+
+
+def streamed_scores(
+    documents: Sequence[str],
+    statistics: Statistics,
+    queries: WordRows,
+    query_rows: np.ndarray,
+    document_rows: np.ndarray,
+    k1: float,
+    b: float,
+) -> np.ndarray:
+    """`Bm25.pair_scores` (lucene) of B pairs, float64 [B], holding the words of a block of them only.
+
+    `statistics`: of all `documents`, in the vocabulary of `queries`. A document that several queries share is mostly
+    read once.
+    """
+    order = np.argsort(document_rows, kind="stable")
+    scores = np.zeros(len(order))
+    for start in range(0, len(order), _PAIRS):
+        pairs = order[start : start + _PAIRS]
+        used, at = np.unique(document_rows[pairs], return_inverse=True)
+        words = look_up((documents[int(row)] for row in used), queries.vocabulary)
+        scores[pairs] = Bm25(words, "lucene", k1, b, statistics).pair_scores(queries, query_rows[pairs], at)
+    return scores
 
 
 def _best(scores: np.ndarray, k: int) -> np.ndarray:

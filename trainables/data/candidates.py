@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trainables.data.readers.assembly import Rated
 
 JAVA_NEEDED = 21
+PROGRESS = b"progress: "  # begins the lines of `trainables.data.retrieve` that the user is to see
 _FORMAT = 1  # raise it when what is written to the cache changes
 
 Run = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -121,15 +122,25 @@ def _read_run(path: Path) -> Run:
 
 
 def _run_python(*arguments: object) -> None:
-    """`python -m trainables.data.retrieve ...` to its end; its output is kept only if it fails."""
+    """`python -m trainables.data.retrieve ...` to its end; its progress is shown, its output kept only if it fails."""
     command = [sys.executable, "-m", "trainables.data.retrieve", *map(str, arguments)]
     package_root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "JAVA_HOME": str(java_home()), "PYTHONPATH": path}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    if done.returncode:
-        log = _keep_log(done.stdout)
-        raise WorkFailed(f"BM25 retrieval (Pyserini) failed with status {done.returncode}; log: {log}")
+    output = []
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            for line in process.stdout or ():
+                if line.startswith(PROGRESS):
+                    print(line.decode().removeprefix(PROGRESS.decode()), end="", file=sys.stderr, flush=True)
+                else:
+                    output.append(line)
+        except BaseException:  # Ctrl-C too ends the process
+            process.kill()
+            raise
+    if process.returncode:
+        log = _keep_log(b"".join(output))
+        raise WorkFailed(f"BM25 retrieval (Pyserini) failed with status {process.returncode}; log: {log}")
 
 
 def _keep_log(output: bytes) -> str:

@@ -146,13 +146,18 @@ def required_split(data: RankingData, name: str) -> Split:
     return split
 
 
-def require_texts_to_rank(data: RankingData) -> None:
-    """Raises DataError for data that a text ranker cannot learn to rank from: features, or pairs to classify."""
+def require_texts(data: RankingData) -> None:
+    """Raises DataError for data without texts (LETOR), which text rankers cannot read."""
     if data.features is not None:
         wrong = f"'{data.name}' holds features, no texts"
         raise DataError(
-            Problem("data.source", wrong, "use data with texts: the rankers of this version read no features")
+            Problem("data.source", wrong, "use data with texts, or ranker lambdamart, which reads features")
         )
+
+
+def require_texts_to_rank(data: RankingData) -> None:
+    """Raises DataError for data in which no texts are to be ranked: features, or pairs to classify."""
+    require_texts(data)
     if data.task == "classification":
         wrong = f"'{data.name}' is pairs to classify ({', '.join(data.classes)}), not documents to rank"
         raise DataError(Problem("data.source", wrong, "use data with several candidates a query"))

@@ -20,6 +20,10 @@ class Batch:
     positive: np.ndarray
     negative: np.ndarray
 
+    def __getitem__(self, part: slice) -> Batch:
+        """Some of the samples."""
+        return Batch(self.instance[part], self.positive[part], self.negative[part])
+
 
 @dataclass(frozen=True)
 class Instances:
@@ -28,7 +32,8 @@ class Instances:
     pairwise   True: a sample is a (positive, negative) pair of one query; False: a single document with a label
     query      int32 [I]  position of the query in the split
     positive   int64 [I]  candidate row, or NONE for a pointwise negative that is fixed
-    negative   int64 [I]  candidate row, NONE for a pointwise positive, DRAWN for one drawn anew each time
+    negative   int64 [I]  candidate row, NONE for a pointwise positive or a pair to classify, DRAWN for one drawn
+                          anew each time
     easier     int64 [C]  candidate rows sorted by grade within each query, so that all documents below a
                           grade are a prefix of the query's part
     below      int64 [I]  length of that prefix: the documents that may be the instance's negative
@@ -53,6 +58,21 @@ class Instances:
             return ()
         count = self.skipped_positives
         return (f"{count} relevant training candidates are left out: their query has nothing less relevant",)
+
+    @classmethod
+    def of_pairs(cls, split: Split) -> Instances:
+        """Each pair of a split to classify as an instance: its one candidate is the positive."""
+        rows = np.arange(len(split.document))
+        return cls(
+            pairwise=False,
+            query=split.owner.astype(np.int32),
+            positive=rows,
+            negative=np.full(len(rows), NONE),
+            easier=rows,
+            below=np.zeros(len(rows), np.int64),
+            start=split.offsets[:-1],
+            skipped_positives=0,
+        )
 
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Candidate rows (positive, negative) of the given instances; int64 [B] each, NONE where a sample has none.

@@ -13,6 +13,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+PROGRESS = "progress: "  # begins a line that `candidates` shows to the user
+DOCUMENTS_A_NOTE, QUERIES_A_NOTE = 100_000, 1000
+
+
+def report(text: str) -> None:
+    print(f"{PROGRESS}{text}", flush=True)
+
 
 def start_java() -> None:
     """Starts the JVM with Pyserini's jar before Pyserini does.
@@ -40,8 +47,10 @@ def index(collection: Path, folder: Path) -> None:
     """Writes a Lucene index of a JSON-lines collection {"id", "contents"}, stemmed and stopped as Anserini does."""
     indexer = anserini("index.SimpleIndexer")(str(folder), False, os.cpu_count() or 1)
     with collection.open(encoding="utf-8") as lines:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             indexer.addRawDocument(line)
+            if number % DOCUMENTS_A_NOTE == 0:
+                report(f"indexed {number:,} documents")
     indexer.close()
 
 
@@ -49,19 +58,23 @@ def search(folder: Path, queries: Path, run: Path, k1: float, b: float, top_k: i
     """Writes a TREC run of the top documents for a JSON-lines file of queries {"id", "contents"}."""
     from pyserini.pyclass import JArrayList  # type: ignore[import-untyped]
 
-    texts, ids = JArrayList(), JArrayList()
     with queries.open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    for row in rows:
-        texts.add(row["contents"])
-        ids.add(row["id"])
     searcher = anserini("search.SimpleSearcher")(str(folder))
     searcher.set_bm25(k1, b)
-    found = searcher.batch_search(texts, ids, top_k, os.cpu_count() or 1)
     with run.open("w", encoding="utf-8") as file:
-        for row in rows:
-            for rank, hit in enumerate(found.get(row["id"]) or [], 1):
-                file.write(f"{row['id']} Q0 {hit.docid} {rank} {hit.score:.9g} bm25\n")
+        for start in range(0, len(rows), QUERIES_A_NOTE):
+            part = rows[start : start + QUERIES_A_NOTE]
+            texts, ids = JArrayList(), JArrayList()
+            for row in part:
+                texts.add(row["contents"])
+                ids.add(row["id"])
+            found = searcher.batch_search(texts, ids, top_k, os.cpu_count() or 1)
+            for row in part:
+                for rank, hit in enumerate(found.get(row["id"]) or [], 1):
+                    file.write(f"{row['id']} Q0 {hit.docid} {rank} {hit.score:.9g} bm25\n")
+            if len(rows) > QUERIES_A_NOTE:
+                report(f"searched {start + len(part):,} of {len(rows):,} queries")
 
 
 def main() -> None:

@@ -101,6 +101,11 @@ def recall(ranking: Ranking, cut: float) -> np.ndarray:
     return _ratio(ranking.count_within(cut), ranking.judged.relevant)
 
 
+def accuracy(ranking: Ranking, _: float) -> np.ndarray:
+    """Whether the first document is relevant: hits@1, in value the same as precision at 1."""
+    return precision(ranking, 1)
+
+
 def r_precision(ranking: Ranking, _: float) -> np.ndarray:
     """Precision at rank R, where R documents are relevant to the query."""
     return _ratio(ranking.count_within(ranking.judged.relevant), ranking.judged.relevant)
@@ -140,7 +145,7 @@ class Family:
     cut: bool  # may be written with one
 
 
-KNOWN = "known: map[@K], mrr[@K], ndcg[@K], p@K, recall@K, rprec"
+KNOWN = "known: map[@K], mrr[@K], ndcg[@K], p@K, recall@K, rprec, accuracy"
 FAMILIES = {
     "map": Family(average_precision, bare=True, cut=True),
     "mrr": Family(reciprocal_rank, bare=True, cut=True),
@@ -148,6 +153,7 @@ FAMILIES = {
     "recall": Family(recall, bare=False, cut=True),
     "rprec": Family(r_precision, bare=True, cut=False),
     "ndcg": Family(ndcg, bare=True, cut=True),
+    "accuracy": Family(accuracy, bare=True, cut=False),
 }
 
 
@@ -167,6 +173,7 @@ class Metric:
 
 
 TREC_EVAL = "trec_eval"
+ACCURACY = "accuracy"
 METRICS: Registry[Metric] = Registry(
     "metric",
     Entry("map", Metric("map"), "mean average precision over all candidates", f"{TREC_EVAL} map"),
@@ -174,6 +181,12 @@ METRICS: Registry[Metric] = Registry(
     Entry("p@1", Metric("p", 1), "share of queries with a relevant document on top", f"{TREC_EVAL} P_1"),
     Entry("rprec", Metric("rprec"), "precision at the number of relevant documents", f"{TREC_EVAL} Rprec"),
     Entry("ndcg@10", Metric("ndcg", 10), "graded gain discounted by log2(rank + 1)", f"{TREC_EVAL} ndcg_cut_10"),
+    Entry(
+        ACCURACY,
+        Metric(ACCURACY),
+        "share of pairs whose class is predicted; where documents are ranked the same as p@1",
+        "gensim's similarity-learning study, 2018",
+    ),
 )
 
 

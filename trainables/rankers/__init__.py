@@ -10,7 +10,7 @@ from trainables.errors import ConfigError, Problem
 from trainables.registry import Entry, Registry
 
 if TYPE_CHECKING:
-    from trainables.rankers.base import Ranker, RankerSettings
+    from trainables.rankers.base import RankerKind, RankerSettings
 
 RANKERS: Registry[str] = Registry(
     "ranker.name",
@@ -26,10 +26,47 @@ RANKERS: Registry[str] = Registry(
         "kernels over soft matches of 1- to 3-grams",
         "Dai et al. 2018; MacAvaney et al. 2020",
     ),
+    Entry("knrm", "trainables.rankers.knrm:Knrm", "kernels over soft matches of words", "Xiong et al. 2017"),
+    Entry(
+        "drmm_tks",
+        "trainables.rankers.drmm_tks:DrmmTks",
+        "a network over the k best matches of each query word",
+        "MatchZoo; Guo et al. 2016 (DRMM); gensim similarity-learning study 2018",
+    ),
+    Entry(
+        "match_pyramid",
+        "trainables.rankers.match_pyramid:MatchPyramid",
+        "convolution over the matrix of word matches",
+        "Pang et al. 2016; gensim similarity-learning study 2018",
+    ),
+    Entry(
+        "bidaf_t",
+        "trainables.rankers.bidaf_t:BidafT",
+        "LSTMs with attention in both directions between query and document",
+        "Seo et al. 2017; Min et al. 2017",
+    ),
+    Entry(
+        "embedding",
+        "trainables.rankers.embedding:Embedding",
+        "cosine of mean word vectors, and a linear layer on both",
+        "gensim similarity-learning study 2018",
+    ),
+    Entry(
+        "embedding_mlp",
+        "trainables.rankers.embedding_mlp:EmbeddingMlp",
+        "hidden layers on the mean word vectors of both texts",
+        "gensim similarity-learning study 2018",
+    ),
+    Entry(
+        "lambdamart",
+        "trainables.rankers.lambdamart:LambdaMart",
+        "boosted regression trees over feature vectors (LETOR data)",
+        "Burges 2010; Ferro et al. 2018",
+    ),
 )
 
 
-def load_ranker(name: str) -> Ranker:
+def load_ranker(name: str) -> RankerKind:
     """The ranker registered under a name."""
     module, _, attribute = RANKERS[name].partition(":")
     return getattr(import_module(module), attribute)()

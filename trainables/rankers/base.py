@@ -19,6 +19,7 @@ class RankerSettings(BaseModel):
     """The `ranker.*` keys of one ranker; subclasses add theirs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    default_lr: ClassVar[float | None] = None  # of training.lr, where the ranker wants another than the rest
     name: str
 
 
@@ -59,9 +60,10 @@ class TextSide:
 
 
 class RankerModule(nn.Module, ABC):
-    """Scores query-document pairs; higher = more relevant."""
+    """Scores query-document pairs, higher = more relevant; built for K > 1 classes, it gives their logits instead."""
 
     tolerates_bf16: ClassVar[bool] = False  # whether `training.precision: auto` may use bf16
+    reads_first_stage: bool = False  # whether `forward` also takes `first_stage`, float32 [B]: the run's scores
 
     @abstractmethod
     def collate(
@@ -77,17 +79,36 @@ class RankerModule(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Scores, float32 [B]. Neither padding nor the rest of the batch changes a score."""
+        """Scores, float32 [B], or class logits, float32 [B, K]. Neither padding nor the rest of the batch
+        changes them."""
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """Optimiser groups; a ranker with several learning rates overrides this."""
         return [{"params": [p for p in self.parameters() if p.requires_grad], "lr": lr}]
 
 
-class Ranker(ABC):
-    """A kind of ranker. Stateless; `settings` are the validated `ranker.*` keys."""
+class Head(nn.Linear):
+    """The last layer of a ranker: features [..., D] to scores [...] (one output), or to class logits [..., K]."""
+
+    def __init__(self, features: int, outputs: int = 1):
+        super().__init__(features, outputs)
+
+    def forward(self, input: Tensor) -> Tensor:
+        result = super().forward(input)
+        return result.squeeze(-1) if self.out_features == 1 else result
+
+
+class RankerKind:
+    """What can be said of any ranker: its `ranker.*` keys, and how it learns."""
 
     Settings: ClassVar[type[RankerSettings]]
+    grows_trees: ClassVar[bool] = False  # trees over features (`TreeTraining`), not a network over texts (`Training`)
+    text_side: ClassVar[str] = ""  # rankers of the same one, which agree in `text_keys`, share what `prepare` makes
+    text_keys: ClassVar[frozenset[str]] = frozenset()  # the settings that `prepare` reads
+
+
+class Ranker(RankerKind, ABC):
+    """A kind of network over texts. Stateless; `settings` are the validated `ranker.*` keys."""
 
     @abstractmethod
     def prepare(self, data: RankingData, settings: Any, seed: int) -> TextSide:
@@ -98,11 +119,14 @@ class Ranker(ABC):
         """Token ids of new texts with a saved ranker's files."""
 
     @abstractmethod
-    def build(self, text: TextSide, settings: Any, max_length: int) -> RankerModule:
-        """A fresh module, initialised from torch's current random state (set by the caller)."""
+    def build(self, text: TextSide, settings: Any, max_length: int, outputs: int = 1) -> RankerModule:
+        """A fresh module, initialised from torch's current random state (set by the caller).
+
+        `outputs`: 1 for scores [B]; K > 1 for logits [B, K] of that many classes.
+        """
 
     @abstractmethod
-    def restore(self, files: Mapping[str, str], settings: Any, max_length: int) -> RankerModule:
+    def restore(self, files: Mapping[str, str], settings: Any, max_length: int, outputs: int = 1) -> RankerModule:
         """A module of the saved shape, whose weights the caller loads next (no downloads)."""
 
 

@@ -80,15 +80,56 @@ class PairTemplate:
         """Kept lengths of the two texts, int [B] each, when the pair has at most `max_length` tokens."""
         return truncated(queries, documents, max_length - self.specials)
 
+    def cut(
+        self, queries: np.ndarray, documents: np.ndarray, max_length: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How documents are cut into passages: kept query length, passage length, passages; int [B] each.
+
+        A document longer than the room that the (truncated) query leaves is cut into the fewest equal parts that
+        fit, the last one shorter where they do not come out even (as in MacAvaney et al.'s code).
+        """
+        query, _ = self.lengths(queries, documents, max_length)
+        room = np.maximum(1, max_length - self.specials - query)  # none where there is no document
+        count = np.maximum(1, -(-documents // room))
+        return query, -(-documents // count), count
+
     def assemble(
-        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray, max_length: int
+        self,
+        queries: Tokens,
+        documents: Tokens,
+        query_rows: np.ndarray,
+        document_rows: np.ndarray,
+        max_length: int,
+        passages_of: int | None = None,
     ) -> dict[str, Tensor]:
-        """`input_ids` and `token_type_ids` int64 [B, L], `attention_mask` bool [B, L], right-padded."""
-        kept = self.lengths(queries.lengths[query_rows], documents.lengths[document_rows], max_length)
-        query, query_mask = take(queries, query_rows, kept[0], last=self.from_front)
-        document, document_mask = take(documents, document_rows, kept[1])
-        parts = [self.before, query[query_mask], self.between, document[document_mask], self.after]
-        sizes = np.stack(np.broadcast_arrays(len(self.before), kept[0], len(self.between), kept[1], len(self.after)), 1)
+        """`input_ids` and `token_type_ids` int64 [B, L], `attention_mask` bool [B, L], right-padded.
+
+        With `passages_of`, the first so many tokens of a document are all read, in passages: one row a passage, a
+        pair's rows together, and `passages` int64 [B] counts them.
+        """
+        lengths = queries.lengths[query_rows], documents.lengths[document_rows]
+        if passages_of is None:
+            kept = self.lengths(*lengths, max_length)
+            query, query_mask = take(queries, query_rows, kept[0], last=self.from_front)
+            document, document_mask = take(documents, document_rows, kept[1])
+            return self._lay_out(query[query_mask], kept[0], document[document_mask], kept[1])
+        read = np.minimum(lengths[1], passages_of)
+        kept, size, count = self.cut(lengths[0], read, max_length)
+        document, document_mask = take(documents, document_rows, read)
+        query, query_mask = take(queries, np.repeat(query_rows, count), np.repeat(kept, count), last=self.from_front)
+        sizes = np.repeat(size, count)
+        last = np.cumsum(count) - 1
+        sizes[last] = read - (count - 1) * size
+        inputs = self._lay_out(query[query_mask], np.repeat(kept, count), document[document_mask], sizes)
+        return inputs | {"passages": torch.from_numpy(count.astype(np.int64))}
+
+    def _lay_out(
+        self, query: Tensor, query_lengths: np.ndarray, document: Tensor, document_lengths: np.ndarray
+    ) -> dict[str, Tensor]:
+        """Rows of token ids. The texts are flat: the tokens of all rows one after the other."""
+        parts = [self.before, query, self.between, document, self.after]
+        fixed = (len(self.before), len(self.between), len(self.after))
+        sizes = np.stack(np.broadcast_arrays(fixed[0], query_lengths, fixed[1], document_lengths, fixed[2]), 1)
         ends = np.cumsum(sizes, axis=1)
         columns = np.arange(ends[:, -1].max())
         ids = np.full((len(ends), len(columns)), self.pad, np.int64)
@@ -103,3 +144,8 @@ class PairTemplate:
             "attention_mask": torch.from_numpy(mask),
             "token_type_ids": torch.from_numpy(types.astype(np.int64)),
         }
+
+
+def mean_of_passages(vectors: Tensor, passages: Tensor) -> Tensor:
+    """Mean [B, D] of each pair's vectors: `vectors` [P, D] lie together by pair, `passages` int [B] counts them."""
+    return torch.segment_reduce(vectors, "mean", lengths=passages)

@@ -6,13 +6,13 @@ gensim is imported where it is used: it takes a second, which trials and command
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, cast
-from zlib import crc32
+from typing import IO, Literal, cast
 
 import numpy as np
 
@@ -28,7 +28,10 @@ TRAIN = "train"
 PADDING = 0
 HASHED = 1000  # rows that unknown words share, by hash (as in OpenNIR's `wordvec_hash`)
 FIRST_WORD = 1 + HASHED
+Unknown = Literal["hash", "random", "zero"]
+Word2VecModel = Literal["cbow", "skipgram"]
 VOCABULARY, META = "vocabulary.txt", "vectors.json"
+_FORMAT = 2  # raise it when the same input gives other word ids or vectors
 _PLACE = "ranker.vectors"
 _FASTTEXT_MAGIC = bytes.fromhex("ba164f2f")
 _TRAINED_WORDS = 4_000_000  # words that word2vec sees, counted over its epochs
@@ -43,48 +46,77 @@ class WordVectors:
     vectors: np.ndarray
 
 
-def word_text_side(data: RankingData, vectors: str, size: int, from_front: bool, seed: int) -> TextSide:
+def word_text_side(
+    data: RankingData,
+    vectors: str,
+    size: int,
+    from_front: bool,
+    seed: int,
+    unknown: Unknown = "hash",
+    deviation: float | None = None,
+    model: Word2VecModel = "cbow",
+) -> TextSide:
     """Word ids of a data set and its table of vectors, float32 [1 + HASHED + V, D], as `arrays["vectors"]`.
 
-    Row 0 is padding (zeros), the next rows are random and stand for unknown words. `vectors` is `train`
-    or the path of a word2vec, GloVe or fastText file; `size` is the D of trained vectors. ConfigError
-    for a missing file, DataError for a broken one.
+    Row 0 is padding (zeros), the next HASHED rows stand for unknown words: random ones, or zeros for `unknown: zero`.
+    Under `unknown: random` each unknown word of the data set has a row of its own behind the known ones.
+    `deviation`: standard deviation of random vectors, None = that of the known ones. `vectors` is `train` or the path
+    of a word2vec, GloVe or fastText file; `size` is the D of trained vectors, `model` their kind. ConfigError for a
+    missing file, DataError for a broken one.
     """
-    source: list[object] = [TRAIN, size] if vectors == TRAIN else _file_identity(Path(vectors))
-    digest = digest_of(data.digest, *source, from_front, seed)
-    return cached_text_side("words", digest, lambda: _build(data, vectors, size, from_front, seed))
+    source: list[object] = [TRAIN, size, model] if vectors == TRAIN else _file_identity(Path(vectors))
+    digest = digest_of(_FORMAT, data.digest, *source, from_front, seed, unknown, deviation)
+    return cached_text_side(
+        "words",
+        digest,
+        lambda: _text_side(
+            data, _known_vectors(data, vectors, size, model, seed), from_front, seed, unknown, deviation
+        ),
+    )
 
 
-def _build(data: RankingData, vectors: str, size: int, from_front: bool, seed: int) -> TextSide:
+def _known_vectors(data: RankingData, vectors: str, size: int, model: Word2VecModel, seed: int) -> WordVectors:
     if vectors == TRAIN:
-        known = train_vectors(data, size, seed)
-    else:
-        known = read_vectors(Path(vectors), index_words(chain(data.documents, data.query_texts())).vocabulary)
+        return train_vectors(data, size, seed, model)
+    return read_vectors(Path(vectors), _vocabulary(data))
+
+
+def _vocabulary(data: RankingData) -> tuple[str, ...]:
+    return index_words(chain(data.documents, data.query_texts())).vocabulary
+
+
+def _text_side(
+    data: RankingData, known: WordVectors, from_front: bool, seed: int, unknown: Unknown, deviation: float | None
+) -> TextSide:
+    has_vector = set(known.words)
+    own_row = [word for word in _vocabulary(data) if word not in has_vector] if unknown == "random" else []
+    shape = (HASHED + len(own_row), known.vectors.shape[1])
+    spread = 0.0 if unknown == "zero" else deviation or float(known.vectors.std())
+    random = generator(seed, "unknown words").normal(0, spread, shape).astype(np.float32)
+    padding = np.zeros((1, shape[1]), np.float32)
     files = {
-        VOCABULARY: "\n".join(known.words),
-        META: json.dumps({"size": known.vectors.shape[1], "from_front": from_front}),
+        VOCABULARY: "\n".join([*known.words, *own_row]),
+        META: json.dumps({"size": shape[1], "from_front": from_front}),
     }
     return TextSide(
         queries=word_tokens(files, data.query_texts()),
         documents=word_tokens(files, data.documents),
         files=files,
-        arrays={"vectors": _table(known.vectors, seed)},
+        arrays={"vectors": np.concatenate([padding, random[:HASHED], known.vectors, random[HASHED:]])},
     )
-
-
-def _table(vectors: np.ndarray, seed: int) -> np.ndarray:
-    """All rows; unknown words get random vectors with the spread of the known ones."""
-    shape = (HASHED, vectors.shape[1])
-    unknown = generator(seed, "unknown words").normal(0, vectors.std(), shape).astype(np.float32)
-    return np.concatenate([np.zeros((1, shape[1]), np.float32), unknown, vectors])
 
 
 def word_tokens(files: Mapping[str, str], texts: Iterable[str]) -> Tokens:
     """Rows of the vector table for the words of texts; words outside the vocabulary go to hashed rows."""
     known = {word: row for row, word in enumerate(files[VOCABULARY].splitlines(), FIRST_WORD)}
     words = index_words(texts)
-    rows = [known.get(word) or 1 + crc32(word.encode()) % HASHED for word in words.vocabulary]
+    rows = [known.get(word) or _hashed_row(word) for word in words.vocabulary]
     return Tokens(np.array(rows, np.int32)[words.ids], words.offsets)
+
+
+def _hashed_row(word: str) -> int:
+    """The row of a word outside the vocabulary: its MD5 as a number, modulo HASHED (OpenNIR's `wordvec_hash`)."""
+    return 1 + int(hashlib.md5(word.encode(), usedforsecurity=False).hexdigest(), 16) % HASHED
 
 
 def table_shape(files: Mapping[str, str]) -> tuple[int, int]:
@@ -97,8 +129,8 @@ def reads_from_front(files: Mapping[str, str]) -> bool:
     return json.loads(files[META])["from_front"]
 
 
-def train_vectors(data: RankingData, size: int, seed: int) -> WordVectors:
-    """CBOW vectors of unit length, learned from all documents and the training queries.
+def train_vectors(data: RankingData, size: int, seed: int, model: Word2VecModel = "cbow") -> WordVectors:
+    """word2vec vectors of unit length, learned from all documents and the training queries.
 
     Small collections are read several times; one worker, so the seed decides the result. DataError where
     there is no word.
@@ -109,16 +141,17 @@ def train_vectors(data: RankingData, size: int, seed: int) -> WordVectors:
     words = index_words(chain(data.documents, queries))
     if not len(words.ids):
         raise DataError(Problem(data.name, "no word in any document or training query", "texts with letters or digits"))
-    model = Word2Vec(
+    trained = Word2Vec(
         _Sentences(words),
+        sg=int(model == "skipgram"),
         vector_size=size,
         min_count=1,
         epochs=int(np.clip(_TRAINED_WORDS // len(words.ids), 1, _MOST_EPOCHS)),
         seed=int(generator(seed, "word vectors").integers(2**31)),
         workers=1,
     )
-    vectors = np.asarray(model.wv.get_normed_vectors(), np.float32)
-    return WordVectors(tuple(map(str, model.wv.index_to_key)), vectors)
+    vectors = np.asarray(trained.wv.get_normed_vectors(), np.float32)
+    return WordVectors(tuple(map(str, trained.wv.index_to_key)), vectors)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ def training_texts(data: RankingData) -> Iterator[str]:
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokens:
-    """Token ids of whole texts, without special tokens."""
+    """Token ids of whole texts, without special tokens; `[SEP]` and the like in a text are words as others."""
+    tokenizer.encode_special_tokens = True
     texts, ids, lengths = iter(texts), [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
     while chunk := list(islice(texts, CHUNK)):
         rows = [encoding.ids for encoding in tokenizer.encode_batch_fast(chunk, add_special_tokens=False)]

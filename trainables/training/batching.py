@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 
 from trainables.curriculum.sampler import Sampler
 from trainables.data.columns import Split
 from trainables.data.instances import Batch, Instances
 from trainables.randomness import generator
 from trainables.rankers.base import RankerModule, TextSide
+from trainables.rankers.first_stage import first_stage_for
 from trainables.training.materials import Materials
 
 
@@ -31,6 +33,7 @@ class Batcher:
         self.split, self.instances, self.sampler = split, instances, sampler
         self.module, self.batch_size, self.window = module, batch_size, window
         self.query_of_row = split.query[split.owner]
+        self.first_stage = first_stage_for(module, split)
 
     def batches(self, step: int, count: int) -> Iterator[Batch]:
         """The batches of steps step .. step + count - 1."""
@@ -60,6 +63,9 @@ class Batcher:
 
     def inputs(self, rows: np.ndarray):
         """Tensors of candidate rows for the ranker's forward pass."""
-        return self.module.collate(
+        tensors = self.module.collate(
             self.text.queries, self.text.documents, self.query_of_row[rows], self.split.document[rows]
         )
+        if self.first_stage is not None:
+            tensors["first_stage"] = torch.from_numpy(self.first_stage[rows])
+        return tensors

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-PAIRWISE = ("pairwise", "hinge", "cross_entropy")
+PAIRWISE = ("pairwise", "hinge", "cross_entropy")  # where documents are ranked
 
 
 def pointwise(name: str, scores: Tensor, grades: Tensor, relevance_level: int) -> Tensor:
@@ -35,6 +35,30 @@ def pairwise(name: str, positive: Tensor, negative: Tensor, margin: float) -> Te
     return functional.relu(margin + difference)
 
 
-def reduced(per_sample: Tensor, weights: Tensor, batch_mean: bool) -> Tensor:
-    """The loss of a batch: mean of weight times loss (Eq. 4), or the product of both means, as in the paper's code."""
-    return per_sample.mean() * weights.mean() if batch_mean else (per_sample * weights).mean()
+def classification(name: str, logits: Tensor, classes: Tensor, margin: float) -> Tensor:
+    """Loss [B] of class logits [B, K] against the right classes, int64 [B].
+
+    cross_entropy: -log of the right class's probability; hinge: categorical hinge of the probabilities.
+    """
+    if name == "cross_entropy":
+        return functional.cross_entropy(logits, classes, reduction="none")
+    return categorical_hinge(logits.softmax(1), classes, margin)
+
+
+def categorical_hinge(outputs: Tensor, classes: Tensor, margin: float = 1.0) -> Tensor:
+    """max(0, margin + largest output of a wrong class - output of the right one), [B], of outputs [B, K].
+
+    Keras's loss, which the similarity-learning study (gensim, 2018) applies to softmax outputs, with margin 1.
+    """
+    right = functional.one_hot(classes, outputs.shape[1]).bool()
+    wrong = outputs.masked_fill(right, -torch.inf).amax(1)
+    return functional.relu(margin + wrong - outputs[right])
+
+
+def reduced(per_sample: Tensor, weights: Tensor, batch_mean: bool, part: slice = slice(None)) -> Tensor:
+    """The loss of a batch: mean of weight times loss (Eq. 4), or the product of both means, as in the paper's code.
+
+    `weights` [B] are the whole batch's; `per_sample` are the losses of `part` of it. The parts' results sum to the
+    loss of the batch.
+    """
+    return (per_sample * (weights.mean() if batch_mean else weights[part])).sum() / len(weights)

@@ -4,37 +4,65 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from trainables.config import TrainingRun
 from trainables.data import load_data
-from trainables.data.columns import RankingData, require_texts_to_rank
+from trainables.data.columns import RankingData, require_texts
 from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.base import Ranker, RankerSettings, TextSide
+from trainables.rankers.base import Ranker, RankerSettings, TextSide, Tokens
+from trainables.rankers.lambdamart import require_features
+from trainables.training.pretrain_data import joint_text, load_pretrain_data
+
+NO_TEXTS = TextSide(Tokens.of(()), Tokens.of(()), files={})  # the text side of a ranker of features
 
 
 @dataclass(frozen=True)
 class Materials:
     """The data and the ranker's text side of it, both flat arrays.
 
-    teacher  float32 [C]: the scores that a search's teacher gives the training candidates (see `teacher`), or None
+    teacher  float32 [C] or [C, K]: what a search's teacher gives the training candidates (see `teacher`), or None
+    start    the trained tensors of a search's pre-training by name (see `pretraining`), or None
+    pretrain_digest  of the data of the pre-training, whose words the text side covers too; None without one
     """
 
     data: RankingData
     text: TextSide
     teacher: np.ndarray | None = None
+    start: Mapping[str, np.ndarray] | None = None
+    pretrain_digest: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Identifies all data that the materials were made from."""
+        return self.data.digest if self.pretrain_digest is None else f"{self.data.digest}+{self.pretrain_digest}"
 
 
 def materials_key(run: TrainingRun) -> str:
-    """Equal keys, equal materials: data and ranker settings decide them."""
-    parts = [run.data.model_dump(), run.ranker]
+    """Equal keys, equal materials: the data and what a ranker reads of its texts decide them. A pre-trained start is
+    that of one ranker with all its settings."""
+    kind, pretraining = load_ranker(run.ranker["name"]), run.training.pretraining()
+    text = {key: run.ranker[key] for key in kind.text_keys}
+    parts = [run.data.model_dump(), kind.text_side, text, [run.ranker, pretraining] if pretraining else None]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
+def materials_for(run: TrainingRun, known: Mapping[str, Materials]) -> Materials:
+    """The known materials of a run's key; made now, from the same data, for a value of a ranker's key that a search
+    has not foreseen (one of a continuous range that its texts or its pre-training depend on)."""
+    made = known.get(materials_key(run))
+    return made if made is not None else prepare(run, next(iter(known.values())).data if known else None)
+
+
 def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:
-    return load_ranker(run.ranker["name"]), ranker_settings(run.ranker)
+    """The configured network and its settings."""
+    ranker = load_ranker(run.ranker["name"])
+    if not isinstance(ranker, Ranker):
+        raise TypeError(f"{run.ranker['name']} is no network over texts")
+    return ranker, ranker_settings(run.ranker)
 
 
 def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:
@@ -44,6 +72,12 @@ def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:
     trials with different seeds differ in training alone.
     """
     data = data or load_data(run.data)
-    require_texts_to_rank(data)
+    if run.grows_trees:
+        require_features(data)
+        return Materials(data, NO_TEXTS)
+    require_texts(data)
     ranker, settings = ranker_of(run)
-    return Materials(data, ranker.prepare(data, settings, seed=0))
+    if run.training.pretrain_data is None:
+        return Materials(data, ranker.prepare(data, settings, seed=0))
+    other = load_pretrain_data(run, data)
+    return Materials(data, joint_text(ranker, settings, data, other)[0], pretrain_digest=other.digest)

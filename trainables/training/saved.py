@@ -13,8 +13,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from trainables.config import TrainingRun
-from trainables.errors import DataError, Problem
+from trainables.errors import ConfigError, DataError, Problem
 from trainables.rankers.base import RankerModule, TextSide
+from trainables.rankers.first_stage import PLACE as FIRST_STAGE
 from trainables.training import checkpoint
 from trainables.training.materials import ranker_of
 from trainables.training.precision import choose_precision
@@ -26,36 +27,60 @@ WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
 
 @dataclass(frozen=True)
 class SavedRanker:
-    """A trained ranker that scores new texts; needs neither its training data nor a download."""
+    """A trained ranker that scores new texts; needs neither its training data nor a download.
+
+    `classes`: what it tells apart, in the order of its logits; empty where it ranks.
+    """
 
     run: TrainingRun
     module: RankerModule
     files: dict[str, str]
+    classes: tuple[str, ...] = ()
 
     def score(
-        self, queries: Sequence[str], documents: Sequence[str], query_rows: np.ndarray, document_rows: np.ndarray
+        self,
+        queries: Sequence[str],
+        documents: Sequence[str],
+        query_rows: np.ndarray,
+        document_rows: np.ndarray,
+        first_stage: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Scores of pairs (queries[query_rows[i]], documents[document_rows[i]]), float32 [B]."""
+        """Scores of pairs (queries[query_rows[i]], documents[document_rows[i]]), float32 [B]; of a ranker with K
+        classes their logits, float32 [B, K].
+
+        `first_stage`: the pairs' first-stage scores, float32 [B]; ConfigError where the ranker adds them and none
+        are given.
+        """
+        if self.module.reads_first_stage and first_stage is None:
+            wrong = "this ranker adds the first-stage score of a document, and bare texts have none"
+            raise ConfigError(
+                Problem(FIRST_STAGE, wrong, "re-rank data that has a run, or train with ranker.add_first_stage=false")
+            )
         ranker, settings = ranker_of(self.run)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         module = self.module.to(device)
         query_tokens = ranker.encode(self.files, settings, queries)
         document_tokens = ranker.encode(self.files, settings, documents)
         precision = choose_precision(self.run.training.precision, device, module)
-        return score_candidates(module, query_tokens, document_tokens, query_rows, document_rows, device, precision)
+        return score_candidates(
+            module, query_tokens, document_tokens, query_rows, document_rows, device, precision, first_stage
+        )
 
 
 def save_ranker(training: Training, folder: Path) -> None:
     """Writes the best weights of a training as a SavedRanker folder."""
     checkpoint.load_trained_state(training.module, training.best_weights)
-    write_ranker(training.run, training.module, training.materials.text, folder)
+    materials = training.materials
+    write_ranker(training.run, training.module, materials.text, folder, materials.data.classes)
 
 
-def write_ranker(run: TrainingRun, module: RankerModule, text: TextSide, folder: Path) -> None:
+def write_ranker(
+    run: TrainingRun, module: RankerModule, text: TextSide, folder: Path, classes: Sequence[str] = ()
+) -> None:
     def write(temporary: Path) -> None:
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
         save_file(weights, temporary / WEIGHTS)
-        checkpoint.write_json(temporary / CONFIG, {"run": run.model_dump()})
+        checkpoint.write_json(temporary / CONFIG, {"run": run.model_dump(), "classes": list(classes)})
         (temporary / TEXT).mkdir()
         for name, content in text.files.items():
             (temporary / TEXT / name).write_text(content, encoding="utf-8")
@@ -72,7 +97,8 @@ def load_ranker_folder(folder: Path) -> SavedRanker:
             )
         )
     try:
-        run = TrainingRun.model_validate(checkpoint.read_json(folder / CONFIG)["run"])
+        config = checkpoint.read_json(folder / CONFIG)
+        run, classes = TrainingRun.model_validate(config["run"]), tuple(config.get("classes", ()))
         files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / TEXT).iterdir())}
         weights = load_file(folder / WEIGHTS)
     except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError) as error:
@@ -80,6 +106,6 @@ def load_ranker_folder(folder: Path) -> SavedRanker:
             Problem(str(folder), f"cannot be read: {error}", "a ranker written by tune-cl train")
         ) from error
     ranker, settings = ranker_of(run)
-    module = ranker.restore(files, settings, run.training.max_length)
+    module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
     module.load_state_dict(weights)
-    return SavedRanker(run, module, files)
+    return SavedRanker(run, module, files, classes)

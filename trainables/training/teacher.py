@@ -15,8 +15,9 @@ from trainables.config import CurriculumConfig, TrainingRun
 from trainables.curriculum.scored import Scored
 from trainables.curriculum.scoring import SCORINGS
 from trainables.data.cache import cached, digest_of, load_arrays, save_arrays
-from trainables.data.columns import RankingData, Split, required_split
+from trainables.data.columns import RankingData, Split, Task, required_split
 from trainables.data.instances import Instances
+from trainables.rankers.first_stage import first_stage_for
 from trainables.training.materials import Materials, prepare
 from trainables.training.precision import choose_precision
 from trainables.training.scoring import score_candidates
@@ -25,14 +26,16 @@ FORMAT = 1  # raise when the same settings train another teacher
 RANKER, SCORES = "ranker", "scores"
 
 
-def teacher_run(run: TrainingRun) -> TrainingRun:
+def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
     """The teacher's training: `run` without a curriculum, under the keys `curriculum.teacher.*`.
 
-    Its loss is pointwise, as Penha & Hauff's: pairwise ones fix differences only, and probabilities need more.
+    Its loss is pointwise, as Penha & Hauff's: pairwise ones fix differences only, and probabilities need more. Where
+    pairs are classified it is the cross-entropy.
     """
     keys = run.curriculum.teacher
     given = {"lr": keys.lr, "max_iterations": keys.max_iterations}
-    changed = {"loss": "pointwise"} | {key: value for key, value in given.items() if value is not None}
+    loss = "pointwise" if task == "ranking" else "cross_entropy"
+    changed = {"loss": loss} | {key: value for key, value in given.items() if value is not None}
     return run.model_copy(
         update={
             "ranker": keys.ranker or run.ranker,
@@ -44,11 +47,12 @@ def teacher_run(run: TrainingRun) -> TrainingRun:
 
 
 def teacher_scores(run: TrainingRun, data: RankingData, split: Split) -> np.ndarray:
-    """Scores that the teacher of `run` gives a split's candidates, float32 [C]: logits of relevance.
+    """Scores that the teacher of `run` gives a split's candidates, float32 [C]: logits of relevance; or class logits,
+    float32 [C, K].
 
     Teacher and scores come from the cache; what it lacks is trained or scored now.
     """
-    plain = teacher_run(run)
+    plain = teacher_run(run, data.task)
     key = digest_of(FORMAT, data.digest, plain.model_dump())
 
     def build(folder: Path) -> None:
@@ -112,4 +116,7 @@ def _score(ranker: Path, plain: TrainingRun, data: RankingData, split: Split) ->
     text = prepare(plain, data).text
     precision = choose_precision(plain.training.precision, device, module)
     queries = split.query[split.owner]
-    return score_candidates(module, text.queries, text.documents, queries, split.document, device, precision)
+    first_stage = first_stage_for(module, split)
+    return score_candidates(
+        module, text.queries, text.documents, queries, split.document, device, precision, first_stage
+    )

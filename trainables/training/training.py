@@ -14,17 +14,21 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainables.config import TrainingRun
-from trainables.data.columns import Split, required_split
+from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.instances import Batch, Instances, make_instances
 from trainables.errors import DataError, Problem, WorkFailed
-from trainables.evaluation.metrics import METRICS, Evaluator
+from trainables.evaluation.judging import judge_of
+from trainables.fit import require_fit
 from trainables.randomness import generator, torch_seed
 from trainables.rankers.base import RankerModule
+from trainables.rankers.first_stage import first_stage_for
 from trainables.training import checkpoint, losses
+from trainables.training.accumulation import Accumulation
 from trainables.training.batching import Batcher
 from trainables.training.curriculum import make_curriculum, objective, total_steps
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.precision import choose_precision
+from trainables.training.pretraining import load_start
 from trainables.training.scoring import score_candidates
 
 
@@ -41,7 +45,7 @@ class Training:
         self.run, self.materials = run, materials
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.dev = required_split(materials.data, "dev")
-        self.evaluator = Evaluator(self.dev, materials.data.document_ids, run.evaluation.relevance_level)
+        self.judge = judge_of(materials.data, self.dev, run.evaluation.relevance_level)
         self.module = self._build_module()
         self.precision = choose_precision(run.training.precision, self.device, self.module)
         self.optimizer = torch.optim.AdamW(
@@ -59,15 +63,22 @@ class Training:
             run.training.batch_size,
             run.training.window,
         )
+        self.accumulation = Accumulation(run.training.micro_batch, self.device)
         self.history: list[dict[str, float]] = []
         self.best_iteration = 0
+        self.adopted = 0  # iterations taken over from another configuration (`adopt`)
         self.best_weights: dict[str, Tensor] = {}
         self.best_scores = np.empty(0, np.float32)
+        self.dev_values = np.empty(0)  # of each dev query, float64 [Q], after the last iteration
 
     def _build_module(self) -> RankerModule:
         torch.manual_seed(torch_seed(self.run.seed, "initial weights"))
         ranker, settings = ranker_of(self.run)
-        return ranker.build(self.materials.text, settings, self.run.training.max_length).to(self.device)
+        outputs = len(self.materials.data.classes) or 1
+        module = ranker.build(self.materials.text, settings, self.run.training.max_length, outputs)
+        if self.run.training.pretrain_data is not None:
+            load_start(module, self.run, self.materials)
+        return module.to(self.device)
 
     # -- progress ------------------------------------------------------------------------------------------------
 
@@ -78,7 +89,8 @@ class Training:
 
     @property
     def best_value(self) -> float:
-        return self.history[self.best_iteration - 1][metric_key(self.run.metric)] if self.best_iteration else -math.inf
+        has_best = self.best_iteration > self.adopted
+        return self.history[self.best_iteration - 1][metric_key(self.run.metric)] if has_best else -math.inf
 
     @property
     def finished(self) -> bool:
@@ -95,7 +107,8 @@ class Training:
         self._refresh_difficulty()
         metrics = self._train()
         scores = self.score(self.dev)
-        value = float(self.evaluator(scores, [self.run.metric])[self.run.metric].mean())
+        self.dev_values = self.judge(scores, [self.run.metric])[self.run.metric]
+        value = float(self.dev_values.mean())
         if value > self.best_value:
             self.best_iteration = self.iteration + 1
             self.best_weights = checkpoint.trained_state(self.module)
@@ -133,20 +146,25 @@ class Training:
         rate = rate_factor(self.run, step)
         for group, base in zip(self.optimizer.param_groups, self.base_rates, strict=True):
             group["lr"] = base * rate
-        self.optimizer.zero_grad(set_to_none=True)
-        per_sample, pairs = self._losses(batch, objective(self.run, step), self._forward)
         batch_mean = self.run.curriculum.reduces_by_batch_mean
-        loss = losses.reduced(per_sample, torch.from_numpy(weights).to(per_sample), batch_mean)
-        loss.backward()
+
+        def loss_of(part: slice) -> Tensor:
+            per_sample = self._losses(batch[part], objective(self.run, step), self._forward)
+            return losses.reduced(per_sample, torch.from_numpy(weights).to(per_sample), batch_mean, part)
+
+        loss = self.accumulation.backward(self.module, len(weights), loss_of)
         torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
         self.optimizer.step()
-        return loss.detach(), float(weights.mean()), pairs
+        pairs = len(weights) * (2 if self.batcher.instances.pairwise else 1)
+        return loss, float(weights.mean()), pairs
 
-    def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor]) -> tuple[Tensor, int]:
-        """Loss of each sample [B], and the number of query-document pairs scored. `score`: candidate rows to scores.
+    def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
+        """Loss of each sample, [B]. `score`: candidate rows to scores.
 
         Under a pointwise loss a pair has the mean of its two documents' losses.
         """
+        if self.materials.data.task == "classification":
+            return self._class_losses(batch.positive, loss, score)
         if self.batcher.instances.pairwise:
             rows = np.concatenate([batch.positive, batch.negative])
         else:
@@ -154,16 +172,21 @@ class Training:
         scores = score(rows)
         if loss in losses.PAIRWISE:
             positive, negative = scores.chunk(2)
-            return losses.pairwise(loss, positive, negative, self.run.training.margin), len(rows)
+            return losses.pairwise(loss, positive, negative, self.run.training.margin)
         grades = torch.from_numpy(self.batcher.split.grade[rows]).to(scores.device)
         of_documents = losses.pointwise(loss, scores, grades, self.run.evaluation.relevance_level)
-        return of_documents.view(-1, len(batch.instance)).mean(0), len(rows)
+        return of_documents.view(-1, len(batch.instance)).mean(0)
+
+    def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
+        """Loss of each pair to classify, [B]."""
+        logits = score(rows)
+        classes = torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)).to(logits.device)
+        return losses.classification(loss, logits, classes, self.run.training.margin)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)
         with self.precision.autocast(self.device):
-            scores = self.module(**{name: tensor.to(self.device, non_blocking=True) for name, tensor in inputs.items()})
-        return scores.float()
+            return self.module(**{name: tensor.to(self.device, non_blocking=True) for name, tensor in inputs.items()})
 
     def _refresh_difficulty(self) -> None:
         """Self-paced learning: every `curriculum.refresh` iterations an instance is as hard as its loss is high."""
@@ -177,23 +200,24 @@ class Training:
         """Loss of each training instance under the current weights, its negative drawn once, float64 [I]."""
         instances = np.arange(len(self.batcher.instances))
         drawn = self.batcher.instances.draw(instances, generator(self.run.seed, "self-paced", step))
-        per_sample, _ = self._losses(Batch(instances, *drawn), objective(self.run, step), self._scores_of_rows)
+        per_sample = self._losses(Batch(instances, *drawn), objective(self.run, step), self._scores_of_rows)
         return per_sample.numpy().astype(np.float64)
 
     def _scores_of_rows(self, rows: np.ndarray) -> Tensor:
-        """Scores of training candidates on the CPU; a row that comes more than once is scored once."""
+        """Scores, or class logits, of training candidates on the CPU; each row is scored once."""
         distinct, places = np.unique(rows, return_inverse=True)
         return torch.from_numpy(self._score(self.batcher.split, distinct)[places])
 
     # -- evaluation ----------------------------------------------------------------------------------------------
 
     def score(self, split: Split) -> np.ndarray:
-        """Scores of all candidates of a split with the current weights, float32 [C]."""
+        """Scores of all candidates of a split with the current weights, float32 [C]; or class logits, [C, K]."""
         return self._score(split, np.arange(len(split.document)))
 
     def _score(self, split: Split, rows: np.ndarray) -> np.ndarray:
-        """Scores of some candidate rows of a split, float32 [rows]."""
+        """Scores of some candidate rows of a split, float32 [rows]; or class logits, [rows, K]."""
         text = self.materials.text
+        first_stage = first_stage_for(self.module, split)
         return score_candidates(
             self.module,
             text.queries,
@@ -202,6 +226,7 @@ class Training:
             split.document[rows],
             self.device,
             self.precision,
+            None if first_stage is None else first_stage[rows],
         )
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -210,15 +235,17 @@ class Training:
         """Writes the whole state into an existing folder."""
         save_file(checkpoint.trained_state(self.module), folder / "weights.safetensors")
         checkpoint.save_optimizer(self.optimizer, folder / "optimizer.safetensors")
-        if self.best_iteration:
+        if self.best_iteration > self.adopted:
             checkpoint.save_best(self.best_weights, self.best_scores, folder / checkpoint.BEST)
         if remembered := self.curriculum.state():
             checkpoint.save_arrays(remembered, folder / checkpoint.CURRICULUM)
         state = {
             "run": self.run.model_dump(),
-            "data": self.materials.data.digest,
+            "data": self.materials.digest,
             "history": self.history,
             "best_iteration": self.best_iteration,
+            "adopted": self.adopted,
+            "micro_batch": self.accumulation.samples,
         }
         checkpoint.write_json(folder / "state.json", state)
 
@@ -227,7 +254,7 @@ class Training:
         return self._wrote(read_state(folder))
 
     def _wrote(self, state: dict[str, Any]) -> bool:
-        return TrainingRun.model_validate(state["run"]) == self.run and state["data"] == self.materials.data.digest
+        return TrainingRun.model_validate(state["run"]) == self.run and state["data"] == self.materials.digest
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
@@ -236,13 +263,28 @@ class Training:
             raise DataError(
                 Problem(str(folder), "is the state of another configuration", "a checkpoint of the same one")
             )
+        self._restore(folder, state)
+        self.best_iteration, self.adopted = state["best_iteration"], state.get("adopted", 0)
+        if self.best_iteration > self.adopted:
+            self.best_weights, self.best_scores = checkpoint.load_best(folder / checkpoint.BEST)
+
+    def adopt(self, folder: Path) -> None:
+        """Goes on from what another configuration of the same ranker on the same data has learned: weights, moments,
+        iterations done. Its best weights are left behind. Raises DataError for another ranker or data."""
+        state = read_state(folder)
+        other = TrainingRun.model_validate(state["run"])
+        if other.ranker != self.run.ranker or state["data"] != self.materials.digest:
+            raise DataError(Problem(str(folder), "is of another ranker or data", "a checkpoint of the same ones"))
+        self._restore(folder, state)
+        self.best_iteration = self.adopted = self.iteration
+
+    def _restore(self, folder: Path, state: dict[str, Any]) -> None:
+        """Weights, optimiser, the curriculum's memory and the history."""
         checkpoint.load_trained_state(self.module, load_file(folder / "weights.safetensors"))
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if (folder / checkpoint.CURRICULUM).is_file():
             self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))
-        self.history, self.best_iteration = state["history"], state["best_iteration"]
-        if self.best_iteration:
-            self.best_weights, self.best_scores = checkpoint.load_best(folder / checkpoint.BEST)
+        self.history, self.accumulation.samples = state["history"], state["micro_batch"]
 
 
 def read_state(folder: Path) -> dict[str, Any]:
@@ -251,10 +293,21 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:
-    """The training split and its instances under the configured loss and negatives."""
+    """The training split and its instances (`split_instances`)."""
     split = required_split(materials.data, "train")
+    return split, split_instances(run, materials.data, split)
+
+
+def split_instances(run: TrainingRun, data: RankingData, split: Split) -> Instances:
+    """The instances of a split under the configured loss and negatives; each pair, where there are pairs to classify.
+
+    Raises ConfigError where the configuration does not fit the data's task, DataError where no instance is left.
+    """
+    require_fit(run, data.task)
+    if data.task == "classification":
+        return Instances.of_pairs(split)
     pairwise = run.training.loss in losses.PAIRWISE
-    return split, make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
+    return make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
 
 
 def rate_factor(run: TrainingRun, step: int) -> float:
@@ -268,6 +321,6 @@ def rate_factor(run: TrainingRun, step: int) -> float:
 
 
 def test_metrics(run: TrainingRun, materials: Materials, split: Split, scores: np.ndarray) -> dict[str, float]:
-    """All metrics of `list metrics`, means over the split's queries."""
-    evaluator = Evaluator(split, materials.data.document_ids, run.evaluation.relevance_level)
-    return {name: float(values.mean()) for name, values in evaluator(scores, list(METRICS)).items()}
+    """All metrics of `list metrics`, means over the split's queries; of pairs to classify the accuracy alone."""
+    judge = judge_of(materials.data, split, run.evaluation.relevance_level)
+    return {name: float(values.mean()) for name, values in judge(scores).items()}

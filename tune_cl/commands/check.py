@@ -11,6 +11,7 @@ from typing import Any
 
 from tune_cl.commands.settings import add_experiment, add_overrides, experiment_of
 from tune_cl.commands.tables import table
+from tune_cl.experiment import Experiment
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -29,11 +30,22 @@ def execute(options: Namespace) -> dict[str, Any]:
     seconds = seconds_per_iteration(run, prepare(run), max(1, int(resources.cpu)))
     document = experiment.describe()
     hours = document["iterations_expected"] * seconds / 3600
+    iterations_before = _pretraining_iterations(experiment)
+    before = iterations_before * seconds / 3600
     return document | {
+        "pretraining_iterations": iterations_before,
         "seconds_per_iteration": seconds,
-        "hours_forecast": hours / _at_a_time(experiment.search.max_concurrent, resources.cpu),
-        "gpu_hours_forecast": hours * resources.gpu,
+        "hours_forecast": before + hours / _at_a_time(experiment.search.max_concurrent, resources.cpu),
+        "gpu_hours_forecast": (before + hours) * resources.gpu,
     }
+
+
+def _pretraining_iterations(experiment: Experiment) -> int:
+    """Iterations at most of all pre-trainings, which come one after the other before the first trial."""
+    from trainables.training.materials import materials_key
+
+    trainings = {materials_key(run): run.training for run in experiment.distinct_rankers()}
+    return sum(keys.pretrain_iterations for keys in trainings.values() if keys.pretrain_data is not None)
 
 
 def _at_a_time(most: int | None, cpu: float) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 from tune_cl.commands.settings import add_session
 from tune_cl.commands.tables import table
 from tune_cl.confirmation.verdict import LEVEL
+from tune_cl.journal import read_events, replay
 from tune_cl.place import known_place
 from tune_cl.tracking.uri import resolve_tracking_uri
 
@@ -33,7 +34,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
-    tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri)
+    told = replay(read_events(place.journal)).tracking_uri
+    tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri, told)
     from tune_cl.confirmation.runner import Request, confirm_search  # imports Ray and torch
 
     request = Request(options.top, options.seeds, options.split, options.correction, options.race)

@@ -22,13 +22,13 @@ WIDTH, LINES = 62, 3  # of a text in the picture
 
 @dataclass(frozen=True)
 class Example:
-    """One instance; texts are cut to LETTERS."""
+    """One instance; texts are cut to LETTERS. `label`: relevant, other, or a pair's class."""
 
     value: float
     query_id: str
     query: str
     document: str
-    relevant: bool
+    label: str
 
 
 def extremes(data: RankingData, split: Split, instances: Instances, values: np.ndarray) -> dict[str, list[Example]]:
@@ -49,7 +49,8 @@ def _example(data: RankingData, split: Split, instances: Instances, values: np.n
     positive = int(instances.positive[row])
     document = data.documents[int(split.document[positive if positive != NONE else instances.negative[row]])]
     texts = [shorten(text, LETTERS, placeholder=" ...") for text in (data.query_text(query), document)]
-    return Example(float(values[row]), data.query_ids[query], *texts, relevant=positive != NONE)
+    label = "other" if positive == NONE else data.classes[split.grade[positive]] if data.classes else "relevant"
+    return Example(float(values[row]), data.query_ids[query], *texts, label=label)
 
 
 def as_document(found: Mapping[str, list[Example]]) -> dict[str, list[dict[str, Any]]]:
@@ -63,9 +64,10 @@ def as_text(found: Mapping[str, list[dict[str, Any]]], width: int = 110) -> str:
     for name, examples in found.items():
         blocks.append(f"\n{name}:")
         for example in examples:
-            what = "relevant" if example["relevant"] else "other"
             lines = [f"  {example['value']:.4g}  {example['query_id']}"]
-            lines += _indented("query: ", example["query"], width) + _indented(f"{what}: ", example["document"], width)
+            lines += _indented("query: ", example["query"], width) + _indented(
+                f"{example['label']}: ", example["document"], width
+            )
             blocks.append("\n".join(lines))
     return "\n".join(blocks)
 
@@ -105,6 +107,6 @@ def _histogram(axes: Any, values: np.ndarray) -> None:
 
 def _caption(example: Example) -> str:
     lines = [f"{example.value:.4g}  {example.query_id}"]
-    for label, text in (("query", example.query), ("relevant" if example.relevant else "other", example.document)):
+    for label, text in (("query", example.query), (example.label, example.document)):
         lines += wrap(f"{label}: {text}", WIDTH, max_lines=LINES, placeholder=" ...")
     return "\n".join(lines)

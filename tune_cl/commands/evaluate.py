@@ -13,7 +13,7 @@ import numpy as np
 import pytrec_eval
 
 from trainables.errors import ConfigError, DataError, Problem
-from trainables.evaluation.metrics import KNOWN, METRICS, Metric, parse_metrics
+from trainables.evaluation.metrics import ACCURACY, KNOWN, METRICS, Metric, parse_metrics
 from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
 from trainables.evaluation.trec import read_qrels, read_run
 from tune_cl.commands.tables import table
@@ -22,14 +22,15 @@ T = TypeVar("T")
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Mapping[str, float]]
 
-BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg"}
+BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg", "accuracy": "P.1"}
 CUT_MEASURES = {"map": "map_cut", "p": "P", "recall": "recall", "ndcg": "ndcg_cut"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("qrels", metavar="QRELS", help="TREC qrels file, plain or .gz")
     parser.add_argument("runs", metavar="RUN", nargs="+", help="TREC run files; the first is the reference")
-    parser.add_argument("--metrics", default=",".join(METRICS), help=f"parted by commas; {KNOWN} (default %(default)s)")
+    names = ",".join(name for name in METRICS if name != ACCURACY)  # of rankings accuracy is p@1
+    parser.add_argument("--metrics", default=names, help=f"parted by commas; {KNOWN} (default %(default)s)")
     parser.add_argument("--relevance-level", type=int, default=1, metavar="N", help="lowest relevant grade (default 1)")
     parser.add_argument("--correction", default="holm", help=f"{', '.join(CORRECTIONS)} (default %(default)s)")
 

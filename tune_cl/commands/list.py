@@ -15,8 +15,8 @@ from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS
 from trainables.registry import Registry
 from tune_cl.commands.tables import table
-from tune_cl.search.rungs import SCHEDULERS
 from tune_cl.search.samplers import SEARCHERS
+from tune_cl.search.schedulers import SCHEDULERS
 
 KINDS = {
     "rankers": lambda: RANKERS,

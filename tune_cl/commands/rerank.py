@@ -2,7 +2,8 @@
   tune-cl rerank runs/model --data ../data/mediqa --split test --output mediqa.run.txt
   tune-cl rerank runs/model --query "how do I sort a table" --documents answers.txt
 
-DOCUMENTS has one document a line: its text, or its id, a tab and its text."""
+DOCUMENTS has one document a line: its text, or its id, a tab and its text. A ranker that was trained on pairs to
+classify gives their classes: of data as predictions (TSV), of documents with the query as the first sentence."""
 
 from __future__ import annotations
 
@@ -14,9 +15,13 @@ import numpy as np
 
 from trainables.config import DataConfig
 from trainables.data import load_data
+from trainables.data.columns import RankingData, require_texts
 from trainables.errors import DataError, Problem, UserError
-from trainables.evaluation.trec import write_run
-from trainables.training.saved import SavedRanker, load_ranker_folder
+from trainables.evaluation.judging import probabilities, scores_file, write_scores
+from trainables.rankers.first_stage import first_stage_for, require_first_stage
+from trainables.training.factory import load_saved
+from trainables.training.saved import SavedRanker
+from trainables.training.saved_trees import SavedTrees
 from tune_cl.commands.tables import table
 
 
@@ -26,7 +31,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--data", help="re-rank the candidates of this data")
     parser.add_argument("--split", default="test", choices=["train", "dev", "test"])
-    parser.add_argument("--output", type=Path, help="run file to write (default: rerank.SPLIT.run.txt)")
+    parser.add_argument(
+        "--output", type=Path, help="file to write (default: rerank.SPLIT.run.txt, or .predictions.tsv)"
+    )
     parser.add_argument("--query", help="rank documents for this text")
     parser.add_argument("--documents", type=Path, help="file with one document a line")
 
@@ -36,16 +43,31 @@ def execute(options: Namespace) -> dict[str, Any]:
         raise UserError(
             Problem("rerank", "needs one task", "either --data DATA, or --query TEXT with --documents FILE")
         )
-    ranker = load_ranker_folder(Path(options.checkpoint))
-    return _rank_texts(ranker, options) if options.query is not None else _rank_data(ranker, options)
+    ranker = load_saved(Path(options.checkpoint))
+    if options.query is None:
+        return _rank_data(ranker, options)
+    if isinstance(ranker, SavedTrees):
+        raise UserError(Problem("--query", f"{ranker.run.ranker['name']} reads features, no texts", "--data FOLDER"))
+    return _rank_texts(ranker, options)
 
 
 def _rank_texts(ranker: SavedRanker, options: Namespace) -> dict[str, Any]:
     ids, texts = _documents(options.documents)
     rows = np.arange(len(texts))
     scores = ranker.score([options.query], texts, np.zeros(len(rows), np.int64), rows)
+    if ranker.classes:
+        return {"predictions": _predictions(ids, ranker.classes, scores)}
     best_first = sorted(rows.tolist(), key=lambda row: (-scores[row], row))
     return {"ranking": [{"doc": ids[row], "score": float(scores[row])} for row in best_first]}
+
+
+def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -> list[dict[str, Any]]:
+    """The likeliest class of each document, and the probabilities of all, from logits [N, K]."""
+    rows = probabilities(logits).tolist()
+    return [
+        {"doc": name, "class": classes[row.index(max(row))], "probabilities": dict(zip(classes, row, strict=True))}
+        for name, row in zip(ids, rows, strict=True)
+    ]
 
 
 def _documents(path: Path) -> tuple[list[str], list[str]]:
@@ -66,21 +88,45 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
     return [identifier for identifier, _ in parts], [text for _, text in parts]
 
 
-def _rank_data(ranker: SavedRanker, options: Namespace) -> dict[str, Any]:
+def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str, Any]:
     config = ranker.run.data
     data = load_data(config if options.data == config.source else DataConfig(source=options.data))
     if options.split not in data.splits:
         raise DataError(
             Problem("--split", f"'{data.name}' has no {options.split} split", f"one of {', '.join(data.splits)}")
         )
+    _require_task(data, ranker.classes if isinstance(ranker, SavedRanker) else ())
     split = data.splits[options.split]
-    scores = ranker.score(data.query_texts(), data.documents, split.query[split.owner], split.document)
-    output = options.output or Path(f"rerank.{options.split}.run.txt")
-    write_run(output, split, data, scores, ranker.run.ranker["name"])
+    scores = ranker.score(data, split) if isinstance(ranker, SavedTrees) else _scores(ranker, data, options.split)
+    output = options.output or scores_file(Path(), f"rerank.{options.split}", data)
+    write_scores(output, split, data, scores, ranker.run.ranker["name"])
     return {"run_file": str(output)}
 
 
+def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
+    """Raises DataError for data of another task than the ranker's, or of other classes."""
+    if data.classes == classes:
+        return
+    holds = f"pairs to classify ({', '.join(data.classes)})" if data.classes else "documents to rank"
+    learned = f"classify pairs ({', '.join(classes)})" if classes else "rank documents"
+    right = "data with these classes" if classes else "data with documents to rank"
+    raise DataError(Problem("--data", f"'{data.name}' is {holds}, and the ranker learned to {learned}", right))
+
+
+def _scores(ranker: SavedRanker, data: RankingData, name: str) -> np.ndarray:
+    """Scores of the candidates of a split, by name, under a ranker of texts, float32 [C]."""
+    require_texts(data)
+    if ranker.module.reads_first_stage:
+        require_first_stage(data, [name])
+    split = data.splits[name]
+    first_stage = first_stage_for(ranker.module, split)
+    return ranker.score(data.query_texts(), data.documents, split.query[split.owner], split.document, first_stage)
+
+
 def render(document: dict[str, Any]) -> str:
+    if "predictions" in document:
+        rows = ([row["doc"], row["class"], max(row["probabilities"].values())] for row in document["predictions"])
+        return table(["doc", "class", "probability"], rows)
     if "run_file" in document:
-        return f"run written to {document['run_file']}"
+        return f"written to {document['run_file']}"
     return table(["doc", "score"], ([row["doc"], row["score"]] for row in document["ranking"]))

@@ -29,10 +29,10 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.curriculum.scoring import SCORINGS
     from trainables.data import load_data
     from trainables.data.columns import required_split
-    from trainables.data.instances import make_instances
     from trainables.evaluation.files import write_text
-    from trainables.training.losses import PAIRWISE
+    from trainables.fit import require_scoring
     from trainables.training.teacher import scored_of
+    from trainables.training.training import split_instances
     from tune_cl.commands.difficulty_examples import as_document, extremes, plot_difficulty
     from tune_cl.commands.plots import require_format
     from tune_cl.experiment import load_training_run
@@ -42,9 +42,9 @@ def execute(options: Namespace) -> dict[str, Any]:
         require_format(options.plot)
     run = load_training_run(None, options.overrides, options.data)
     data = load_data(run.data)
+    require_scoring(options.scoring, data)
     split = required_split(data, options.split)
-    pairwise = run.training.loss in PAIRWISE
-    instances = make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
+    instances = split_instances(run, data, split)
     started = time.perf_counter()
     values, cached = difficulty(options.scoring, scored_of(run, data, split, instances))
     seconds = time.perf_counter() - started

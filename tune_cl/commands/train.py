@@ -22,7 +22,7 @@ from tune_cl.experiment import load_training_run
 from tune_cl.place import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
-    from trainables.training.training import Training
+    from trainables.training.factory import AnyTraining
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -40,15 +40,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     run = load_training_run(options.space, options.overrides, options.data, options.ranker)
-    from trainables.training.materials import prepare  # imports torch: not before the input is known to be good
-    from trainables.training.training import Training
+    from trainables.training.factory import machine_note, make_training, training_notes  # imports torch: input first
+    from trainables.training.materials import prepare
 
     output = options.output or default_output(run)
     materials = prepare(run)
-    training = Training(run, materials)
-    for note in (*materials.data.notes, *training.batcher.instances.notes):
+    for note in (*materials.data.notes, *training_notes(run, materials)):
         print(f"note: {note}", file=sys.stderr)
-    print(f"precision: {training.precision.reason}; device: {training.device}", file=sys.stderr)
+    training = make_training(run, materials)
+    print(machine_note(training), file=sys.stderr)
     try:
         _train(training, output)
     except KeyboardInterrupt:
@@ -64,7 +64,7 @@ def default_output(run: TrainingRun) -> Path:
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
 
 
-def _train(training: Training, output: Path) -> None:
+def _train(training: AnyTraining, output: Path) -> None:
     """Iterates to the end, saving after each iteration; takes up a training that was stopped.
 
     Raises ConfigError where `output` holds a training of another configuration or of other data.
@@ -85,7 +85,7 @@ def _train(training: Training, output: Path) -> None:
         print(_progress(training, metrics), file=sys.stderr)
 
 
-def _progress(training: Training, metrics: dict[str, float]) -> str:
+def _progress(training: AnyTraining, metrics: dict[str, float]) -> str:
     metric = training.run.metric
     star = " *" if training.best_iteration == training.iteration else ""
     return (
@@ -95,19 +95,19 @@ def _progress(training: Training, metrics: dict[str, float]) -> str:
     )
 
 
-def _finish(training: Training, output: Path) -> dict[str, Any]:
+def _finish(training: AnyTraining, output: Path) -> dict[str, Any]:
     """Applies the best weights to test once, and leaves run, ranker and configuration behind."""
-    from trainables.evaluation.trec import write_run
-    from trainables.training.saved import save_ranker
+    from trainables.evaluation.judging import scores_file, write_scores
+    from trainables.training.factory import save_best
     from trainables.training.training import test_metrics
 
     run, data = training.run, training.materials.data
-    save_ranker(training, output / "ranker")
+    save_best(training, output / "ranker")
     name = "test" if len(data.splits.get("test", ())) else "dev"
     split = data.splits[name]
     scores = training.score(split)
-    run_file = output / f"{name}.run.txt"
-    write_run(run_file, split, data, scores, run.ranker["name"])
+    run_file = scores_file(output, name, data)
+    write_scores(run_file, split, data, scores, run.ranker["name"])
     return {
         "dev": [row[f"dev_{run.metric}"] for row in training.history],
         "best_iteration": training.best_iteration,

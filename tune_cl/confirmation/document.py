@@ -11,7 +11,7 @@ import numpy as np
 
 from trainables.evaluation.significance import bootstrap_ci
 from tune_cl.confirmation.plan import SeedRun
-from tune_cl.confirmation.training import read_values, result_of, run_file
+from tune_cl.confirmation.training import read_values, result_of
 from tune_cl.confirmation.verdict import Judged, judge, verdict_of
 
 Runs = Sequence[SeedRun]
@@ -52,7 +52,7 @@ def _row(runs: Runs, values: np.ndarray, split: str) -> dict[str, Any]:
 def _run(run: SeedRun, value: float, split: str) -> dict[str, Any]:
     result = result_of(run.folder, split) or {}
     reached = {key: result[key] for key in ("dev", "best_iteration", "iterations", "seconds", "metrics")}
-    return {"seed": run.seed, "value": value, "run_file": str(run_file(run.folder, split)), **reached}
+    return {"seed": run.seed, "value": value, "run_file": str(run.folder / split / result["run_file"]), **reached}
 
 
 def _comparison(judged: Judged, interval: tuple[float, float]) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from ray.exceptions import RayError
 
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
-from trainables.training.materials import Materials, materials_key
+from trainables.training.materials import Materials, materials_for, materials_key
 from tune_cl.confirmation.plan import SeedRun
 from tune_cl.confirmation.training import confirm_run
-from tune_cl.experiment import Resources
+from tune_cl.search.config import Resources
 
 RETRIES = 3  # of a task whose process or node died; it goes on from its last checkpoint
 
@@ -34,6 +34,7 @@ class Crew:
     """Trains on the Ray cluster that is connected; data and text sides are in its object store once."""
 
     def __init__(self, materials: Mapping[str, Materials], resources: Resources, split: str):
+        self.materials = materials
         self.shared = {key: ray.put(made) for key, made in materials.items()}
         self.threads, self.split = max(1, int(resources.cpu)), split
         options = {"num_cpus": resources.cpu, "num_gpus": resources.gpu, "max_retries": RETRIES}
@@ -47,8 +48,14 @@ class Crew:
             done(waiting.pop(ended), reason(ended))
 
     def _start(self, run: SeedRun) -> Any:
-        shared = self.shared[materials_key(run.run)]
-        return self.task.remote(run.run.model_dump(), shared, str(run.folder), self.split, self.threads)
+        return self.task.remote(run.run.model_dump(), self._share(run.run), str(run.folder), self.split, self.threads)
+
+    def _share(self, run: TrainingRun) -> Any:
+        """The materials in the object store."""
+        key = materials_key(run)
+        if key not in self.shared:
+            self.shared[key] = ray.put(materials_for(run, self.materials))
+        return self.shared[key]
 
 
 def reason(ended: Any) -> str | None:

@@ -1,7 +1,7 @@
 """One training of a confirmation: goes on where it was killed, then applies its best weights to a split once.
 
 A training's folder holds `state/` while it trains, then `ranker/` and `training.json`, and a folder a split that the
-ranker was applied to: its TREC run, per-query values and `result.json`.
+ranker was applied to: its TREC run (or predictions of classes), per-query values and `result.json`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.torch import load_file
 
 from trainables.config import TrainingRun
 from trainables.data.columns import required_split
-from trainables.evaluation.metrics import METRICS, Evaluator
-from trainables.evaluation.trec import write_per_query, write_run
+from trainables.evaluation.judging import judge_of, scores_file, write_scores
+from trainables.evaluation.trec import write_per_query
 from trainables.training.checkpoint import latest_iteration, read_json, save_iteration, write_folder, write_json
+from trainables.training.factory import AnyTraining, make_training, save_best, take_saved
 from trainables.training.materials import Materials
-from trainables.training.saved import WEIGHTS, save_ranker
-from trainables.training.training import Training
 
 STATE, RANKER, TRAINING, RESULT = "state", "ranker", "training.json", "result.json"
-
-
-def run_file(folder: Path, split: str) -> Path:
-    return folder / split / f"{split}.run.txt"
 
 
 def values_file(folder: Path, split: str) -> Path:
@@ -44,35 +38,35 @@ def confirm_run(run: TrainingRun, materials: Materials, folder: Path, split: str
 
     Raises WorkFailed where the loss is no longer a number.
     """
-    training = Training(run, materials)
+    training = make_training(run, materials)
     if not (folder / TRAINING).exists():
         finish_training(training, folder)
     trained = read_json(folder / TRAINING)
-    training.module.load_state_dict(load_file(folder / RANKER / WEIGHTS))
+    take_saved(training, folder / RANKER)
     target = required_split(materials.data, split)
     scores = training.score(target)
-    evaluate = Evaluator(target, materials.data.document_ids, run.evaluation.relevance_level)
-    values = evaluate(scores, list(METRICS))
-    result = {"metrics": {name: float(column.mean()) for name, column in values.items()}, **trained}
+    data = materials.data
+    values = judge_of(data, target, run.evaluation.relevance_level)(scores)
+    means = {name: float(column.mean()) for name, column in values.items()}
+    run_file = scores_file(folder / split, split, data).name
 
     def write(temporary: Path) -> None:
-        data = materials.data
-        write_run(temporary / run_file(folder, split).name, target, data, scores, run.ranker["name"])
+        write_scores(temporary / run_file, target, data, scores, run.ranker["name"])
         queries = [data.query_ids[query] for query in target.query]
         write_per_query(temporary / values_file(folder, split).name, queries, values)
-        write_json(temporary / RESULT, result)
+        write_json(temporary / RESULT, {"metrics": means, "run_file": run_file, **trained})
 
     write_folder(folder / split, write)
 
 
-def finish_training(training: Training, folder: Path) -> None:
+def finish_training(training: AnyTraining, folder: Path) -> None:
     """Iterates from the last saved state to the end; leaves the ranker and drops the states."""
     if latest := latest_iteration(folder / STATE):
         training.load(latest)
     while not training.finished:
         training.iterate()
         save_iteration(folder / STATE, training.iteration, training.save)
-    save_ranker(training, folder / RANKER)
+    save_best(training, folder / RANKER)
     dev = [row[f"dev_{training.run.metric}"] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)
     reached = {"dev": training.best_value, "best_iteration": training.best_iteration}

@@ -12,7 +12,7 @@ from trainables.errors import DataError, Problem
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Dev, SearchState, TrialState, begun, read_events
 from tune_cl.place import Place
-from tune_cl.search.rungs import curriculum_grace
+from tune_cl.search.schedulers.grace import curriculum_grace
 from tune_cl.tracking.layout import curriculum
 
 CONFIRMATION = "confirmation"  # folder of a search, with a verdict a split

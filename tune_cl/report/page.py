@@ -7,10 +7,13 @@ import hashlib
 
 from tune_cl.report.assets import SCRIPT, STYLE
 from tune_cl.report.curves import cost_section, learning_section, pacing_section, spent_section
+from tune_cl.report.fairness import ranking_section
 from tune_cl.report.findings import Findings
 from tune_cl.report.markup import Html, paragraph, tag
-from tune_cl.report.parameters import parameters_section, ranking_section, repeat_section
+from tune_cl.report.parameters import parameters_section, repeat_section
 from tune_cl.report.queries import changes_section, groups_section, values_of
+from tune_cl.report.tradeoff import tradeoff_section
+from tune_cl.report.trees import trees_section
 from tune_cl.report.verdict import table_section, verdict_section
 
 TITLES = {
@@ -18,6 +21,7 @@ TITLES = {
     "configurations": "Configurations",
     "learning": "Learning curves",
     "progress": "Quality over cost",
+    "tradeoff": "Quality against training cost",
     "parameters": "Parameters",
     "groups": "Kinds of queries",
     "pacing": "Pacing as used",
@@ -34,8 +38,9 @@ def page(findings: Findings) -> str:
     contents = {
         "verdict": verdict_section(findings),
         "configurations": table_section(findings),
-        "learning": learning_section(findings),
+        "learning": [*learning_section(findings), *trees_section(findings)],
         "progress": cost_section(findings),
+        "tradeoff": tradeoff_section(findings),
         "parameters": parameters_section(findings),
         "groups": groups_section(findings, values),
         "pacing": pacing_section(findings),

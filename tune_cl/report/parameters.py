@@ -1,23 +1,11 @@
-"""Sections about the search as such: its parameters, how early stopping ranked, how to do it again."""
+"""Sections about the search as such: its parameters, and how to do it again."""
 
 from __future__ import annotations
 
-import math
-from itertools import takewhile
-
 import numpy as np
 
-from tune_cl.journal import TrialState
 from tune_cl.place import program
-from tune_cl.report.analysis import (
-    FEWEST_ENDED,
-    FEWEST_TRIALS,
-    PERMUTATIONS,
-    Importance,
-    importance,
-    rank_agreement,
-    slow_bias,
-)
+from tune_cl.report.analysis import FEWEST_TRIALS, PERMUTATIONS, Importance, importance
 from tune_cl.report.charts import share_chart
 from tune_cl.report.curves import MOST_LINES
 from tune_cl.report.findings import Findings, words
@@ -94,75 +82,6 @@ def _how(findings: Findings, known: list[Importance], passed: list[str]) -> str:
     if passed:
         told += f"Too few trials or values for: {', '.join(passed)}."
     return told
-
-
-# -- early stopping ----------------------------------------------------------------------------------------------
-
-
-def ranking_section(findings: Findings) -> list[Html]:
-    """How well a look at each rung would have ranked the trials that ran to the end."""
-    ended = findings.ended
-    scheduler = findings.experiment.search.scheduler
-    parts = [paragraph(_stopping(findings))]
-    if len(ended) < FEWEST_ENDED:
-        told = f"Too few trials ran to the end ({len(ended)}) to say how well early values ranked them: "
-        return [*parts, paragraph(f"{told}at least {FEWEST_ENDED} are needed.")]
-    lines = [_rung_line(findings, rung) for rung in findings.experiment.rungs]
-    parts.append(table(["rung (iteration)", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3]))
-    told = f"Rank correlation of the best value up to each rung with the final one, over {len(ended)} trials."
-    if scheduler != "none":
-        told += " Only trials that were let through ran to the end: how the stopped ones would have ended is not known."
-    return [*parts, paragraph(told), *_slow(findings)]
-
-
-def _stopping(findings: Findings) -> str:
-    search, stopped = findings.experiment.search, findings.state.counts()["stopped_early"]
-    if search.scheduler == "none":
-        return "No scheduler stopped trials; the table says how well early values would have ranked them."
-    told = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early."
-    if search.grace == "curriculum":
-        return f"{told} No trial was judged before its own curriculum was over."
-    return f"{told} Trials could be judged while still inside their curriculum (search.grace: {search.grace})."
-
-
-def _until(findings: Findings, trial: TrialState, rung: int) -> float:
-    """The best value up to the rung, NaN where there is none."""
-    values = [value for _, value in takewhile(lambda item: item[0] <= rung, trial.dev(findings.metric).items())]
-    return max((value for value in values if not math.isnan(value)), default=math.nan)
-
-
-def _early_and_final(findings: Findings, rung: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Value at the rung, final value, end of the curriculum, of the trials that have all: [N] each."""
-    lines = [(_until(findings, trial, rung), at.dev, findings.past_curriculum(trial)) for trial, at in findings.ended]
-    early, final, past = np.array(lines, np.float64).reshape(-1, 3).T
-    known = ~np.isnan(early)
-    return early[known], final[known], past[known]
-
-
-def _rung_line(findings: Findings, rung: int) -> tuple[object, ...]:
-    early, final, _ = _early_and_final(findings, rung)
-    found = rank_agreement(rung, early, final)
-    if not found:
-        return rung, len(final), NONE, "too few, or all equal"
-    return rung, found.trials, number(found.tau, 2), f"[{number(found.low, 2)}, {number(found.high, 2)}]"
-
-
-def _slow(findings: Findings) -> list[Html]:
-    """Whether the first rung wrongs slow curricula."""
-    rungs = findings.experiment.rungs
-    found = slow_bias(*_early_and_final(findings, rungs[0])) if rungs else None
-    if not found:
-        return [
-            paragraph("Too few slow and quick curricula ran to the end to say whether an early look wrongs slow ones.")
-        ]
-    way = "worse" if found.places > 0 else "better"
-    told = (
-        f"At iteration {rungs[0]} the {found.slow} trials with the longer curricula stood on average "
-        f"{abs(found.places):.1f} places {way} than at the end, set against the other {found.fast} "
-        f"(Mann-Whitney p {p_value(found.p)}): "
-    )
-    biased = found.p <= LEVEL and found.places > 0
-    return [paragraph(told + ("an early look wrongs slow curricula." if biased else "no bias against them is shown."))]
 
 
 def repeat_section(findings: Findings) -> list[Html]:

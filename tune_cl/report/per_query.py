@@ -89,7 +89,7 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
 def _tables(entry: Document) -> list[Path]:
     """The table of single queries beside each run file."""
     runs = [Path(run["run_file"]) for run in entry["runs"]]
-    return [run.with_name(f"{run.name.removesuffix('.run.txt')}.per_query.tsv") for run in runs]
+    return [run.with_name(f"{run.name.partition('.')[0]}.per_query.tsv") for run in runs]
 
 
 def _mean(files: Sequence[Path], metric: str) -> dict[str, float]:

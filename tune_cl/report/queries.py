@@ -69,23 +69,25 @@ def _queries(title: str, chosen: list[int], findings: Findings, values: PerQuery
 
 
 def _query(at: int, findings: Findings, values: PerQuery) -> Html:
-    """A query's values, its text, and its first relevant candidate."""
+    """A query's values, its text, and its first relevant candidate; of a pair its second sentence."""
     data, query = values.data, int(values.query[at])
     text = cut(data.query_text(query), TEXT)
     change = f"{number(values.baseline[at], 3)} → {number(values.best[at], 3)} "
     summary = tag("summary", tag("b", signed(float(values.differences[at]), 3)), f" ({change.strip()}) ", cut(text, 90))
     name = tag("span", f"{data.query_ids[query]}, {int(data.turns[query])} turns", class_="muted")
-    relevant = _relevant(int(values.row[at]), findings, values)
-    return tag(
-        "details", summary, name, paragraph(tag("b", "Query "), text), paragraph(tag("b", "Relevant "), relevant)
-    )
+    label, document = _answer(int(values.row[at]), findings, values)
+    texts = paragraph(tag("b", "Query "), text), paragraph(tag("b", f"{label} "), document)
+    return tag("details", summary, name, *texts)
 
 
-def _relevant(row: int, findings: Findings, values: PerQuery) -> str:
-    split = values.data.splits[values.split]
+def _answer(row: int, findings: Findings, values: PerQuery) -> tuple[str, str]:
+    """A label and the text of a query's first relevant candidate; of a pair its class and second sentence."""
+    data, split = values.data, values.data.splits[values.split]
     level = findings.experiment.base_run().evaluation.relevance_level
     start, end = int(split.offsets[row]), int(split.offsets[row + 1])
-    found = np.flatnonzero(split.grade[start:end] >= level)
-    if not len(found):
-        return "no candidate of this query is relevant"
-    return cut(values.data.documents[int(split.document[start + int(found[0])])], TEXT)
+    pair = data.task == "classification"
+    found = [0] if pair else np.flatnonzero(split.grade[start:end] >= level).tolist()
+    if not found:
+        return "Relevant", "no candidate of this query is relevant"
+    label = data.classes[split.grade[start]].capitalize() if pair else "Relevant"
+    return label, cut(data.documents[int(split.document[start + found[0]])], TEXT)

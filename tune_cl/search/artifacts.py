@@ -9,12 +9,11 @@ import yaml
 
 from trainables.config import TrainingRun
 from trainables.evaluation.files import write_text
-from trainables.evaluation.metrics import METRICS, Evaluator
-from trainables.evaluation.trec import write_per_query, write_run
+from trainables.evaluation.judging import judge_of, scores_file, write_scores
+from trainables.evaluation.trec import write_per_query
 from trainables.training.checkpoint import best_scores
-from trainables.training.materials import Materials, materials_key
-from trainables.training.saved import save_ranker
-from trainables.training.training import Training
+from trainables.training.factory import make_training, save_best
+from trainables.training.materials import Materials, materials_for
 
 
 class Artifacts:
@@ -25,18 +24,18 @@ class Artifacts:
 
     def __call__(self, trial: str, checkpoint: Path, run: TrainingRun) -> Path:
         """Files of a trial from its last checkpoint; returns their folder."""
-        data = self.materials[materials_key(run)].data
+        data = materials_for(run, self.materials).data
         dev, scores = data.splits["dev"], best_scores(checkpoint)
         folder = self.folder / trial
-        write_run(folder / "dev.run.txt", dev, data, scores, trial)
-        values = Evaluator(dev, data.document_ids, run.evaluation.relevance_level)(scores, list(METRICS))
+        write_scores(scores_file(folder, "dev", data), dev, data, scores, trial)
+        values = judge_of(data, dev, run.evaluation.relevance_level)(scores)
         write_per_query(folder / "dev.per_query.tsv", [data.query_ids[query] for query in dev.query], values)
         write_text(folder / "config.yaml", yaml.safe_dump(run.model_dump(), sort_keys=False))
         return folder
 
     def ranker(self, checkpoint: Path, run: TrainingRun) -> Path:
         """The best weights of a trial as a ranker for `tune-cl rerank`; returns its folder."""
-        training = Training(run, self.materials[materials_key(run)], device="cpu")
+        training = make_training(run, materials_for(run, self.materials), device="cpu")
         training.load(checkpoint)
-        save_ranker(training, self.folder / "best-ranker")
+        save_best(training, self.folder / "best-ranker")
         return self.folder / "best-ranker"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from trainables.config import flatten
 from trainables.errors import ConfigError, Problem, nearest
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from optuna.trial import BaseTrial
 
 Condition = Mapping[str, tuple[Any, ...]]
+PRIOR_SHARE = 0.5  # of the draws of a leaf with a prior that follow it
+PRIOR_WIDTH = 1 / 6  # of a range (for loguniform: of its logarithms): the standard deviation about a prior's value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +39,22 @@ class Leaf(ABC):
     def wrong(cls, place: str, arguments: Any) -> Iterator[Problem]:
         """What is wrong with what stands after the kind in YAML."""
 
+    @property
+    @abstractmethod
+    def has_prior(self) -> bool:
+        """Whether `prior:` tells some values more likely than others."""
+
+    @abstractmethod
+    def with_prior(self, place: str, prior: Any) -> Leaf:
+        """The leaf with what stands after `prior:`; raises ConfigError at the place."""
+
+    @abstractmethod
+    def written_prior(self) -> Any:
+        """What stands after `prior:`."""
+
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> Any:
-        """A value, each (for loguniform: each logarithm) equally likely."""
+        """A value, each (for loguniform: each logarithm) equally likely; with a prior, half of the draws follow it."""
 
     @abstractmethod
     def suggest(self, trial: BaseTrial, key: str) -> Any:
@@ -46,7 +62,8 @@ class Leaf(ABC):
 
     @abstractmethod
     def middle(self) -> Any:
-        """A value for runs that do not search this key: the first choice, or the middle of the range."""
+        """A value for runs that do not search this key: by the prior the most likely, else the first choice, or the
+        middle of the range."""
 
     @abstractmethod
     def allows(self, value: Any) -> bool:
@@ -67,15 +84,38 @@ class Leaf(ABC):
     def document(self) -> dict[str, Any]:
         """The leaf as a search-space file writes it."""
         when = {key: list(values) for key, values in self.when.items()}
-        return {self.kind: self.arguments()} | ({"when": when} if when else {})
+        prior = {"prior": self.written_prior()} if self.has_prior else {}
+        return {self.kind: self.arguments()} | prior | ({"when": when} if when else {})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Range(Leaf):
-    """Numbers from `low` to `high`, both included."""
+    """Numbers from `low` to `high`, both included. A prior is a normal distribution about its value, on the scale of
+    the range, with a standard deviation of PRIOR_WIDTH of the range, cut at the ends."""
 
     low: float
     high: float
+    prior: float | None = None
+
+    @property
+    def has_prior(self) -> bool:
+        return self.prior is not None
+
+    def with_prior(self, place: str, prior: Any) -> Leaf:
+        if not self.allows(prior):
+            raise ConfigError(Problem(place, f"{prior!r} is not in the range", f"a value in [{self.low}, {self.high}]"))
+        return replace(self, prior=prior)
+
+    def written_prior(self) -> Any:
+        return self.prior
+
+    def near_prior(self, rng: np.random.Generator, low: float, high: float, prior: float) -> float | None:
+        """A value from `low` to `high` about the prior in half of the draws, else None."""
+        if self.prior is None or rng.random() >= PRIOR_SHARE:
+            return None
+        width = PRIOR_WIDTH * (high - low)
+        quantile = rng.uniform(ndtr((low - prior) / width), ndtr((high - prior) / width))
+        return min(max(prior + width * float(ndtri(quantile)), low), high)
 
     @classmethod
     def of(cls, arguments: Any, when: Condition) -> Leaf:
@@ -97,13 +137,14 @@ class Range(Leaf):
         yield from ()
 
     def draw(self, rng: np.random.Generator) -> float:
-        return float(rng.uniform(self.low, self.high))
+        near = self.near_prior(rng, self.low, self.high, self.prior or 0)
+        return float(rng.uniform(self.low, self.high)) if near is None else near
 
     def suggest(self, trial: BaseTrial, key: str) -> float:
         return trial.suggest_float(key, self.low, self.high)
 
     def middle(self) -> float:
-        return (self.low + self.high) / 2
+        return (self.low + self.high) / 2 if self.prior is None else self.prior
 
     def allows(self, value: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
@@ -130,14 +171,15 @@ class LogUniform(Range):
             yield Problem(place, f"{bounds[0]} has no logarithm", "a lowest value above 0")
 
     def draw(self, rng: np.random.Generator) -> float:
-        value = math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
-        return min(max(value, self.low), self.high)
+        low, high = math.log(self.low), math.log(self.high)
+        near = self.near_prior(rng, low, high, math.log(self.prior or 1))
+        return min(max(math.exp(rng.uniform(low, high) if near is None else near), self.low), self.high)
 
     def suggest(self, trial: BaseTrial, key: str) -> float:
         return trial.suggest_float(key, self.low, self.high, log=True)
 
     def middle(self) -> float:
-        return math.sqrt(self.low) * math.sqrt(self.high)
+        return math.sqrt(self.low) * math.sqrt(self.high) if self.prior is None else self.prior
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,13 +198,14 @@ class Integer(Range):
             yield Problem(place, f"{bounds!r} are not whole numbers", "whole numbers, or {uniform: [a, b]}")
 
     def draw(self, rng: np.random.Generator) -> int:
-        return int(rng.integers(self.low, self.high, endpoint=True))
+        near = self.near_prior(rng, self.low - 0.49, self.high + 0.49, self.prior or 0)
+        return int(rng.integers(self.low, self.high, endpoint=True)) if near is None else round(near)
 
     def suggest(self, trial: BaseTrial, key: str) -> int:
         return trial.suggest_int(key, self.low, self.high)
 
     def middle(self) -> int:
-        return (self.low + self.high) // 2
+        return (self.low + self.high) // 2 if self.prior is None else int(self.prior)
 
     def allows(self, value: Any) -> bool:
         return super().allows(value) and value == int(value)
@@ -173,8 +216,30 @@ class Integer(Range):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Leaf):
+    """One of `options`. A prior is a weight an option, or one option, which gets all the weight."""
+
     kind = "choice"
     options: tuple[Any, ...]
+    weights: tuple[float, ...] = ()
+
+    @property
+    def has_prior(self) -> bool:
+        return bool(self.weights)
+
+    def with_prior(self, place: str, prior: Any) -> Leaf:
+        if not isinstance(prior, list):
+            if prior not in self.options:
+                right = f"one of {', '.join(map(str, self.options))}, or a weight for each"
+                raise ConfigError(Problem(place, f"{prior!r} is no option", right))
+            return replace(self, weights=tuple(float(option == prior) for option in self.options))
+        fitting = len(prior) == len(self.options) and all(_finite(weight) and weight >= 0 for weight in prior)
+        if not fitting or not sum(prior):
+            right = f"{len(self.options)} weights, none below 0, not all 0; or one option"
+            raise ConfigError(Problem(place, f"{prior!r} are no weights of the options", right))
+        return replace(self, weights=tuple(float(weight) for weight in prior))
+
+    def written_prior(self) -> Any:
+        return list(self.weights)
 
     @classmethod
     def of(cls, arguments: Any, when: Condition) -> Leaf:
@@ -186,13 +251,16 @@ class Choice(Leaf):
             yield Problem(place, "no values to choose from", f"{{{cls.kind}: [a value, ...]}}")
 
     def draw(self, rng: np.random.Generator) -> Any:
-        return self.options[int(rng.integers(len(self.options)))]
+        if not self.weights or rng.random() >= PRIOR_SHARE:
+            return self.options[int(rng.integers(len(self.options)))]
+        likely = np.array(self.weights) / sum(self.weights)
+        return self.options[int(rng.choice(len(self.options), p=likely))]
 
     def suggest(self, trial: BaseTrial, key: str) -> Any:
         return trial.suggest_categorical(key, self.options)
 
     def middle(self) -> Any:
-        return self.options[0]
+        return self.options[int(np.argmax(self.weights))] if self.weights else self.options[0]
 
     def allows(self, value: Any) -> bool:
         return value in self.options
@@ -215,6 +283,7 @@ class Grid(Choice):
 
 
 KINDS: dict[str, type[Leaf]] = {leaf.kind: leaf for leaf in (Uniform, LogUniform, Integer, Choice, Grid)}
+BESIDE = ("when", "prior")  # what may stand beside the kind
 SYNTAX = "one of {uniform: [a, b]}, {loguniform: [a, b]}, {int: [a, b]}, {choice: [...]}, {grid: [...]}"
 
 
@@ -222,9 +291,9 @@ def parse_leaf(key: str, tree: Mapping[str, Any]) -> Leaf:
     """The leaf that a mapping in a search-space file describes; raises ConfigError at `key` with every problem."""
     kinds = [kind for kind in tree if kind in KINDS]
     problems = [
-        Problem(key, f"unknown kind of range '{name}'", nearest(str(name), [*KINDS, "when"]))
+        Problem(key, f"unknown kind of range '{name}'", nearest(str(name), [*KINDS, *BESIDE]))
         for name in tree
-        if name not in KINDS and name != "when"
+        if name not in KINDS and name not in BESIDE
     ]
     if len(kinds) > 1 or not (kinds or problems):
         problems.append(Problem(key, f"{' and '.join(kinds)} at once" if kinds else "no range given", SYNTAX))
@@ -236,7 +305,8 @@ def parse_leaf(key: str, tree: Mapping[str, Any]) -> Leaf:
         problems.append(Problem(f"{key}.when", f"{when!r} is no condition", right))
     if problems:
         raise ConfigError(problems)
-    return KINDS[kinds[0]].of(tree[kinds[0]], condition(when))
+    leaf = KINDS[kinds[0]].of(tree[kinds[0]], condition(when))
+    return leaf.with_prior(f"{key}.prior", tree["prior"]) if "prior" in tree else leaf
 
 
 def condition(when: Mapping[str, Any]) -> Condition:

@@ -20,7 +20,9 @@ CURRICULUM_KEYS = (
     "curriculum.weighting",
     "curriculum.m",
     "curriculum.anti",
+    "curriculum.subset",
     "curriculum.objective_switch",
+    "curriculum.switch",
     "training.lr",
 )
 SHOWN = 12

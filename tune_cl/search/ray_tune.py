@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -48,7 +48,16 @@ class _Adaptor:
 
 
 class _Suggestions(_Adaptor, Searcher):
+    places: Callable[[], int]
+
+    @classmethod
+    def within(cls, search: Search, places: Callable[[], int]) -> Self:
+        suggestions = cls.of(search)
+        suggestions.places = places
+        return suggestions
+
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        self.search.slots = self.places()
         plan = self.search.next_trial()
         if isinstance(plan, Plan):
             return plan.as_config()
@@ -74,6 +83,8 @@ class _Recorder(_Adaptor, tune.Callback):
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
         """A trial's last result passes by the scheduler, so it is told here; a known one is passed over."""
         self.search.result(trial.config["trial"], result)
+        if "note" in result:
+            self.search.note(trial.config["trial"], result["note"])
 
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
         self.search.checkpoint(trial.config["trial"], trial.last_result["iteration"], checkpoint.path)
@@ -110,24 +121,25 @@ def ray_session(address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def slots(cpu: float, gpu: float) -> int:
-    """Trials that the cluster can run at a time."""
-    resources = ray.cluster_resources()
-    limits = [int(resources.get(kind, 0) / need) for kind, need in (("CPU", cpu), ("GPU", gpu)) if need]
-    return max(1, min(limits))
+def run_trials(
+    search: Search, materials: Mapping[str, Materials], storage: Path, session: int, places: Callable[[], int]
+) -> None:
+    """Runs the search's trials to the end; returns when it has no more, or raises what stopped it.
 
-
-def run_trials(search: Search, materials: Mapping[str, Materials], storage: Path, session: int) -> None:
-    """Runs the search's trials to the end; returns when it has no more, or raises what stopped it."""
+    `places`: how many may run or wait for a node now.
+    """
     resources = search.experiment.search.resources
-    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(slots(resources.cpu, resources.gpu))
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(search.experiment.trials)  # `places` is the limit, not Ray's guess
     trainable = tune.with_resources(
         tune.with_parameters(RankerTrainable, materials=dict(materials)), {"cpu": resources.cpu, "gpu": resources.gpu}
     )
     tuner = tune.Tuner(
         trainable,
         tune_config=tune.TuneConfig(
-            search_alg=_Suggestions.of(search), scheduler=_Rungs.of(search), num_samples=-1, reuse_actors=True
+            search_alg=_Suggestions.within(search, places),
+            scheduler=_Rungs.of(search),
+            num_samples=-1,
+            reuse_actors=True,
         ),
         run_config=tune.RunConfig(
             name=f"session-{session}",

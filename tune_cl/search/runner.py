@@ -11,16 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from trainables.errors import Interrupted, WorkFailed
+from trainables.training.factory import training_notes
 from trainables.training.materials import Materials
-from trainables.training.training import training_instances
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, SearchState, read_events, replay
 from tune_cl.place import Place
 from tune_cl.search.artifacts import Artifacts
+from tune_cl.search.budget import training_seconds
 from tune_cl.search.materials import materials_of
+from tune_cl.search.pareto import pareto
+from tune_cl.search.places import Places
 from tune_cl.search.progress import Progress
-from tune_cl.search.ray_tune import ray_session, run_trials, slots
+from tune_cl.search.ray_tune import ray_session, run_trials
 from tune_cl.search.search import BASELINE, Search
+from tune_cl.search.selection_bias import selection_bias
+from tune_cl.search.warm import notes_of, warm_start_event
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 from tune_cl.tracking.uri import masked
 
@@ -30,8 +35,12 @@ PACKAGES = ("tune-cl", "ray", "torch", "transformers", "optuna", "mlflow", "nump
 def start_search(experiment: Experiment, place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
     """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad."""
     materials = materials_of(experiment)
+    warm = warm_start_event(experiment, next(iter(materials.values())).data.digest, place.storage)
     with Journal(place.folder) as journal:
         journal.append(_search_event(experiment, place, materials, tracking_uri))
+        if warm:
+            print(*(f"note: {note}" for note in notes_of(warm)), sep="\n", file=sys.stderr)
+            journal.append(warm | {"time": time.time()})
         return _session(experiment, place, journal, materials, tracking_uri, address)
 
 
@@ -55,8 +64,7 @@ def _session(
 ) -> dict[str, Any]:
     """One sitting of a search: from its first event, or from where the last sitting ended."""
     made = next(iter(materials.values()))
-    _, instances = training_instances(experiment.base_run(), made)
-    for note in (*experiment.notes, *made.data.notes, *instances.notes):
+    for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
         print(f"note: {note}", file=sys.stderr)
     writer = MlflowWriter(journal.path, tracking_uri)
     writer.start()
@@ -86,13 +94,13 @@ def _run(
     """
     journal.append({"event": "session", "number": before.sessions + 1, "time": time.time()})
     artifacts = Artifacts(place.folder / "trials", materials)
-    resources = experiment.search.resources
+    limits = experiment.search
     with ray_session(address):
-        places = min(slots(resources.cpu, resources.gpu), experiment.search.max_concurrent or 10**6)
+        places = Places(limits.resources, limits.max_concurrent, cluster=address is not None)
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
         with Progress(trials, iterations, before) as progress:
-            search = Search(experiment, journal, places, artifacts, progress.update)
-            run_trials(search, materials, place.folder, search.state.sessions)
+            search = Search(experiment, journal, places(), artifacts, progress.update)
+            run_trials(search, materials, place.folder, search.state.sessions, places)
     _close(search, artifacts)
     return search.state
 
@@ -104,11 +112,11 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     if best := state.best():
         checkpoint, _ = Search.last_checkpoint(best[0])
         if checkpoint:
-            ranker = str(artifacts.ranker(Path(checkpoint), search.experiment.training_run(best[0].chosen)))
-    hours = sum(result["seconds"] for trial in state.trials.values() for result in trial.results.values()) / 3600
+            ranker = str(artifacts.ranker(Path(checkpoint), search.run_of(best[0])))
+    hours = training_seconds(state) / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
-    event = {"event": "search_end", "best": best_of(state), "cost": cost, "seconds": state.seconds}
-    search.record(event | {"checkpoint": ranker})
+    event = {"event": "search_end", "best": best_of(state), "pareto": pareto(state), "cost": cost}
+    search.record(event | {"seconds": state.seconds, "ended_by": search.ended_by, "checkpoint": ranker})
 
 
 def best_of(state: SearchState) -> dict[str, Any] | None:
@@ -117,6 +125,12 @@ def best_of(state: SearchState) -> dict[str, Any] | None:
         return None
     trial, at = best
     return {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
+
+
+def curves_of(state: SearchState) -> dict[str, list[float]]:
+    """Dev values by iteration of every trial that did not fail."""
+    sound = [trial for trial in state.by_number() if trial.outcome != "failed"]
+    return {trial.trial: list(trial.dev(state.metric).values()) for trial in sound}
 
 
 def _flush(writer: MlflowWriter, place: Place) -> None:
@@ -189,7 +203,11 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
         "errored": counts["failed"],
         "iterations": state.iterations,
         "seconds": state.seconds,
+        "ended_by": state.end.get("ended_by") if state.end else None,
+        "forecast": state.forecast,
         "best": best,
+        "selection_bias": selection_bias(curves_of(state)),
+        "pareto": pareto(state),
         "baseline": {"params": baseline.params, "dev": at.dev, "iteration": at.iteration} if baseline and at else None,
         "storage": str(place.storage),
         "tracking_uri": masked(tracking_uri),

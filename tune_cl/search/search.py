@@ -6,6 +6,7 @@ open trials come out as they were, whatever Ray had saved.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,17 +16,23 @@ from typing import Any
 from trainables.config import TrainingRun
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Event, Journal, SearchState, TrialState, begun
-from tune_cl.search.rungs import make_scheduler
-from tune_cl.search.samplers import Outcome, make_sampler
+from tune_cl.search.audit import Audit
+from tune_cl.search.budget import ending
+from tune_cl.search.forecast import forecast_event
+from tune_cl.search.samplers import Observation, Outcome, make_sampler
+from tune_cl.search.schedulers import Verdict, make_scheduler
+from tune_cl.search.schedulers.grace import scaled_run
 
 WAIT, FINISHED = "wait", "finished"  # in place of a plan: none just now, none any more
 BASELINE = "t0000"
+PAUSED = "paused"  # in place of an outcome
 TOLD: dict[str, Outcome] = {
     "completed": "completed",
     "stopped_early": "pruned",
     "failed": "failed",
 }  # what the sampler calls it
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class Plan:
     run: TrainingRun
     checkpoint: str | None
     threads: int
+    queries: bool = False  # whether results hold the dev queries' values
+    adopt: bool = False  # whether the checkpoint is of another configuration
 
     def as_config(self) -> dict[str, Any]:
         """What the trainable and Ray's callbacks get."""
@@ -44,6 +53,8 @@ class Plan:
             "run": self.run.model_dump(),
             "checkpoint": self.checkpoint,
             "threads": self.threads,
+            "queries": self.queries,
+            "adopt": self.adopt,
         }
 
 
@@ -70,14 +81,16 @@ class Search:
     def __post_init__(self) -> None:
         self.running: set[str] = set()
         self.stops: dict[str, Stop] = {}
-        self.started = time.monotonic()
+        self.ended_by: str | None = None
+        search = self.experiment.search
+        self.audit = Audit(search.audit, self.experiment.seed, self.experiment.trials, search.reduction_factor)
         self.sampler = make_sampler(self.experiment)
         self.scheduler = make_scheduler(self.experiment)
         events = list(self.journal.events())
         self.state: SearchState = begun(events[0])
         for event in events[1:]:
             self._take_in(event)
-        self.waiting = self.state.open_trials()
+        self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
 
     # -- what Tune asks ------------------------------------------------------------------------------------------
 
@@ -93,30 +106,65 @@ class Search:
                 self.ended(trial.trial)
                 continue
             return self._plan(trial.number, trial.chosen, checkpoint)
+        return self._new_or_paused()
+
+    def _new_or_paused(self) -> Plan | str:
+        """A paused trial that may go on, else a new one."""
         number = len(self.state.trials)
-        if number >= self.experiment.trials or self._out_of_time():
+        if end := ending(self.experiment, self.state) if number else None:
+            self.ended_by = end.reason
+        if not self.ended_by:
+            if paused := self.scheduler.next_paused(last=False):
+                return self._go_on(paused)
+            if number < self.experiment.trials:
+                choice = self.sampler.ask(number) if number else self.experiment.baseline_choice()
+                if choice is not None:
+                    return self._plan(number, choice, None)
+        return self._last_paused()
+
+    def _last_paused(self) -> Plan | str:
+        """When no new trial comes: paused ones that may still go on; the others end where they are."""
+        if not self.scheduler.pauses:
             return FINISHED
-        choice = self.sampler.ask(number) if number else self.experiment.baseline_choice()
-        return FINISHED if choice is None else self._plan(number, choice, None)
+        if self.running:  # those that run may make room for a paused one
+            return WAIT
+        if not self.ended_by and (paused := self.scheduler.next_paused(last=True)):
+            return self._go_on(paused)
+        for trial in self.state.open_trials():
+            self._end(trial.trial, "stopped_early", self.ended_by or f"did not go on from iteration {trial.iterations}")
+        return FINISHED
 
     def result(self, trial: str, metrics: dict[str, Any]) -> bool:
         """Records one iteration's metrics; whether the trial may go on. A repeated iteration is not recorded again."""
-        iteration = metrics["iteration"]
+        iteration = self.state.trials[trial].offset + metrics["iteration"]
         if "failed" in metrics:
             self.stops[trial] = Stop(iteration, "failed", metrics["failed"])
         elif iteration not in self.state.trials[trial].results:
             kept = {key: float(metrics[key]) for key in self._metric_names}
-            self.record({"event": "result", "trial": trial, "iteration": iteration, "metrics": kept})
-            if self._out_of_time() and trial != BASELINE:
-                self.stops.setdefault(trial, Stop(iteration, "stopped_early", "search.hours are used up"))
+            event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": kept}
+            self.record(event | ({"queries": metrics["queries"]} if "queries" in metrics else {}))
+            self._forecast(trial)
+            end = ending(self.experiment, self.state)
+            if end and end.at_once and trial != BASELINE:
+                self.stops.setdefault(trial, Stop(iteration, "stopped_early", end.reason))
         return not (trial in self.stops and self.stops[trial].iteration <= iteration)
 
+    def note(self, trial: str, text: str) -> None:
+        """Something about a trial that the user should know."""
+        self.record({"event": "note", "trial": trial, "text": text})
+        log.warning("%s: %s", trial, text)
+
     def checkpoint(self, trial: str, iteration: int, path: str) -> None:
+        iteration += self.state.trials[trial].offset
         self.record({"event": "checkpoint", "trial": trial, "iteration": iteration, "path": path})
 
     def ended(self, trial: str) -> None:
         """A trial came to its end, by itself or by a decision."""
         stop = self.stops.get(trial)
+        if stop and stop.outcome == PAUSED:
+            self.running.discard(trial)
+            self.record({"event": "pause", "trial": trial, "iteration": stop.iteration, "reason": stop.reason})
+            return
         outcome = stop.outcome if stop else "baseline" if trial == BASELINE else "completed"
         self._end(trial, outcome, stop.reason if stop else None)
 
@@ -130,40 +178,60 @@ class Search:
     def _metric_names(self) -> tuple[str, ...]:
         return (f"dev_{self.experiment.metric}", *REPORTED)
 
-    def _plan(self, number: int, choice: dict[str, Any], checkpoint: str | None) -> Plan:
-        run = self.experiment.training_run(choice)
-        self.record(
-            {
-                "event": "trial",
-                "trial": trial_id(number),
-                "number": number,
-                "params": run.in_force(),
-                "chosen": choice,
-                "seed": run.seed,
-                "baseline": number == 0,
-            }
-        )
-        self.running.add(trial_id(number))
-        return Plan(trial_id(number), run, checkpoint, max(1, int(self.experiment.search.resources.cpu)))
+    def _go_on(self, name: str) -> Plan:
+        """A paused trial from its checkpoint, or, planned for more iterations, anew."""
+        trial = self.state.trials[name]
+        if self.experiment.search.grace == "scaled":
+            return self._plan(trial.number, trial.chosen, None, anew=True)
+        checkpoint, iteration = self.last_checkpoint(trial)
+        if change := self.scheduler.change(name):
+            checkpoint = self.state.trials[change.source].checkpoints[iteration]
+            adopted = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
+            return self._plan(trial.number, change.chosen, checkpoint, adopted=adopted)
+        return self._plan(trial.number, trial.chosen, checkpoint)
+
+    def _plan(self, number: int, choice: dict[str, Any], checkpoint: str | None, **how: Any) -> Plan:
+        run, trial = self.experiment.training_run(choice), trial_id(number)
+        event = {
+            "event": "trial",
+            "trial": trial,
+            "number": number,
+            "params": run.in_force(),
+            "chosen": choice,
+            "seed": run.seed,
+            "baseline": number == 0,
+        }
+        self.record(event | how)
+        self.running.add(trial)
+        search, state = self.experiment.search, self.state.trials[trial]
+        threads = max(1, int(search.resources.cpu))
+        adopts = state.adopted is not None and state.adopted["checkpoint"] == checkpoint
+        return Plan(trial, self.run_of(state), checkpoint, threads, search.compare == "paired", adopts)
+
+    def run_of(self, trial: TrialState) -> TrainingRun:
+        """The present training of a trial: under grace `scaled` that of its rung."""
+        return scaled_run(self.experiment.training_run(trial.chosen), self.scheduler.budget(trial.trial))
 
     @staticmethod
     def last_checkpoint(trial: TrialState) -> tuple[str | None, int]:
-        """The newest checkpoint that is still there, and its iteration."""
+        """The newest checkpoint of the present training that is still there, and its iteration."""
+        adopted = trial.adopted or {"iteration": trial.offset, "checkpoint": None}
         for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
-            if Path(path).is_dir():
+            if iteration > adopted["iteration"] and Path(path).is_dir():
                 return path, iteration
-        return None, 0
+        return adopted["checkpoint"], adopted["iteration"]
 
-    def _out_of_time(self) -> bool:
-        hours = self.experiment.search.hours
-        return hours is not None and time.monotonic() - self.started >= hours * 3600
+    def _forecast(self, trial: str) -> None:
+        """Once the baseline has shown what an iteration takes, what the search will."""
+        if trial == BASELINE and (event := forecast_event(self.experiment, self.state, self.slots)):
+            self.record(event)
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
         checkpoint, _ = self.last_checkpoint(state)
         folder = None
         if checkpoint and outcome != "failed":
-            folder = str(self.artifacts(trial, Path(checkpoint), self.experiment.training_run(state.chosen)))
+            folder = str(self.artifacts(trial, Path(checkpoint), self.run_of(state)))
         best = None if outcome == "failed" else state.best(self.experiment.metric)
         self.running.discard(trial)
         self.record(
@@ -172,6 +240,7 @@ class Search:
                 "trial": trial,
                 "outcome": outcome,
                 "reason": reason,
+                "audit": self.audit.taken.get(trial),
                 "artifacts": folder,
                 "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
             }
@@ -186,23 +255,48 @@ class Search:
 
     def _take_in(self, event: Event) -> None:
         """State, sampler and scheduler are functions of the events, live and on replay alike."""
+        if event["event"] == "warm_start":
+            self.sampler.warm_up([Observation(**seen) for seen in event["observations"]])
         trial = event.get("trial", BASELINE)
-        begun_before = trial in self.state.trials
+        before = self.state.trials.get(trial)
+        was_paused = before is not None and before.paused
         known = event["event"] == "result" and event["iteration"] in self.state.trials[trial].results
         self.state.apply(event)
         if trial == BASELINE:
             return
-        if event["event"] == "trial" and not begun_before:
-            self.sampler.replay(event["number"], event["chosen"])
-            self.scheduler.start(trial, self.experiment.grace(event["chosen"]))
-        elif event["event"] == "result" and not known:
-            value = event["metrics"][f"dev_{self.experiment.metric}"]
-            if not self.scheduler.keep(trial, event["iteration"], value):
-                reason = f"not among the best at iteration {event['iteration']}"
-                self.stops[trial] = Stop(event["iteration"], "stopped_early", reason)
-        elif event["event"] == "end":
-            state = self.state.trials[trial]
-            self.sampler.tell(state.number, state.dev(self.experiment.metric), TOLD[event["outcome"]])
+        if event["event"] == "trial" and before is None:
+            chosen = event["chosen"]
+            self.sampler.replay(event["number"], chosen)
+            self.scheduler.start(trial, self.experiment.grace(chosen), self.experiment.curriculum_end(chosen), chosen)
+        elif event["event"] == "trial" and was_paused:
+            self.stops.pop(trial, None)
+            self.scheduler.resumed(trial, event["chosen"])
+        elif event["event"] == "result" and not known and trial not in self.audit.taken:
+            self._judge(trial, event)
+        elif event["event"] == "end" and trial not in self.audit.taken:
+            self.scheduler.ended(trial)
+            self._tell(trial, event["outcome"])
+
+    def _judge(self, trial: str, event: Event) -> None:
+        """What a new result means for its trial."""
+        at, value = event["iteration"], event["metrics"][f"dev_{self.experiment.metric}"]
+        verdict = self.scheduler.judge(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
+        if verdict is Verdict.PAUSE:
+            self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")
+        elif verdict is Verdict.STOP:
+            self._stop(trial, at)
+
+    def _stop(self, trial: str, iteration: int) -> None:
+        """The scheduler's decision. A trial of the audit goes on, but to sampler and scheduler it has ended here."""
+        if self.audit.takes(trial, iteration):
+            self.scheduler.ended(trial)
+            self._tell(trial, "stopped_early")
+        else:
+            self.stops[trial] = Stop(iteration, "stopped_early", f"not among the best at iteration {iteration}")
+
+    def _tell(self, trial: str, outcome: str) -> None:
+        state = self.state.trials[trial]
+        self.sampler.tell(state.number, state.dev(self.experiment.metric), TOLD[outcome])
 
 
 def trial_id(number: int) -> str:

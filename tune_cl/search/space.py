@@ -85,6 +85,11 @@ class Space:
         )
 
     @property
+    def priors(self) -> dict[str, Any]:
+        """The prior of each leaf that has one, as written."""
+        return {key: leaf.written_prior() for key, leaf in self.leaves.items() if leaf.has_prior}
+
+    @property
     def continuous(self) -> list[str]:
         """Keys that take any number of a range."""
         return [key for key, leaf in self.leaves.items() if leaf.values() is None]

@@ -154,7 +154,10 @@ class Delivery:
         key = event["trial"]
         again = key in self.cursor.runs
         run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"])
-        self.store.log_params(run, layout.parameters(event["params"]))
+        if adopted := event.get("adopted"):  # MLflow's parameters cannot change: they stay those of the start
+            self.store.log_tags(run, layout.adopted_tags(adopted, event["chosen"]))
+        else:
+            self.store.log_params(run, layout.parameters(event["params"]))
         if again:
             self.store.set_status(run, "RUNNING")
         if key not in self.cursor.open:
@@ -180,7 +183,9 @@ class Delivery:
         self.flush(key)
         run = self.known(key)
         self.log_best(run, event.get("best"), event["time"])
-        self.store.log_tags(run, layout.tags({"outcome": event["outcome"], "reason": event.get("reason")}))
+        audited = None if event.get("audit") is None else True
+        told = {"outcome": event["outcome"], "reason": event.get("reason"), "audit": audited}
+        self.store.log_tags(run, layout.tags(told))
         if event.get("artifacts"):
             self.owe(key, event["artifacts"], None)
         self.store.finish(run, layout.STATUS.get(event["outcome"], "FINISHED"), milliseconds(event["time"]))
@@ -192,6 +197,8 @@ class Delivery:
         self.log_best(run, best, event["time"])
         values = {"best_trial": best.get("trial_id"), "cost": event["cost"] | {"seconds": event["seconds"]}}
         self.store.log_tags(run, layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)})
+        for priced in event.get("pareto", []):
+            self.store.log_tags(self.known(priced["trial_id"]), layout.tags({"pareto": True}))
         if event.get("checkpoint"):
             self.owe(PARENT, event["checkpoint"], "best_checkpoint")
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
@@ -213,6 +220,10 @@ class Delivery:
         if event.get("artifacts"):
             self.owe(key, event["artifacts"], None)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
+
+    def take_forecast(self, event: Event) -> None:
+        told = {key: value for key, value in event.items() if key not in ("event", "time")}
+        self.store.log_tags(self.known(PARENT), layout.tags({"forecast": told}))
 
     def take_artifact(self, event: Event) -> None:
         self.owe(PARENT, event["path"], event.get("folder"))
@@ -249,6 +260,7 @@ HANDLERS: dict[str, Callable[[Delivery, Event], None]] = {
     "search": Delivery.begin_search,
     "session": Delivery.begin_session,
     "interrupted": Delivery.interrupt,
+    "forecast": Delivery.take_forecast,
     "trial": Delivery.begin_trial,
     "result": Delivery.take_result,
     "end": Delivery.end_trial,

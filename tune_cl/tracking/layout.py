@@ -83,6 +83,12 @@ def trial_tags(search: Event, trial: Event) -> dict[str, str]:
     return tags(values) | child_tags(search, trial["trial"])
 
 
+def adopted_tags(adopted: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, str]:
+    """Tag of a trial that goes on from another's weights: which, and under what values from then on."""
+    values = ", ".join(f"{key}={text(value)}" for key, value in chosen.items())
+    return tags({f"from_iteration_{adopted['iteration']:05d}": f"weights of {adopted['trial']}; {values}"})
+
+
 def confirmation_tags(search: Event, confirmation: Event) -> dict[str, str]:
     """Tags of a child run from the event `confirmation`."""
     values = {"kind": "confirmation", "label": confirmation["label"], "seed": confirmation["seed"]}
@@ -117,7 +123,8 @@ def curriculum(params: Mapping[str, Any]) -> str:
         words += [chosen("n"), chosen("scoring")]
     if chosen("weighting"):
         words += [chosen("weighting"), f"m={chosen('m')}"]
-    words += [chosen("subset"), chosen("objective_switch"), "anti" if chosen("anti") else ""]
+    words += [chosen("subset"), chosen("objective_switch"), f"t={chosen('switch')}" if chosen("switch") else ""]
+    words += ["anti" if chosen("anti") else ""]
     return " ".join(filter(None, words))
 
 

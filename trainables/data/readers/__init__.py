@@ -63,6 +63,9 @@ READERS: Registry[Reader] = Registry(
 )
 
 
+PAIRS_TO_CLASSIFY = frozenset({"sick", "snli", "quora"})  # readers whose data is a classification task
+
+
 def reader_for(folder: Path) -> str:
     """The name of the one reader that recognises the folder; DataError if none does, or several do."""
     names = [name for name, reader in READERS.items() if reader.recognises(folder)]

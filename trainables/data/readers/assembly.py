@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.data.bm25 import Bm25
+from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
 from trainables.data.columns import ONE_DOMAIN, RankingData, Split, TextColumn, places_of_ids
 from trainables.data.words import index_words, look_up
@@ -136,13 +136,16 @@ def _with_scores(raw: Raw, source: str, config: DataConfig) -> Raw:
 
 
 def _scored_qrels(raw: Raw, config: DataConfig) -> dict[str, Rated]:
-    words = index_words(raw.documents)
-    bm25 = Bm25(words, "lucene", config.bm25.k1, config.bm25.b)
+    """BM25 scores of the documents given or judged. Memory holds the queries' words, not the collection's."""
+    k1, b = config.bm25.k1, config.bm25.b
+    vocabulary = index_words(text for split in raw.splits.values() for text in split.query_texts).vocabulary
+    statistics = Statistics.of(raw.documents, vocabulary)
     runs = {}
     for name, split in raw.splits.items():
         pool = split.qrels if split.pool is None else split.pool
         pool = pool.where(pool.document != NO_TEXT)
-        scores = bm25.pair_scores(look_up(split.query_texts, words.vocabulary), pool.query, pool.document)
+        queries = look_up(split.query_texts, vocabulary)
+        scores = streamed_scores(raw.documents, statistics, queries, pool.query, pool.document, k1, b)
         runs[name] = Rated(pool.query, pool.document, scores)
     return runs
 

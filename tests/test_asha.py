@@ -1,26 +1,16 @@
-"""ASHA's decisions, their independence of anything but the events, and the forecast."""
+"""ASHA's decisions, and their independence of anything but the events."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.config import TrainingRun
-from tune_cl.experiment import load_experiment
-from tune_cl.search.rungs import (
-    Asha,
-    NoScheduler,
-    curriculum_grace,
-    expected_iterations,
-    make_scheduler,
-    rungs,
-    threshold,
-)
+from tune_cl.search.schedulers.asha import Asha, expected_iterations, threshold
+from tune_cl.search.schedulers.base import Setup, Verdict, rungs
 
 Event = tuple[str, int, float]
 EVENTS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 10), st.floats(width=16)), max_size=60)
@@ -28,7 +18,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 10), st.fl
 
 def asha(eta: float = 3, first: int = 1, max_iterations: int = 10, **graces: int) -> Asha:
     """A bracket with the trials a to f, each with the grace given, else 1."""
-    bracket = Asha(rungs(first, eta, max_iterations), eta)
+    bracket = Asha(Setup(max_iterations, eta, first_rung=first))
     for trial in "abcdef":
         bracket.start(trial, graces.get(trial, 1))
     return bracket
@@ -36,7 +26,11 @@ def asha(eta: float = 3, first: int = 1, max_iterations: int = 10, **graces: int
 
 def decide(bracket: Asha, events: list[Event]) -> list[bool]:
     """Whether the trial of each event goes on."""
-    return [bracket.keep(*event) for event in events]
+    return [goes_on(bracket, event) for event in events]
+
+
+def goes_on(bracket: Asha, event: Event) -> bool:
+    return bracket.judge(*event) is Verdict.GO_ON
 
 
 @pytest.mark.parametrize(
@@ -82,15 +76,15 @@ def test_a_trial_within_its_grace_is_neither_judged_nor_recorded() -> None:
 def test_a_trial_that_was_not_started_is_never_stopped_and_changes_nothing(events: list[Event]) -> None:
     with_baseline, without = asha(), asha()
     for event in events:
-        assert with_baseline.keep("baseline", event[1], event[2])
-        assert with_baseline.keep(*event) == without.keep(*event)
+        assert goes_on(with_baseline, ("baseline", event[1], event[2]))
+        assert goes_on(with_baseline, event) == goes_on(without, event)
 
 
 @given(EVENTS)
 def test_the_best_of_a_rung_goes_on(events: list[Event]) -> None:
     bracket = asha()
     for trial, iteration, value in events:
-        kept = bracket.keep(trial, iteration, value)
+        kept = goes_on(bracket, (trial, iteration, value))
         rung = bracket.recorded.get(iteration, {})
         if trial in rung and rung[trial] == max(rung.values()):
             assert kept
@@ -114,56 +108,16 @@ def test_values_that_are_not_numbers_are_the_worst() -> None:
 
 @pytest.mark.parametrize("eta", [2, 3, 4])
 def test_share_that_goes_on(eta: int) -> None:
-    bracket = Asha([1], eta)
+    bracket = Asha(Setup(2, eta))
     values = np.random.default_rng(0).random(3000)
     for trial in range(len(values)):
         bracket.start(str(trial), 1)
-    kept = [bracket.keep(str(trial), 1, value) for trial, value in enumerate(values)]
+    kept = [goes_on(bracket, (str(trial), 1, value)) for trial, value in enumerate(values)]
     assert np.mean(kept[500:]) == pytest.approx(1 / eta, abs=0.04)
-
-
-def run_of(**curriculum: object) -> TrainingRun:
-    return TrainingRun.model_validate({"curriculum": curriculum, "training": {"max_iterations": 20}})
-
-
-@pytest.mark.parametrize(
-    ("curriculum", "grace"),
-    [
-        ({"T": 0.9, "m": 15}, 0),
-        ({"pacing": "linear", "T": 0.9}, 18),
-        ({"pacing": "linear", "T": 0.11}, 3),
-        ({"pacing": "linear", "T": 0.2, "weighting": "reciprocal_rank", "m": 7}, 7),
-        ({"weighting": "reciprocal_rank", "m": 7.5}, 8),
-        ({"weighting": "reciprocal_rank", "m": "inf"}, 20),
-    ],
-)
-def test_curriculum_grace(curriculum: dict[str, object], grace: int) -> None:
-    assert curriculum_grace(run_of(**curriculum)) == grace
 
 
 def test_expected_iterations_known_answers() -> None:
     assert expected_iterations(1, [1, 3, 9], 3, 27) == pytest.approx(1 + 2 / 3 + 6 / 9 + 18 / 27)
     assert expected_iterations(4, [1, 3, 9], 3, 27) == pytest.approx(9 + 18 / 3)
     assert expected_iterations(27, [1, 3, 9], 3, 27) == 27
-
-
-def test_schedulers_by_name() -> None:
-    experiment = load_experiment("quickstart")
-    scheduler = make_scheduler(experiment)
-    assert isinstance(scheduler, Asha)
-    assert scheduler.rungs == experiment.rungs == [1, 2, 4, 8]
-    assert scheduler.eta == 2
-    never = make_scheduler(replace(experiment, search=experiment.search.model_copy(update={"scheduler": "none"})))
-    assert isinstance(never, NoScheduler)
-    assert never.keep("t0001", 1, 0.0)
-
-
-def test_grace_of_a_choice() -> None:
-    choice = {"curriculum.pacing": "linear", "curriculum.T": 0.4, "curriculum.weighting": "none"}
-    assert load_experiment("quickstart").grace(choice) == 4
-    assert load_experiment("quickstart", ["search.grace=none"]).grace(choice) == 1
-
-
-@pytest.mark.parametrize(("grace", "expected"), [("none", [1, 2, 4, 8]), (3, [3, 6]), ("curriculum", [1, 2, 4, 8])])
-def test_rungs_of_an_experiment(grace: object, expected: list[int]) -> None:
-    assert load_experiment("quickstart", [f"search.grace={grace}"]).rungs == expected
+    assert Asha(Setup(12, 2, grace="scaled", first_rung=3)).expected_iterations(1) == pytest.approx(3 + 6 / 2 + 12 / 4)

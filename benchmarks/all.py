@@ -1,0 +1,90 @@
+"""Runs every comparison with a peer and writes the table of docs/performance.md.
+
+    make bench [DATA=../shared/data]
+
+Each benchmark is a process of its own and runs us and the peer alternately. A benchmark that fails, because the two
+did not do the same work or the peer is not installed, is named below the table, and the command ends with status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+PAGE = FOLDER.parent / "docs" / "performance.md"
+START, END = "<!-- measured: make bench -->", "<!-- end of measured -->"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A script of this folder and its arguments; {data} stands for the folder of data sets."""
+
+    script: str
+    arguments: tuple[str, ...] = ()
+
+
+BENCHMARKS = (
+    Benchmark("bert_training.py", ("{data}/answers/wikiqa",)),
+    Benchmark("scoring.py", ("{data}/answers/wikiqa",)),
+    Benchmark("conv_knrm_training.py", ("{data}/answers/wikiqa",)),
+    Benchmark("trial_start.py"),
+    Benchmark("candidates.py", ("{data}/trec/nfcorpus",)),
+    Benchmark("lambdamart_prefixes.py"),
+    Benchmark("threads.py", ("{data}/answers/wikiqa",)),
+)
+
+
+def rows_of(benchmark: Benchmark, data: str) -> tuple[list[dict], str]:
+    """The JSON lines a benchmark printed, and why it failed, if it did."""
+    arguments = [argument.format(data=data) for argument in benchmark.arguments]
+    command = [sys.executable, "-W", "ignore", str(FOLDER / benchmark.script), *arguments, "--json"]
+    print(f"{benchmark.script} ...", file=sys.stderr, flush=True)
+    started = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(f"  {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    last = done.stderr.strip().splitlines()[-1:] if done.returncode else []
+    return rows, f"{benchmark.script}: {(last or ['no message'])[0]}" if done.returncode else ""
+
+
+def table(rows: list[dict], failures: list[str]) -> str:
+    lines = ["| work | we | peer | peer's time | ratio | over the repeats |", "|---|---:|---|---:|---:|---:|"]
+    lines += [
+        f"| {row['work']} | {row['ours_s']:.3g} s | {row['against']} | {row['peer_s']:.3g} s | {row['ratio']:.2f} | "
+        f"{row['low']:.2f} to {row['high']:.2f} |"
+        for row in rows
+    ]
+    lines += ["", f"{platform.machine()}, {cores()} cores, Python {platform.python_version()}."]
+    return "\n".join([*lines, *(f"Failed: {failure}" for failure in failures)])
+
+
+def cores() -> int:
+    from os import sched_getaffinity
+
+    return len(sched_getaffinity(0))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", default="../shared/data", help="folder of data sets")
+    parser.add_argument("--only", help="run one script, print its rows, write nothing")
+    options = parser.parse_args()
+    chosen = [b for b in BENCHMARKS if options.only in (None, b.script)]
+    results = [rows_of(benchmark, options.data) for benchmark in chosen]
+    measured = table([row for rows, _ in results for row in rows], [failure for _, failure in results if failure])
+    print(measured)
+    if not options.only:
+        before, _, rest = PAGE.read_text().partition(START)
+        PAGE.write_text(f"{before}{START}\n{measured}\n{END}{rest.partition(END)[2]}")
+    return int(any(failure for _, failure in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

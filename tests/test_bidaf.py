@@ -1,0 +1,136 @@
+"""BiDAF-T: shapes, characters, and the parts against their definitions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tests.builders import tiny_data
+from trainables.rankers.bidaf_t import (
+    FIRST_CHARACTER,
+    NO_CHARACTER,
+    UNKNOWN_CHARACTER,
+    AttentionFlow,
+    BidafT,
+    BidafTModule,
+    BidafTSettings,
+    BiLstm,
+    CharacterWords,
+    word_characters,
+)
+from trainables.rankers.vectors import FIRST_WORD, HASHED, PADDING
+
+SMALL = BidafTSettings.model_validate({"vector_size": 12, "hidden": 5, "character_filters": 7})
+
+
+def made(reference: Literal["paper", "study"] = "paper") -> tuple[BidafTModule, dict[str, Tensor]]:
+    """A module without dropout and the inputs of all training pairs of tiny data."""
+    ranker, settings, data = BidafT(), SMALL.model_copy(update={"reference": reference}), tiny_data(queries=4)
+    text = ranker.prepare(data, settings, seed=0)
+    torch.manual_seed(0)
+    module, train = ranker.build(text, settings, 32).eval(), data.splits["train"]
+    return module, module.collate(text.queries, text.documents, train.query[train.owner], train.document)
+
+
+def test_parameter_count_follows_from_the_layers() -> None:
+    """At the sizes of Seo et al. (2017): 100 dimensions of words, 100 of characters, 100 hidden units a direction."""
+    module = BidafTModule(
+        torch.zeros(3, 100), np.zeros((3, 25), np.uint8), BidafTSettings.model_validate({}), 32, from_front=False
+    )
+
+    def bi_lstm(inputs: int) -> int:
+        return 2 * 4 * (inputs * 100 + 100 * 100 + 2 * 100)
+
+    characters, highways = 38 * 8 + 8 * 5 * 100 + 100, 2 * 2 * (200 * 200 + 200)
+    lstms = bi_lstm(200) + bi_lstm(800) + bi_lstm(200)
+    trained = sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+    assert trained == characters + highways + lstms + 3 * 200 + 200 + 1
+
+
+def test_characters_of_every_row_of_the_vector_table() -> None:
+    table = word_characters("cat\na1\nextraordinarily", most=5)
+    assert table.shape == (FIRST_WORD + 3, 5) and table.dtype == np.uint8
+    assert not table[PADDING].any()
+    assert (table[1 : 1 + HASHED, 0] == UNKNOWN_CHARACTER).all() and not table[1 : 1 + HASHED, 1:].any()
+    numbers = {character: FIRST_CHARACTER + i for i, character in enumerate("abcdefghijklmnopqrstuvwxyz0123456789")}
+    for row, word in zip(table[FIRST_WORD:], ["cat", "a1", "extra"], strict=True):
+        assert row.tolist() == [numbers[c] for c in word] + [NO_CHARACTER] * (5 - len(word))
+
+
+def test_padded_characters_change_no_vector_of_a_word() -> None:
+    torch.manual_seed(0)
+    words = CharacterWords(SMALL)
+    characters = torch.tensor([[5, 6, 7, 0, 0, 0, 0, 0, 0], [5, 6, 7, 8, 9, 10, 11, 12, 13]])
+    both = words(characters)
+    assert both.shape == (2, 7) and (both >= 0).all()
+    torch.testing.assert_close(words(characters[:1, :3]), both[:1])
+    assert not words(torch.zeros(1, 4, dtype=torch.long)).any()
+
+
+def test_states_are_those_of_a_bidirectional_lstm_over_the_bare_sequences() -> None:
+    torch.manual_seed(0)
+    ours, lengths = BiLstm(6, 4), [5, 2, 1]
+    theirs = torch.nn.LSTM(6, 4, batch_first=True, bidirectional=True)
+    theirs.load_state_dict(
+        dict(ours.forwards.state_dict())
+        | {f"{name}_reverse": value for name, value in ours.backwards.state_dict().items()}
+    )
+    x, mask = torch.randn(3, 5, 6), torch.arange(5) < torch.tensor(lengths)[:, None]
+    states = ours(x, mask)
+    for row, length in enumerate(lengths):
+        torch.testing.assert_close(states[row, :length], theirs(x[row : row + 1, :length])[0][0])
+        assert not states[row, length:].any()
+
+
+@pytest.mark.parametrize("reference", ["paper", "study"])
+def test_attention_equals_its_definition(reference: Literal["paper", "study"]) -> None:
+    """Against loops over one unpadded pair: Eq. 1, both attentions and G of Seo et al. (2017)."""
+    torch.manual_seed(0)
+    flow = AttentionFlow(6, reference)
+    h, u = torch.randn(4, 6), torch.randn(3, 6)
+    s = torch.stack([torch.stack([flow.weight.flatten() @ torch.cat([x, y, x * y]) for y in u]) for x in h])
+    attention = s.softmax(1)
+    salience = (s if reference == "paper" else attention).amax(1).softmax(0)
+    from_query, from_document = attention @ u, salience @ h
+    expected = torch.cat([h, from_query, h * from_query, h * from_document], 1)
+
+    wide_h, wide_u = torch.cat([h, torch.zeros(2, 6)])[None], torch.cat([u, torch.zeros(1, 6)])[None]
+    masks = torch.arange(6)[None] < 4, torch.arange(4)[None] < 3
+    torch.testing.assert_close(flow(wide_h, masks[0], wide_u, masks[1])[0, :4], expected)
+
+
+def test_the_references_differ_in_scores_and_in_nothing_trained() -> None:
+    (paper, inputs), (study, _) = made(), made("study")
+    assert {name: p.shape for name, p in paper.named_parameters()} == {n: p.shape for n, p in study.named_parameters()}
+    assert not torch.allclose(paper(**inputs), study(**inputs))
+
+
+def test_in_the_study_s_way_the_document_s_own_weights_learn_nothing() -> None:
+    """Softmax over the query cancels what is the same for all its words: the first third of Eq. 1's vector."""
+    cases: list[tuple[Literal["paper", "study"], bool]] = [("paper", True), ("study", False)]
+    for reference, learns in cases:
+        module, inputs = made(reference)
+        module(**inputs).sum().backward()
+        gradient = module.attention.weight.grad
+        assert gradient is not None and gradient[1:].abs().max() > 1e-6
+        assert (gradient[0].abs().max() > 1e-6) == learns
+
+
+def test_a_batch_holds_every_word_and_query_once() -> None:
+    module, inputs = made()
+    assert len(inputs["words"].unique()) == len(inputs["words"])
+    assert inputs["query"].shape[0] == 4 and inputs["query_of"].shape == inputs["document"].shape[:1]
+    assert inputs["characters"].shape[0] == len(inputs["words"])
+    assert module(**inputs).shape == inputs["query_of"].shape
+
+
+def test_class_logits_come_from_the_same_layers() -> None:
+    ranker, data = BidafT(), tiny_data(queries=3)
+    text = ranker.prepare(data, SMALL, seed=0)
+    module = ranker.build(text, SMALL, 32, outputs=3)
+    rows = np.arange(3), np.arange(3)
+    assert module(**module.collate(text.queries, text.documents, *rows)).shape == (3, 3)

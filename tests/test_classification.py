@@ -1,0 +1,320 @@
+"""Pairs to classify: losses, accuracy, training under curricula, files, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.builders import tiny_data
+from tests.data_folders import FORMS, write_folder
+from tests.pair_data import load_pairs, pair_folder
+from tests.test_cli import document, errors
+from trainables.config import DataConfig, TrainingRun
+from trainables.curriculum.scored import Scored
+from trainables.curriculum.scoring import SCORINGS
+from trainables.data import load_data, task_of
+from trainables.data.columns import RankingData
+from trainables.data.instances import NONE, Instances
+from trainables.errors import ConfigError, DataError, WorkFailed
+from trainables.evaluation.judging import Accuracy, judge_of
+from trainables.evaluation.metrics import METRICS
+from trainables.fit import UNFIT_SCORINGS, require_fit
+from trainables.training import losses
+from trainables.training.materials import materials_key, prepare
+from trainables.training.saved import load_ranker_folder, save_ranker
+from trainables.training.training import Training
+from tune_cl.commands.rerank import execute as rerank
+from tune_cl.confirmation.training import confirm_run, read_values
+from tune_cl.experiment import build
+from tune_cl.search.artifacts import Artifacts
+
+SMALL = {"max_iterations": 3, "batches_per_iteration": 10, "batch_size": 16, "lr": 1e-2, "loss": "cross_entropy"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> RankingData:
+    return load_pairs(tmp_path_factory.mktemp("pairs"))
+
+
+def make_run(**sections: Any) -> TrainingRun:
+    training = SMALL | sections.pop("training", {})
+    ranker = {"name": "embedding_mlp", "vector_size": 16}
+    keys = {"ranker": ranker, "training": training, "metric": "accuracy", "seed": 1}
+    return TrainingRun.model_validate(keys | sections)
+
+
+def start(run: TrainingRun, data: RankingData) -> Training:
+    return Training(run, prepare(run, data), device="cpu")
+
+
+def finish(training: Training) -> Training:
+    while not training.finished:
+        training.iterate()
+    return training
+
+
+def numbers(training: Training) -> list[tuple[float, float]]:
+    return [(row["dev_accuracy"], row["train_loss"]) for row in training.history]
+
+
+# -- losses and accuracy -----------------------------------------------------------------------------------------
+
+
+def test_categorical_hinge_is_that_of_keras() -> None:
+    classes = torch.tensor([1, 0])
+    outputs = torch.tensor([[0.1, 0.8, 0.1], [0.1, 0.7, 0.2]])
+    assert losses.categorical_hinge(outputs, classes).tolist() == pytest.approx([0.3, 1.6])
+    outputs[0, 1] = 0.9
+    assert losses.categorical_hinge(outputs, classes).mean() == pytest.approx(0.9)
+
+
+def test_losses_of_logits() -> None:
+    logits, classes = torch.tensor([[2.0, -1.0, 0.5], [0.0, 0.0, 0.0]]), torch.tensor([0, 2])
+    probability = logits.softmax(1)
+    cross_entropy = losses.classification("cross_entropy", logits, classes, 1.0)
+    torch.testing.assert_close(cross_entropy, -torch.stack([probability[0, 0], probability[1, 2]]).log())
+    hinge = losses.classification("hinge", logits, classes, 0.5)
+    expected = [max(0.0, 0.5 + float(probability[0, 2] - probability[0, 0])), 0.5]
+    assert hinge.tolist() == pytest.approx(expected)
+
+
+def test_accuracy_counts_the_highest_logit(data: RankingData) -> None:
+    split = data.splits["dev"]
+    logits = np.eye(3, dtype=np.float32)[np.roll(split.grade, 1)]
+    logits[0] = 0.5  # equal ones: the first class
+    expected = np.roll(split.grade, 1) == split.grade
+    expected[0] = split.grade[0] == 0
+    judge = judge_of(data, split, 1)
+    assert judge(logits)["accuracy"].tolist() == expected.astype(float).tolist()
+    with pytest.raises(ConfigError, match="'map' judges rankings, not classes; accuracy"):
+        judge(logits, ["map"])
+    logits[1, 2] = np.nan
+    with pytest.raises(WorkFailed, match="the logits of 1 of 24 pairs"):
+        judge(logits)
+
+
+def test_of_rankings_accuracy_is_precision_at_1() -> None:
+    ranked = tiny_data(queries=6)
+    split = ranked.splits["test"]
+    values = judge_of(ranked, split, 1)(split.score)
+    assert list(values) == list(METRICS) and 0 < values["accuracy"].sum() < 6
+    assert values["accuracy"].tolist() == values["p@1"].tolist()
+
+
+# -- training ----------------------------------------------------------------------------------------------------
+
+
+def test_each_pair_is_an_instance(data: RankingData) -> None:
+    split = data.splits["train"]
+    instances = Instances.of_pairs(split)
+    positive, negative = instances.draw(np.array([5, 3]), np.random.default_rng(0))
+    assert len(instances) == 60 and positive.tolist() == [5, 3] and negative.tolist() == [NONE, NONE]
+
+
+@pytest.mark.parametrize(
+    ("ranker", "loss"),
+    [
+        ("embedding", "cross_entropy"),
+        ("embedding", "hinge"),
+        ("embedding_mlp", "hinge"),
+        ("conv_knrm", "cross_entropy"),
+    ],
+)
+def test_it_learns(ranker: str, loss: str, data: RankingData) -> None:
+    keys = {"name": ranker, "vector_size": 16, "train_vectors": True}
+    training = finish(start(make_run(ranker=keys, training={"loss": loss}), data))
+    assert training.best_value > 0.6, numbers(training)
+
+
+CURRICULA = [
+    {"pacing": "root", "scoring": "context_words"},
+    {"pacing": "linear", "scoring": "response_words", "weighting": "difficulty", "m": 3},
+    {"pacing": "step", "scoring": "self_paced", "sampling": "without_replacement"},
+    {"pacing": "root", "scoring": "model_margin", "teacher": {"max_iterations": 1}},
+    {"pacing": "root", "scoring": "model_loss", "teacher": {"max_iterations": 1}},
+]
+
+
+@pytest.mark.parametrize("curriculum", CURRICULA, ids=lambda keys: keys["scoring"])
+def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(
+    curriculum: dict[str, Any], data: RankingData, tmp_path: Path
+) -> None:
+    run = make_run(curriculum=curriculum)
+    unbroken = finish(start(run, data))
+    first = start(run, data)
+    first.iterate()
+    first.save(tmp_path)
+    second = start(run, data)
+    second.load(tmp_path)
+    assert numbers(finish(second)) == numbers(unbroken)
+    assert unbroken.best_scores.shape == (24, 3)
+    assert np.array_equal(second.best_scores, unbroken.best_scores)
+
+
+def test_the_teacher_sees_the_class_of_a_pair(data: RankingData) -> None:
+    split = data.splits["train"]
+    logits = np.random.default_rng(0).normal(0, 2, (60, 3)).astype(np.float32)
+    scored = Scored(data, split, Instances.of_pairs(split), seed=0, teacher=lambda: logits)
+    probability = torch.from_numpy(logits).double().softmax(1).numpy()
+    right = probability[np.arange(60), split.grade]
+    others = [
+        max(p for place, p in enumerate(row) if place != grade)
+        for row, grade in zip(probability, split.grade, strict=True)
+    ]
+    np.testing.assert_allclose(SCORINGS["model_margin"](scored), others - right, rtol=1e-9)
+    np.testing.assert_allclose(SCORINGS["model_loss"](scored), -np.log(right), rtol=1e-9)
+
+
+def test_a_saved_ranker_knows_its_classes(data: RankingData, tmp_path: Path) -> None:
+    training = start(make_run(), data)
+    training.iterate()
+    save_ranker(training, tmp_path / "ranker")
+    saved, split = load_ranker_folder(tmp_path / "ranker"), data.splits["test"]
+    assert saved.classes == data.classes
+    logits = saved.score(data.query_texts(), data.documents, split.query, split.document)
+    np.testing.assert_allclose(logits, training.score(split), rtol=1e-4, atol=1e-5)
+
+
+# -- what fits -------------------------------------------------------------------------------------------------------
+
+
+def test_everything_that_does_not_fit_is_named_with_its_fix() -> None:
+    run = TrainingRun.model_validate(
+        {
+            "curriculum": {
+                "pacing": "root", "scoring": "bm25_std", "weighting": "kde", "objective_switch": "mse",
+            },
+            "training": {"negatives": 3},
+            "evaluation": {"relevance_level": 2},
+        }
+    )  # fmt: skip
+    with pytest.raises(ConfigError) as caught:
+        require_fit(run, "classification")
+    assert [(problem.place, problem.right) for problem in caught.value.problems] == [
+        ("metric", "accuracy"),
+        ("training.loss", "cross_entropy or hinge"),
+        ("training.negatives", "leave it out"),
+        ("evaluation.relevance_level", "leave it out"),
+        ("curriculum.weighting", "none or difficulty"),
+        (
+            "curriculum.scoring",
+            "one of random, self_paced, context_words, response_words, model_margin, model_loss",
+        ),
+        ("curriculum.objective_switch", "none"),
+    ]
+    require_fit(run, "ranking")
+
+
+def test_a_scoring_that_plays_no_part_is_no_problem() -> None:
+    require_fit(make_run(curriculum={"scoring": "bm25_std"}), "classification")
+
+
+def test_a_training_refuses_what_does_not_fit(data: RankingData) -> None:
+    run = make_run(training={"loss": "pairwise"})
+    with pytest.raises(ConfigError, match="'pairwise' learns to rank"):
+        Training(run, prepare(run, data))
+
+
+def test_the_form_of_a_folder_tells_the_task(tmp_path: Path) -> None:
+    for number, files in enumerate(FORMS.values()):
+        folder = write_folder(tmp_path / str(number), files)
+        if "collection.tsv" not in files or "run.train.txt" in files:  # without a run it would be retrieved by Java
+            assert task_of(str(folder)) == load_data(DataConfig(source=str(folder))).task
+    assert task_of("docstrings") == task_of("/no/such/folder") == task_of("ir_datasets:antique") == "ranking"
+
+
+def test_metric_and_loss_follow_the_data_unless_given(tmp_path: Path) -> None:
+    pairs = str(pair_folder(tmp_path))
+    plain = build("plain", {"data": pairs}, {})
+    assert (plain.metric, plain.base_run().training.loss) == ("accuracy", "cross_entropy")
+    assert build("hinge", {"data": pairs, "training": {"loss": "hinge"}}, {}).base_run().training.loss == "hinge"
+    space = {"metric": "map", "training": {"loss": {"choice": ["pairwise", "hinge"]}}}
+    over = build("over", space, {"data.source": pairs})
+    assert (over.metric, over.base_run().training.loss) == ("accuracy", "cross_entropy")
+    assert [note.partition(":")[0] for note in over.notes] == ["metric is left out", "training.loss is left out"]
+    with pytest.raises(ConfigError, match="'map' judges rankings"):
+        build("fixed", {"data": pairs, "metric": "map"}, {})
+    with pytest.raises(ConfigError, match="'pairwise' learns to rank"):
+        build("drawn", space | {"data": pairs, "metric": "accuracy"}, {})
+    assert build("ranking", space | {"metric": "map"}, {}).metric == "map"
+
+
+@pytest.mark.parametrize("name", sorted(UNFIT_SCORINGS))
+def test_unfit_scorings_are_refused(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = pair_folder(tmp_path / "pairs")
+    monkeypatch.chdir(tmp_path)
+    (line,) = errors(capfd, "score", str(folder), name)
+    assert line.startswith(f"error: curriculum.scoring: '{name}' ")
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs"]
+
+
+# -- files and commands -----------------------------------------------------------------------------------------
+
+
+def test_train_then_rerank(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder, output = pair_folder(tmp_path / "pairs"), tmp_path / "a"
+    sets = [f"training.{key}={value}" for key, value in SMALL.items()] + ["ranker.train_vectors=true"]
+    options = [part for setting in sets for part in ("--set", setting)]
+    train = ["train", "--data", str(folder), "--ranker", "embedding", *options]
+    trained = document(capfd, *train, "--output", str(output))
+    assert trained["metric"] == "accuracy" and trained["test"].keys() == {"accuracy"}
+    predictions = Path(trained["run_file"])
+    header, *rows = [line.split("\t") for line in predictions.read_text().splitlines()]
+    names = ["contradiction", "entailment", "neutral"]
+    assert predictions.name == "test.predictions.tsv" and len(rows) == 24
+    assert header == ["query_id", "document_id", "gold", "predicted", *(f"p_{name}" for name in names)]
+    assert np.mean([gold == predicted for _, _, gold, predicted, *_ in rows]) == trained["test"]["accuracy"]
+    for _, _, _, predicted, *probability in rows:
+        values = [float(value) for value in probability]
+        assert names[values.index(max(values))] == predicted and sum(values) == pytest.approx(1, abs=1e-5)
+    again = tmp_path / "again.tsv"
+    document(capfd, "rerank", trained["checkpoint"], "--data", str(folder), "--output", str(again))
+    assert [line.split("\t")[:4] for line in again.read_text().splitlines()] == [header[:4], *(row[:4] for row in rows)]
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a\tperhaps w1\nnothing w2\n")
+    found = document(capfd, "rerank", trained["checkpoint"], "--query", "w1 w3", "--documents", str(texts))
+    assert [row["doc"] for row in found["predictions"]] == ["a", "2"]
+    assert all(row["probabilities"][row["class"]] == max(row["probabilities"].values()) for row in found["predictions"])
+
+
+def test_a_ranker_refuses_data_of_another_task(data: RankingData, tmp_path: Path) -> None:
+    training = start(make_run(), data)
+    training.iterate()
+    save_ranker(training, tmp_path / "ranker")
+    other = write_folder(tmp_path / "wikiqa", FORMS["wikiqa"])
+    options = {"checkpoint": tmp_path / "ranker", "data": str(other), "split": "test", "query": None, "documents": None}
+    with pytest.raises(DataError, match=r"'wikiqa' is documents to rank, and the ranker learned to classify pairs"):
+        rerank(Namespace(**options, output=None))
+
+
+def test_score_names_the_class_of_its_examples(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "d.tsv"
+    scored = document(capfd, "score", str(pair_folder(tmp_path / "p")), "response_words", "--output", str(output))
+    assert scored["count"] == len(output.read_text().splitlines()) == 60
+    assert {row["label"] for row in scored["examples"]["easiest"]} <= {"contradiction", "entailment", "neutral"}
+
+
+def test_confirmation_and_artifacts_have_predictions(data: RankingData, tmp_path: Path) -> None:
+    run = make_run()
+    materials = prepare(run, data)
+    confirm_run(run, materials, tmp_path / "seed", "test")
+    result = json.loads((tmp_path / "seed" / "test" / "result.json").read_text())
+    values = read_values(tmp_path / "seed", "test", "accuracy")
+    assert result["run_file"] == "test.predictions.tsv"
+    assert set(values.tolist()) <= {0.0, 1.0} and values.mean() == pytest.approx(result["metrics"]["accuracy"])
+    training = Training(run, materials, device="cpu")
+    training.iterate()
+    (tmp_path / "state").mkdir()
+    training.save(tmp_path / "state")
+    folder = Artifacts(tmp_path / "trials", {materials_key(run): materials})("t1", tmp_path / "state", run)
+    assert {path.name for path in folder.iterdir()} == {"dev.predictions.tsv", "dev.per_query.tsv", "config.yaml"}
+    assert (folder / "dev.per_query.tsv").read_text().splitlines()[0] == "query_id\taccuracy"
+    assert Accuracy(data.splits["dev"])(training.best_scores)["accuracy"].mean() == training.best_value

@@ -1,0 +1,159 @@
+"""The cluster files: valid for Ray, closed to the world, and what they start is what this release was tested with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import yaml
+from moto import mock_aws
+from ray.autoscaler._private.aws.config import bootstrap_aws
+from ray.autoscaler._private.util import prepare_config, validate_config
+
+from tests.test_packaging import pins
+from tune_cl.cli import main
+from tune_cl.templates import TEMPLATES
+
+ROOT = Path(__file__).resolve().parents[1]
+RAY = str(pins()["ray"])
+WORLD = {"0.0.0.0/0", "::/0"}
+Config = dict[str, Any]
+
+
+def read(name: str) -> Config:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """EC2 of an empty account on this machine; Ray's key pair goes to a home of its own."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(key, "testing")
+    monkeypatch.setattr("ray.autoscaler._private.aws.config.time.sleep", lambda seconds: None)
+    with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
+        yield boto3.resource("ec2", region_name=read("cluster.yaml")["provider"]["region"])
+
+
+def own_group(ec2: Any) -> str:
+    """The security group that docs/cluster.md makes: SSH from one address, anything from within."""
+    vpc = next(iter(ec2.vpcs.all()))
+    group = ec2.create_security_group(GroupName="tune-cl", Description="tune_cl", VpcId=vpc.id)
+    group.authorize_ingress(IpProtocol="tcp", FromPort=22, ToPort=22, CidrIp="203.0.113.7/32")
+    within = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group.id}]}]
+    group.authorize_ingress(IpPermissions=within)
+    return group.id
+
+
+def filled_in(config: Config, group: str) -> Config:
+    """The file as a user fills it in."""
+    text = yaml.safe_dump(config).replace("sg-REPLACE", group).replace("ami-REPLACE", "ami-12c6146b")
+    return yaml.safe_load(text.replace("fs-REPLACE", "fs-1234"))
+
+
+def open_to_the_world(ec2: Any) -> list[str]:
+    """Groups with a rule for the whole Internet."""
+    groups = ec2.security_groups.all()
+    ranges = [
+        (group.id, rule["CidrIp"]) for group in groups for one in group.ip_permissions for rule in one["IpRanges"]
+    ]
+    return [group for group, source in ranges if source in WORLD]
+
+
+def test_the_aws_file_starts_a_cluster_that_is_closed_to_the_world(aws: Any) -> None:
+    group = own_group(aws)
+    config = filled_in(read("cluster.yaml"), group)
+    prepared = prepare_config(config)
+    validate_config(prepared)
+    ready = bootstrap_aws(prepared)
+    for kind, node in ready["available_node_types"].items():
+        assert node["node_config"]["SecurityGroupIds"] == [group], kind
+        assert node["node_config"]["SubnetIds"] and node["node_config"]["KeyName"]
+    assert "Arn" in ready["head_node"]["IamInstanceProfile"]
+    assert open_to_the_world(aws) == []
+
+
+def test_without_a_group_of_ones_own_ray_opens_port_22_to_everybody(aws: Any) -> None:
+    """Why the file names a group: if Ray stops doing so, the file can be simpler."""
+    config = filled_in(read("cluster.yaml"), own_group(aws))
+    for node in config["available_node_types"].values():
+        del node["node_config"]["SecurityGroupIds"]
+    bootstrap_aws(prepare_config(config))
+    assert len(open_to_the_world(aws)) == 1
+
+
+def test_a_file_that_was_not_filled_in_starts_nothing(aws: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(AssertionError):
+        bootstrap_aws(prepare_config(read("cluster.yaml")))
+    assert "Failed to detect a security group" in capsys.readouterr().err
+    assert list(aws.instances.all()) == []
+
+
+def test_the_head_runs_no_trials_and_workers_are_spot_first() -> None:
+    nodes = read("cluster.yaml")["available_node_types"]
+    assert nodes["head"]["resources"] == {"CPU": 0}
+    spot, on_demand = nodes["gpu_spot"], nodes["gpu_on_demand"]
+    assert spot["priority"] > on_demand["priority"] and spot["min_workers"] == on_demand["min_workers"] == 0
+    market = spot["node_config"].pop("InstanceMarketOptions")
+    assert market == {"MarketType": "spot"} and spot["node_config"] == on_demand["node_config"]
+    assert spot["resources"] == on_demand["resources"] == {"CPU": 8, "GPU": 1}
+
+
+@pytest.mark.parametrize("name", ["cluster.yaml", "cluster.local.yaml"])
+def test_every_node_asks_for_the_token_and_listens_on_loopback(name: str) -> None:
+    config = read(name)
+    assert config["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+    starts = [*config["head_start_ray_commands"], *config["worker_start_ray_commands"]]
+    starts = [command for command in starts if "ray start" in command]
+    assert len(starts) == 2 and all("RAY_AUTH_MODE=token" in command for command in starts)
+    assert "--dashboard-host=127.0.0.1" in starts[0]
+    assert any("-c ~/tune_cl/constraints.txt ~/tune_cl" in command for command in config["setup_commands"])
+
+
+def test_the_local_file_is_valid() -> None:
+    ready = prepare_config(read("cluster.local.yaml"))
+    validate_config(ready)
+    (kind,) = ready["available_node_types"].values()
+    assert kind["min_workers"] == kind["max_workers"] == 2
+    head = ready["provider"]["head_ip"]
+    assert f"--node-ip-address={head} " in ready["head_start_ray_commands"][-1]
+
+
+def containers() -> list[Config]:
+    _, job = yaml.safe_load_all((ROOT / "deploy/kuberay-rayjob.yaml").read_text(encoding="utf-8"))
+    cluster = job["spec"]["rayClusterSpec"]
+    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    return [container for group in groups for container in group["template"]["spec"]["containers"]]
+
+
+def test_the_rayjob_goes_on_after_a_loss_and_goes_away_at_the_end() -> None:
+    claim, job = yaml.safe_load_all((ROOT / "deploy/kuberay-rayjob.yaml").read_text(encoding="utf-8"))
+    assert (job["apiVersion"], job["kind"], claim["kind"]) == ("ray.io/v1", "RayJob", "PersistentVolumeClaim")
+    spec, cluster = job["spec"], job["spec"]["rayClusterSpec"]
+    assert spec["backoffLimit"] > 0 and "tune-cl resume" in spec["entrypoint"] and spec["shutdownAfterJobFinishes"]
+    assert cluster["authOptions"] == {"mode": "token"} and cluster["rayVersion"] == RAY
+    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+    assert len({container["image"] for container in containers()}) == 1
+    claimed = {container["volumeMounts"][0]["mountPath"] for container in containers()}
+    assert claimed == {"/runs"} and claim["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+@pytest.mark.parametrize("name", ["cluster.yaml", "deploy/Dockerfile"])
+def test_every_image_holds_the_ray_of_the_constraints(name: str) -> None:
+    images = re.findall(r"rayproject/ray:(\S+)", (ROOT / name).read_text(encoding="utf-8"))
+    assert images and all(re.fullmatch(rf"{re.escape(RAY)}-py311-(cpu|gpu)", image) for image in images)
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_cluster_prints_the_file(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", kind]) == 0
+    assert capsys.readouterr().out == TEMPLATES[kind].read_text(encoding="utf-8")
+
+
+def test_an_unknown_kind_of_cluster_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "asw"]) == 2
+    assert capsys.readouterr().err == "error: KIND: unknown value 'asw'; did you mean aws?\n"

@@ -1,0 +1,68 @@
+"""Recorded curves on disk, and how much the best of many dev values flatters."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trainables.config import TrainingRun
+from tune_cl.search.curves import Curve, append_curve, read_curves
+from tune_cl.search.selection_bias import selection_bias
+
+
+def run_of(**curriculum: object) -> TrainingRun:
+    return TrainingRun.model_validate({"curriculum": curriculum, "training": {"lr": 0.002}, "seed": 3})
+
+
+def test_a_curve_reads_back(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).random((4, 7))
+    run = run_of(pacing="linear", T=0.5)
+    append_curve(tmp_path / "a.jsonl", Curve.of(run, 4, values, 1.234))
+    append_curve(tmp_path / "a.jsonl", Curve.of(run_of(), 4, values[:2], 1))
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress((tmp_path / "a.jsonl").read_bytes()))
+    assert read_curves(tmp_path / "a.jsonl") == read_curves(tmp_path / "b.jsonl.gz")
+    whole, part = read_curves(tmp_path / "a.jsonl")
+    assert whole.dev == pytest.approx(values.mean(1), abs=1e-6) and len(part.dev) == 2
+    assert whole.values() == pytest.approx(values, abs=0.5 / 255 + 1e-9)
+    assert whole.settings["curriculum.T"] == 0.5 and whole.settings["training.lr"] == 0.002 and whole.seed == 3
+    assert "curriculum.T" not in part.settings
+    assert whole.same_training(run, 4)
+    assert not whole.same_training(run, 3) and not whole.same_training(run_of(pacing="linear", T=0.4), 4)
+    assert read_curves(tmp_path / "none.jsonl") == []
+
+
+def test_the_best_of_equal_trials_is_pulled_back_to_their_mean() -> None:
+    rng = np.random.default_rng(1)
+    found = []
+    for _ in range(40):
+        curves = {str(trial): 0.5 + rng.normal(0, 0.02, 12) for trial in range(10)}
+        bias = selection_bias({name: values.tolist() for name, values in curves.items()})
+        assert bias is not None
+        found.append(max(values.max() for values in curves.values()) - bias)
+    assert np.mean(found) == pytest.approx(0.5, abs=0.015)  # the best value itself is about .55
+
+
+def test_without_noise_there_is_no_bias_between_trials() -> None:
+    curves = {str(trial): [0.1 * trial + 0.01 * t for t in range(12)] for trial in range(6)}
+    assert selection_bias(curves) == pytest.approx(0.005, abs=1e-9)  # the last two evaluations' mean
+    assert selection_bias({"a": [0.1, 0.2, 0.3], "b": [0.1, 0.2, 0.3]}) is None
+    assert selection_bias({name: [0.1, float("nan"), 0.3] for name in "abc"}) is None
+
+
+CURVES = sorted((Path(__file__).parents[1] / "benchmarks" / "curves").glob("*.jsonl.gz"))
+
+
+@pytest.mark.parametrize("file", CURVES, ids=lambda file: file.name)
+def test_the_recorded_curves_are_whole(file: Path) -> None:
+    curves = read_curves(file)
+    assert {curve.seed for curve in curves} == {0, 1, 2} and {curve.budget for curve in curves} <= {3, 6, 12}
+    for curve in curves:
+        assert len(curve.dev) == curve.budget
+        assert curve.values().mean(axis=1) == pytest.approx(curve.dev, abs=0.5 / 255)
+
+
+def test_there_are_recorded_curves() -> None:
+    assert len(CURVES) == 6

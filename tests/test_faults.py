@@ -1,0 +1,182 @@
+"""Faults of the driver, its disk and its checkpoints, counted exactly; trainings are simulated or tiny."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.tracking import MlflowClient
+
+from tests.builders import tiny_data
+from tests.test_search import Crew, experiment, summary
+from tests.tracking_cases import delivered, fresh_database, search_event
+from tests.trec_folder import write_trec_folder
+from trainables.config import TrainingRun
+from trainables.ranker_trainable import RankerTrainable
+from tune_cl.experiment import Experiment
+from tune_cl.journal import FILE, read_events
+from tune_cl.tracking.uri import resolve_tracking_uri
+
+ROOT = Path(__file__).resolve().parents[1]
+__all__ = ["experiment"]  # a fixture
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return resolve_tracking_uri(fresh_database(tmp_path_factory.mktemp("database")))
+
+
+def in_mlflow(uri: str, journal: Path) -> dict[str, list[tuple[int, float]]]:
+    """Points of the dev value by trial, each run's as they were sent; fails where a trial has two runs."""
+    client = MlflowClient(uri)
+    search = next(read_events(journal))
+    experiment = client.get_experiment_by_name(search["space"])
+    assert experiment is not None
+    found: dict[str, list[tuple[int, float]]] = {}
+    for run in client.search_runs([experiment.experiment_id]):
+        if (trial := run.data.tags.get("tune_cl.trial_id")) is not None:
+            assert trial not in found, f"two runs of {trial}"
+            points = client.get_metric_history(run.info.run_id, "dev_map")
+            found[trial] = sorted((point.step, point.value) for point in points)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_driver_killed_at_a_random_byte_goes_on_exactly(
+    seed: int, experiment: Experiment, database: str, tmp_path: Path
+) -> None:
+    """The journal may end within a line, and MLflow had been told up to some point before."""
+    whole = Crew(tmp_path / "whole", experiment).work()
+    expected = summary(tmp_path / "whole")
+    begun, _, rest = (tmp_path / "whole" / FILE).read_text().partition("\n")
+    known = {key: value for key, value in json.loads(begun).items() if value}
+    search = search_event("") | known | {"space": f"bytes-{seed}"}
+    written = f"{json.dumps(search)}\n{rest}".encode()
+    rng = random.Random(seed)
+    told, end = sorted(rng.randrange(written.index(b"\n") + 1, len(written)) for _ in range(2))
+    journal = tmp_path / "cut" / FILE
+    journal.parent.mkdir()
+    journal.write_bytes(written[:told])
+    delivered(journal, database)
+    journal.write_bytes(written[:end])
+    resumed = Crew(journal.parent, experiment).work()
+    assert summary(journal.parent) == expected
+    assert vars(resumed.search.scheduler) == vars(whole.search.scheduler)
+    delivered(journal, database)
+    assert in_mlflow(database, journal) == {trial: sorted(dev.items()) for trial, (*_, dev) in expected.items()}
+
+
+FULL_DISK = """
+import resource, signal, sys, threading
+from pathlib import Path
+from tune_cl import journal as module
+from tune_cl.journal import Journal
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def disk(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+module.RETRY_SECONDS = 0.05
+disk(1000)
+with Journal(Path(sys.argv[1]), patience=0.0) as journal:
+    written = 0
+    try:
+        while True:
+            journal.append({"event": "any", "number": written, "text": "x" * 50})
+            written += 1
+    except OSError as error:
+        print(written, type(error).__name__)
+    assert len(list(journal.events())) == written
+with Journal(Path(sys.argv[1]), patience=60.0) as journal:
+    assert journal.note is None
+    threading.Timer(0.3, disk, [resource.RLIM_INFINITY]).start()
+    journal.append({"event": "any", "number": written, "text": "x" * 50})
+    print([event["number"] for event in journal.events()] == list(range(written + 1)))
+"""
+
+
+def test_a_full_disk_tears_no_event_and_the_search_waits_for_space(tmp_path: Path) -> None:
+    """The same holds for storage that is away for a while: both are writes that fail."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path / "s")], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "10 OSError\nTrue\n", done.stderr
+    assert "cannot be written, trying again for 60 s" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A tiny training as Ray hands it to a trial."""
+    made = tiny_data(queries={"train": 12, "dev": 6}, candidates=4, turns=1)
+    run = TrainingRun.model_validate(
+        {
+            "data": {"source": str(write_trec_folder(made, tmp_path_factory.mktemp("data")))},
+            "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
+            "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 4},
+        }
+    )
+    return {"trial": "t0001", "run": run.model_dump(), "checkpoint": None, "threads": 1}
+
+
+def trained(config: dict[str, Any], folder: Path, checkpoint: Path | None = None) -> list[dict[str, Any]]:
+    """Results up to the end, with a checkpoint for each in `folder`."""
+    trainable, results = RankerTrainable(config | {"checkpoint": str(checkpoint) if checkpoint else None}), []
+    while not (results and results[-1]["done"]):
+        results.append(trainable.step())
+        to = folder / f"checkpoint_{results[-1]['iteration']:06d}"
+        to.mkdir(parents=True)
+        trainable.save_checkpoint(str(to))
+    return results
+
+
+def dev(results: list[dict[str, Any]]) -> dict[int, float]:
+    return {result["iteration"]: result["dev_map"] for result in results}
+
+
+def truncate(folder: Path) -> None:
+    weights = folder / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-7])
+
+
+def empty_state(folder: Path) -> None:
+    (folder / "state.json").write_text("")
+
+
+def plant_pickle(folder: Path) -> None:
+    """A pickle that makes a folder when it is read."""
+    for name in ("weights.safetensors", "optimizer.safetensors", "state.json"):
+        (folder / name).write_bytes(f"cos\nmkdir\n(S'{folder}/executed'\ntR.".encode())
+
+
+@pytest.mark.parametrize("damage", [truncate, empty_state, plant_pickle, shutil.rmtree])
+def test_a_damaged_checkpoint_costs_an_iteration_and_is_said(
+    damage: Callable[[Path], None], config: dict[str, Any], tmp_path: Path
+) -> None:
+    whole = trained(config, tmp_path / "a")
+    assert not any("note" in result for result in whole)
+    for kept, damaged in ((3, [4]), (0, [1, 2, 3, 4])):
+        for number in damaged:
+            if (folder := tmp_path / "a" / f"checkpoint_{number:06d}").exists():
+                damage(folder)
+        again = trained(config, tmp_path / f"b{kept}", tmp_path / "a" / "checkpoint_000004")
+        assert dev(again) == {iteration: value for iteration, value in dev(whole).items() if iteration > kept}
+        assert "checkpoint_000004 is damaged" in again[0]["note"]
+    assert not list(tmp_path.rglob("executed"))
+
+
+def test_the_search_tells_of_a_damaged_checkpoint(
+    experiment: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    crew = Crew(tmp_path / "a", experiment)
+    crew.search.next_trial()
+    crew.search.note("t0000", "checkpoint_000004 is damaged")
+    crew.journal.close()
+    assert "t0000: checkpoint_000004 is damaged" in caplog.text
+    assert [event["text"] for event in read_events(crew.journal.path) if event["event"] == "note"]

@@ -1,0 +1,92 @@
+"""When trials may be judged: the end of a curriculum, its shrinking with a rung's budget, and rungs by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from trainables.config import TrainingRun
+from trainables.errors import ConfigError
+from trainables.training.curriculum import make_schedule
+from tune_cl.experiment import load_experiment
+from tune_cl.search.schedulers import Scheduler, make_scheduler
+from tune_cl.search.schedulers.asha import Asha
+from tune_cl.search.schedulers.grace import curriculum_grace, scaled_run
+
+
+def run_of(**curriculum: object) -> TrainingRun:
+    return TrainingRun.model_validate({"curriculum": curriculum, "training": {"max_iterations": 20}})
+
+
+@pytest.mark.parametrize(
+    ("curriculum", "grace"),
+    [
+        ({"T": 0.9, "m": 15}, 0),
+        ({"pacing": "linear", "T": 0.9}, 18),
+        ({"pacing": "linear", "T": 0.11}, 3),
+        ({"pacing": "linear", "T": 0.2, "weighting": "reciprocal_rank", "m": 7}, 7),
+        ({"weighting": "reciprocal_rank", "m": 7.5}, 8),
+        ({"weighting": "reciprocal_rank", "m": "inf"}, 20),
+    ],
+)
+def test_curriculum_grace(curriculum: dict[str, object], grace: int) -> None:
+    assert curriculum_grace(run_of(**curriculum)) == grace
+
+
+def test_a_scaled_training_has_gone_through_its_curriculum_at_its_end() -> None:
+    whole = run_of(pacing="linear", T=0.6, delta=0.2, weighting="reciprocal_rank", m=10)
+    scaled = scaled_run(whole, 5)
+    assert scaled.training.max_iterations == 5 and scaled.curriculum.m == 2.5
+    assert curriculum_grace(whole) == 12 and curriculum_grace(scaled) == 3
+    steps = whole.training.batches_per_iteration
+    shares = [(make_schedule(whole).share(4 * at * steps), make_schedule(scaled).share(at * steps)) for at in range(5)]
+    assert all(ours == pytest.approx(theirs) for ours, theirs in shares)
+    assert scaled_run(whole, 20) == whole
+    assert scaled_run(run_of(weighting="reciprocal_rank", m=2), 5).curriculum.m == 1
+    assert scaled_run(run_of(weighting="reciprocal_rank", m="inf"), 5).curriculum.m == float("inf")
+
+
+def test_schedulers_by_name() -> None:
+    experiment = load_experiment("quickstart", ["search.scheduler=asha"])
+    scheduler = make_scheduler(experiment)
+    assert isinstance(scheduler, Asha)
+    assert scheduler.rungs == experiment.rungs == [1, 2, 4, 8]
+    assert scheduler.eta == 2
+    never = make_scheduler(replace(experiment, search=experiment.search.model_copy(update={"scheduler": "none"})))
+    assert type(never) is Scheduler
+
+
+def test_grace_of_a_choice() -> None:
+    choice = {"curriculum.pacing": "linear", "curriculum.T": 0.4, "curriculum.weighting": "none"}
+    assert load_experiment("quickstart", ["search.grace=curriculum"]).grace(choice) == 4
+    assert load_experiment("quickstart", ["search.grace=none"]).grace(choice) == 1
+    assert load_experiment("quickstart", ["search.grace=scaled"]).curriculum_end(choice) == 4
+
+
+@pytest.mark.parametrize(("grace", "expected"), [("none", [1, 2, 4, 8]), (3, [3, 6]), ("curriculum", [1, 2, 4, 8])])
+def test_rungs_of_an_experiment(grace: object, expected: list[int]) -> None:
+    assert load_experiment("quickstart", [f"search.grace={grace}"]).rungs == expected
+
+
+def test_the_first_rung_is_a_key() -> None:
+    assert load_experiment("quickstart", ["search.first_rung=3"]).rungs == [3, 6]
+
+
+def test_a_population_needs_one_neural_ranker_and_no_searcher_that_learns() -> None:
+    for overrides, place in (
+        (["ranker.filters={choice: [16, 32]}"], "ranker.filters"),
+        (["search.searcher=tpe"], "search.searcher"),
+    ):
+        with pytest.raises(ConfigError) as error:
+            load_experiment("quickstart", ["search.scheduler=pbt", "search.searcher=random", *overrides])
+        assert [problem.place for problem in error.value.problems] == [place]
+    assert load_experiment("quickstart", ["search.scheduler=pbt", "search.searcher=random"]).rungs
+
+
+@pytest.mark.parametrize("scheduler", ["none", "median", "model", "pbt"])
+@pytest.mark.parametrize("key", ["search.grace=scaled", "search.promotion=true", "search.compare=paired"])
+def test_keys_that_need_rungs_are_refused_without(scheduler: str, key: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_experiment("quickstart", [f"search.scheduler={scheduler}", "search.searcher=random", key])
+    assert [problem.place for problem in error.value.problems] == [key.split("=")[0]]

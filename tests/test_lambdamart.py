@@ -1,0 +1,399 @@
+"""LambdaMART and the curricula of Ferro et al. (2018): trees against LightGBM's own, subsets, resuming, sharing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import torch
+
+from tests.builders import tiny_data
+from tests.letor_data import letor_data
+from trainables.config import TrainingRun, validated
+from trainables.data.columns import RankingData
+from trainables.errors import ConfigError, DataError, WorkFailed
+from trainables.evaluation.metrics import Evaluator
+from trainables.rankers.lambdamart import parameters, require_features
+from trainables.training.factory import load_saved, make_training, save_best, training_notes
+from trainables.training.materials import NO_TEXTS, Materials, prepare
+from trainables.training.prefixes import Prefixes
+from trainables.training.saved_trees import SavedTrees
+from trainables.training.trees import TreeTraining, settings_of, some_queries, stages
+
+TREES, ITERATIONS = 4, 5  # an iteration, a training
+
+
+def tree_run(iterations: int = ITERATIONS, ranker: dict[str, Any] | None = None, **curriculum: Any) -> TrainingRun:
+    keys = {"name": "lambdamart", "leaves": 6, "min_data_in_leaf": 5, "trees_per_iteration": TREES, **(ranker or {})}
+    training = {"lr": 0.1, "max_iterations": iterations, "patience": iterations}
+    return validated({"ranker": keys, "training": training, "curriculum": curriculum, "metric": "ndcg@10"})
+
+
+def materials_of(data: RankingData) -> Materials:
+    return Materials(data, NO_TEXTS)
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingData:
+    return letor_data()
+
+
+def trained(run: TrainingRun, data: RankingData, share: bool = False) -> TreeTraining:
+    training = TreeTraining(run, materials_of(data), share=share)
+    while not training.finished:
+        training.iterate()
+    return training
+
+
+def features_of(data: RankingData, split: str) -> np.ndarray:
+    return require_features(data)[data.splits[split].document]
+
+
+def by_lightgbm(
+    run: TrainingRun, data: RankingData, objective: Any, rounds: int, rows: np.ndarray | None = None, start: Any = None
+) -> lgb.Booster:
+    """LightGBM alone, in one call."""
+    split = data.splits["train"]
+    rows = np.arange(len(split.document)) if rows is None else rows
+    sizes = np.bincount(split.owner[rows], minlength=len(split))
+    dataset = lgb.Dataset(features_of(data, "train")[rows], split.grade[rows], group=sizes[sizes > 0])
+    settings = parameters(settings_of(run), run.training.lr, objective, int(split.grade.max()))
+    dataset.free_raw_data = False
+    return lgb.train(settings | {"num_threads": 1, "seed": 0}, dataset, rounds, init_model=start)
+
+
+def assert_same_trees(training: TreeTraining, booster: lgb.Booster, data: RankingData) -> None:
+    assert training.booster is not None and training.booster.num_trees() == booster.num_trees()
+    for split in ("train", "dev", "test"):
+        np.testing.assert_array_equal(
+            training.booster.predict(features_of(data, split)), booster.predict(features_of(data, split))
+        )
+
+
+# -- against LightGBM alone ------------------------------------------------------------------------------------------
+
+
+def test_plain_training_equals_one_call_of_lightgbm(data: RankingData) -> None:
+    run = tree_run()
+    assert_same_trees(trained(run, data), by_lightgbm(run, data, "lambdarank", TREES * ITERATIONS), data)
+
+
+@pytest.mark.parametrize("switch", [TREES * 2, TREES * 2 + 1])
+def test_mse_first_equals_two_calls_of_lightgbm(data: RankingData, switch: int) -> None:
+    run = tree_run(objective_switch="mse", switch=switch)
+    first = by_lightgbm(run, data, "regression", switch)
+    second = by_lightgbm(run, data, "lambdarank", TREES * ITERATIONS - switch, start=first)
+    training = trained(run, data)
+    assert_same_trees(training, second, data)
+    test = features_of(data, "test")
+    assert training.booster is not None
+    np.testing.assert_array_equal(training.booster.predict(test, num_iteration=switch), first.predict(test))
+
+
+@pytest.mark.parametrize("subset", ["label_extremes", "relevant_count", "feature_ndcg"])
+def test_subset_first_equals_two_calls_of_lightgbm(data: RankingData, subset: str) -> None:
+    run = tree_run(subset=subset, switch=8, feature=1, subset_share=0.5)
+    rows = stages(run, data, data.splits["train"])[0].rows
+    assert 0 < len(rows) < len(data.splits["train"].document)
+    first = by_lightgbm(run, data, "lambdarank", 8, rows)
+    second = by_lightgbm(run, data, "lambdarank", TREES * ITERATIONS - 8, start=first)
+    assert_same_trees(trained(run, data), second, data)
+
+
+def test_threads_change_nothing(data: RankingData) -> None:
+    before = torch.get_num_threads()
+    boosters = []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            boosters.append(trained(tree_run(), data))
+    finally:
+        torch.set_num_threads(before)
+    assert_same_trees(boosters[0], boosters[1].booster, data)
+
+
+def test_gain_follows_its_setting(data: RankingData) -> None:
+    assert parameters(settings_of(tree_run()), 0.1, "lambdarank", 3)["label_gain"] == [0, 1, 3, 7]
+    linear = tree_run(ranker={"gain": "linear"})
+    assert parameters(settings_of(linear), 0.1, "lambdarank", 3)["label_gain"] == [0, 1, 2, 3]
+    one, other = trained(linear, data).score(data.splits["dev"]), trained(tree_run(), data).score(data.splits["dev"])
+    assert not np.array_equal(one, other)
+
+
+# -- what an iteration tells -----------------------------------------------------------------------------------------
+
+
+def test_metrics_are_those_of_the_evaluator(data: RankingData) -> None:
+    training = trained(tree_run(), data)
+    dev = data.splits["dev"]
+    expected = Evaluator(dev, data.document_ids)(training.score(dev), ["ndcg@10"])["ndcg@10"]
+    assert training.history[-1]["dev_ndcg@10"] == expected.mean()
+    np.testing.assert_array_equal(training.dev_values, expected)
+    train = data.splits["train"]
+    on_train = Evaluator(train, data.document_ids)(training.score(train), ["ndcg@10"])["ndcg@10"]
+    assert training.history[-1]["train_loss"] == pytest.approx(1 - on_train.mean(), abs=1e-9)
+    assert training.history[-1]["train_loss"] < training.history[0]["train_loss"]
+
+
+def test_the_first_stage_tells_its_loss_and_share(data: RankingData) -> None:
+    training = trained(tree_run(objective_switch="mse", subset="relevant_count", switch=8), data)
+    split = data.splits["train"]
+    rows = stages(training.run, data, split)[0].rows
+    share = len(rows) / len(split.document)
+    assert [row["available_share"] for row in training.history] == [share, share, 1, 1, 1]
+    first = by_lightgbm(training.run, data, "regression", TREES, rows)
+    error = np.square(first.predict(features_of(data, "train")) - split.grade).mean()
+    assert training.history[0]["train_loss"] == pytest.approx(error, abs=1e-12)
+
+
+def test_the_loss_is_told_of_some_queries_of_large_data(data: RankingData) -> None:
+    split = data.splits["train"]
+    some = some_queries(split, 10)
+    assert len(some) == 10 and some_queries(split, 40) is split
+    for place, query in enumerate(some.query):
+        at = int(np.flatnonzero(split.query == query)[0])
+        of, own = slice(*split.offsets[at : at + 2]), slice(*some.offsets[place : place + 2])
+        np.testing.assert_array_equal(some.document[own], split.document[of])
+        judged, kept = slice(*split.judged_offsets[at : at + 2]), slice(*some.judged_offsets[place : place + 2])
+        np.testing.assert_array_equal(some.judged_grade[kept], split.judged_grade[judged])
+
+
+def test_the_ranker_learns(data: RankingData) -> None:
+    training = trained(tree_run(10), data)
+    dev = data.splits["dev"]
+    chance = Evaluator(dev, data.document_ids)(np.zeros(len(dev.document), np.float32), ["ndcg@10"])["ndcg@10"].mean()
+    assert training.best_value > chance + 0.2
+
+
+# -- going on --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampled", [False, True], ids=["all data", "sampled"])
+@pytest.mark.parametrize("done", [1, 2, 3])
+def test_a_resumed_training_is_an_unbroken_one(data: RankingData, tmp_path: Path, done: int, sampled: bool) -> None:
+    ranker = {"feature_fraction": 0.5, "bagging_fraction": 0.7} if sampled else {}
+    run = tree_run(ranker=ranker, objective_switch="mse", switch=10)
+    unbroken, broken = trained(run, data), TreeTraining(run, materials_of(data), share=False)
+    for _ in range(done):
+        broken.iterate()
+    broken.save(tmp_path)
+    resumed = TreeTraining(run, materials_of(data), share=False)
+    resumed.load(tmp_path)
+    while not resumed.finished:
+        resumed.iterate()
+    assert_same_trees(resumed, unbroken.booster, data)
+    timeless = [
+        [{key: value for key, value in row.items() if key not in ("seconds", "samples_per_second")} for row in history]
+        for history in (resumed.history, unbroken.history)
+    ]
+    assert timeless[0] == timeless[1]
+    assert resumed.best_iteration == unbroken.best_iteration
+    np.testing.assert_array_equal(resumed.best_scores, unbroken.best_scores)
+
+
+def test_the_seed_matters_only_where_data_is_sampled(data: RankingData) -> None:
+    def scores(seed: int, **ranker: float) -> np.ndarray:
+        run = tree_run(2, ranker=ranker).model_copy(update={"seed": seed})
+        return trained(run, data).score(data.splits["dev"])
+
+    np.testing.assert_array_equal(scores(0), scores(1))
+    assert not np.array_equal(scores(0, bagging_fraction=0.6), scores(1, bagging_fraction=0.6))
+    np.testing.assert_array_equal(scores(1, feature_fraction=0.6), scores(1, feature_fraction=0.6))
+
+
+def test_a_state_of_another_configuration_is_refused(data: RankingData, tmp_path: Path) -> None:
+    training = TreeTraining(tree_run(), materials_of(data), share=False)
+    training.iterate()
+    training.save(tmp_path)
+    other = TreeTraining(tree_run(ranker={"leaves": 7}), materials_of(data), share=False)
+    assert training.same_run(tmp_path) and not other.same_run(tmp_path)
+    with pytest.raises(DataError, match="state of another configuration"):
+        other.load(tmp_path)
+
+
+def test_a_saved_ranker_is_cut_at_the_best_iteration(data: RankingData, tmp_path: Path) -> None:
+    training = make_training(tree_run(10), materials_of(data))
+    while not training.finished:
+        training.iterate()
+    expected = training.best_scores
+    save_best(training, tmp_path / "ranker")
+    saved = load_saved(tmp_path / "ranker")
+    assert isinstance(saved, SavedTrees)
+    assert saved.booster.num_trees() == training.best_iteration * TREES
+    np.testing.assert_array_equal(saved.score(data, data.splits["dev"]), expected)
+    np.testing.assert_array_equal(training.score(data.splits["dev"]), expected)
+
+
+# -- sharing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def grown(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rounds LightGBM is asked for, call by call."""
+    asked: list[int] = []
+    train, update = lgb.train, lgb.Booster.update
+
+    def counted_train(params: Any, data: Any, rounds: int, **keys: Any) -> lgb.Booster:
+        asked.append(rounds)
+        with monkeypatch.context() as inside:
+            inside.setattr(lgb.Booster, "update", update)
+            return train(params, data, rounds, **keys)
+
+    def counted_update(booster: lgb.Booster) -> bool:
+        asked.append(1)
+        return update(booster)
+
+    monkeypatch.setattr("lightgbm.train", counted_train)
+    monkeypatch.setattr(lgb.Booster, "update", counted_update)
+    return asked
+
+
+@pytest.mark.parametrize("order", [(8, 12, 16), (16, 12, 8), (12, 16, 8)])
+def test_switch_points_share_one_first_stage(
+    own_cache: None, grown: list[int], data: RankingData, order: tuple[int, ...]
+) -> None:
+    runs = [tree_run(objective_switch="mse", switch=switch) for switch in order]
+    shared = [trained(run, data, share=True) for run in runs]
+    total = TREES * ITERATIONS
+    assert sum(grown) == max(order) + sum(total - switch for switch in order)
+    for run, training in zip(runs, shared, strict=True):
+        assert_same_trees(training, trained(run, data).booster, data)
+
+
+def test_a_subset_and_plain_training_are_shared_too(own_cache: None, grown: list[int], data: RankingData) -> None:
+    for switch in (8, 12):
+        trained(tree_run(subset="relevant_count", switch=switch), data, share=True)
+    assert sum(grown) == 12 + 12 + 8
+    grown.clear()
+    plain = trained(tree_run(), data, share=True)
+    longer = trained(tree_run(ITERATIONS + 1), data, share=True)
+    assert sum(grown) == TREES * (ITERATIONS + 1)
+    assert_same_trees(longer, trained(tree_run(ITERATIONS + 1), data).booster, data)
+    assert_same_trees(trained(tree_run(), data, share=True), plain.booster, data)
+
+
+def test_other_trees_are_not_shared(own_cache: None, grown: list[int], data: RankingData) -> None:
+    first = {"objective_switch": "mse", "switch": 8}
+    trained(tree_run(2, **first), data, share=True)
+    grown.clear()
+    others = [
+        (tree_run(2, {"leaves": 5}, **first), data),
+        (tree_run(2, **first | {"subset": "label_extremes"}), data),
+        (tree_run(2, subset="label_extremes", switch=8), data),
+        (tree_run(2, **first), letor_data(seed=1)),
+    ]
+    for run, other in others:
+        trained(run, other, share=True)
+    assert sum(grown) == len(others) * 8
+
+
+def test_entries_appear_whole_and_the_longest_serves(own_cache: None, data: RankingData) -> None:
+    booster = by_lightgbm(tree_run(), data, "regression", 10)
+    store = Prefixes("key")
+    assert store.at(1) is None and store.rounds() == []
+    store.keep(6, booster)
+    store.keep(10, booster)
+    store.keep(8, booster)  # 10 are there
+    assert store.rounds() == [6, 10]
+    seven = Prefixes("key").at(7)
+    assert seven is not None and seven.num_trees() == 7
+    test = features_of(data, "test")
+    np.testing.assert_array_equal(seven.predict(test), booster.predict(test, num_iteration=7))
+    assert store.at(11) is None
+
+
+# -- subsets ---------------------------------------------------------------------------------------------------------
+
+
+def test_label_extremes_keeps_the_lowest_and_the_highest(data: RankingData) -> None:
+    split = data.splits["train"]
+    rows = stages(tree_run(subset="label_extremes", switch=4), data, split)[0].rows
+    assert set(split.grade[rows]) == {0, 4}
+    assert len(rows) == ((split.grade == 0) | (split.grade == 4)).sum()
+
+
+def test_relevant_count_keeps_the_queries_with_most(data: RankingData) -> None:
+    split = data.splits["train"]
+    rows = stages(tree_run(subset="relevant_count", switch=4, subset_share=0.25), data, split)[0].rows
+    counts = np.array([(split.grade[a:b] >= 1).sum() for a, b in zip(split.offsets, split.offsets[1:], strict=False)])
+    kept = np.unique(split.owner[rows])
+    assert len(kept) == 10
+    assert counts[kept].min() >= np.delete(counts, kept).max()
+    np.testing.assert_array_equal(rows, np.flatnonzero(np.isin(split.owner, kept)))
+
+
+def test_feature_ndcg_keeps_the_queries_the_feature_ranks_best(data: RankingData) -> None:
+    split, cut = data.splits["train"], 5
+    run = tree_run(subset="feature_ndcg", switch=4, feature=2, feature_cutoff=cut, subset_share=0.5)
+    value = Evaluator(split, data.document_ids)(features_of(data, "train")[:, 1], [f"ndcg@{cut}"])[f"ndcg@{cut}"]
+    kept = np.unique(split.owner[stages(run, data, split)[0].rows])
+    assert len(kept) == 20
+    assert value[kept].min() >= np.delete(value, kept).max()
+
+
+# -- what does not go together ---------------------------------------------------------------------------------------
+
+
+def problems(tree: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(ConfigError) as caught:
+        validated(tree)
+    return {problem.place: f"{problem.wrong}; {problem.right}" for problem in caught.value.problems}
+
+
+def test_curricula_of_networks_are_refused_for_trees() -> None:
+    curriculum = {"pacing": "root", "weighting": "difficulty", "objective_switch": "pointwise"}
+    found = problems({"ranker": "lambdamart", "curriculum": curriculum})
+    assert set(found) == {f"curriculum.{key}" for key in curriculum}
+    assert "curriculum.subset" in found["curriculum.pacing"]
+
+
+def test_curricula_of_trees_are_refused_for_networks() -> None:
+    found = problems({"ranker": "conv_knrm", "curriculum": {"subset": "label_extremes"}})
+    assert set(found) == {"curriculum.subset"}
+    assert "lambdamart" in found["curriculum.subset"]
+
+
+def test_only_keys_in_force_are_told() -> None:
+    plain = tree_run().in_force()
+    learning = {key for key in plain if key.startswith(("training.", "curriculum."))}
+    assert learning == {
+        "training.lr", "training.max_iterations", "training.patience",
+        "curriculum.subset", "curriculum.objective_switch",
+    }  # fmt: skip
+    staged = tree_run(subset="feature_ndcg").in_force()
+    assert {"curriculum.switch", "curriculum.feature", "curriculum.feature_cutoff", "curriculum.subset_share"} < set(
+        staged
+    )
+    assert "curriculum.subset_share" not in tree_run(subset="label_extremes").in_force()
+    network = validated({"ranker": "conv_knrm"}).in_force()
+    assert not {"curriculum.subset", "curriculum.switch", "curriculum.feature"} & set(network)
+
+
+def test_wrong_data_is_told_before_training(data: RankingData) -> None:
+    with pytest.raises(DataError, match="holds texts, no features"):
+        prepare(tree_run(), tiny_data())
+    with pytest.raises(DataError, match=r"holds features, no texts.*lambdamart"):
+        prepare(validated({"ranker": "conv_knrm"}), data)
+    with pytest.raises(DataError, match=r"curriculum\.feature: feature 9, but 'letor' has 8"):
+        training_notes(tree_run(subset="feature_ndcg", feature=9), materials_of(data))
+
+
+def test_data_without_a_split_fails_with_advice() -> None:
+    few = letor_data({"train": 1, "dev": 1, "test": 1}, candidates=4)
+    with pytest.raises(WorkFailed, match=r"a lower ranker\.min_data_in_leaf than 20"):
+        TreeTraining(tree_run(ranker={"min_data_in_leaf": 20}), materials_of(few), share=False).iterate()
+
+
+def test_a_switch_past_the_end_is_told(data: RankingData) -> None:
+    notes = training_notes(tree_run(subset="relevant_count", switch=100), materials_of(data))
+    assert notes[0].startswith("curriculum.subset relevant_count: ")
+    assert "10 of 40 queries" in notes[0]
+    assert notes[1] == "curriculum.switch 100 is not reached: the training has 20 trees"

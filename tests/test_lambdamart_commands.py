@@ -1,0 +1,162 @@
+"""LambdaMART through the commands, as a Ray trainable, and in a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.data_folders import trec_files, write_folder
+from tests.letor_data import letor_data, letor_text
+from trainables.config import validated
+from trainables.ranker_trainable import RankerTrainable
+from trainables.training.materials import materials_key, prepare
+from tune_cl.cli import main
+from tune_cl.confirmation.training import confirm_run, result_of
+from tune_cl.experiment import load_experiment
+from tune_cl.report.trees import Needed, needed
+from tune_cl.search.artifacts import Artifacts
+from tune_cl.search.materials import materials_of
+from tune_cl.search.schedulers.grace import curriculum_grace, scaled_run
+
+SMALL = ["--set", "ranker.leaves=6", "--set", "ranker.min_data_in_leaf=5", "--set", "ranker.trees_per_iteration=4"]
+KEYS: dict[str, Any] = {"name": "lambdamart", "leaves": 6, "min_data_in_leaf": 5, "trees_per_iteration": 4}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    data, made = letor_data(), tmp_path / "letor"
+    made.mkdir()
+    for split, name in {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}.items():
+        (made / name).write_text(letor_text(data, split))
+    return made
+
+
+def output_of(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    capfd.readouterr()
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capfd.readouterr().out)
+
+
+def error_of(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capfd.readouterr()
+    assert main(list(arguments)) == 2
+    return capfd.readouterr().err
+
+
+def without_tag(run: Path) -> list[str]:
+    return [line.rsplit(" ", 1)[0] for line in run.read_text().splitlines()]
+
+
+def test_train_then_rerank(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out, run = tmp_path / "out", tmp_path / "again.txt"
+    settings = [*SMALL, "--set", "training.max_iterations=3", "--set", "metric=ndcg@10"]
+    arguments = ["train", "--data", str(folder), "--ranker", "lambdamart", *settings, "--output", str(out)]
+    document = output_of(capfd, *arguments)
+    assert len(document["dev"]) == 3
+    assert document["dev_best"] == max(document["dev"]) == document["dev"][document["best_iteration"] - 1]
+    assert document["samples_per_second"] > 0 and document["test"]["ndcg@10"] > 0.5
+    output_of(capfd, "rerank", document["checkpoint"], "--data", str(folder), "--output", str(run))
+    assert without_tag(run) == without_tag(Path(document["run_file"]))
+    assert output_of(capfd, *arguments)["dev"] == document["dev"]  # taken up at its end
+    told = error_of(capfd, "rerank", document["checkpoint"], "--query", "x", "--documents", str(run))
+    assert told == "error: --query: lambdamart reads features, no texts; --data FOLDER\n"
+    told = error_of(
+        capfd, "rerank", document["checkpoint"], "--data", str(write_folder(tmp_path / "texts", trec_files()))
+    )
+    assert "holds texts, no features" in told
+
+
+def test_other_features_are_refused(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settings = [*SMALL, "--set", "training.max_iterations=1", "--output", str(tmp_path / "out")]
+    document = output_of(capfd, "train", "--data", str(folder), "--ranker", "lambdamart", *settings)
+    for file in folder.iterdir():
+        file.write_text(file.read_text().replace(" 8:", " 9:"))
+    told = error_of(capfd, "rerank", document["checkpoint"], "--data", str(folder))
+    assert told.startswith("error: --data: 'letor' has 9 features, the ranker learned 8")
+
+
+def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:
+    experiment = load_experiment("ferro2018", data=str(shared / "ltr" / "mq2008"))
+    assert experiment.trials == 17
+    runs = [experiment.training_run(choice) for choice in experiment.space.grid()]
+    firsts = {(run.curriculum.subset, run.curriculum.objective_switch) for run in runs}
+    assert len(firsts) == 4 and ("none", "none") not in firsts
+    assert {run.curriculum.switch for run in runs} == {100, 200, 300, 400}
+    assert len(materials_of(experiment)) == 1
+
+
+def test_a_feature_that_is_not_there_is_told_before_the_search(shared: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    features = "curriculum.feature={grid: [25, 130], when: {curriculum.subset: feature_ndcg}}"
+    data = str(shared / "ltr" / "mq2008")
+    told = error_of(capfd, "run", "ferro2018", "--data", data, "--set", features)
+    assert "error: curriculum.feature: feature 130, but 'mq2008' has 46; a number from 1 to 46" in told
+
+
+def test_training_on_public_data(shared: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    settings = ["--set", "ranker.leaves=8", "--set", "training.max_iterations=5", "--set", "metric=ndcg@10"]
+    mse = ["--set", "curriculum.objective_switch=mse", "--set", "curriculum.switch=20"]
+    where = ["--data", str(shared / "ltr" / "mq2008"), "--ranker", "lambdamart", "--output", str(tmp_path / "out")]
+    document = output_of(capfd, "train", *where, *settings, *mse)
+    assert 0.42 < document["test"]["ndcg@10"] < 0.52
+
+
+def test_a_trainable_goes_on_from_a_checkpoint(folder: Path, tmp_path: Path) -> None:
+    run = validated(
+        {
+            "data": str(folder),
+            "ranker": KEYS,
+            "curriculum": {"objective_switch": "mse", "switch": 6},
+            "training": {"max_iterations": 3},
+            "metric": "ndcg@10",
+        }
+    )
+    shared = {materials_key(run): prepare(run)}
+    config = {"run": run.model_dump(), "checkpoint": None, "threads": 1}
+    whole = RankerTrainable(config)
+    results = [whole.train() for _ in range(2)]
+    saved = tmp_path / "state"
+    saved.mkdir()
+    whole.save_checkpoint(str(saved))
+    results.append(whole.train())
+    again = RankerTrainable(config | {"checkpoint": str(saved)}).train()
+    assert again["dev_ndcg@10"] == results[-1]["dev_ndcg@10"] and again["done"] and again["iteration"] == 3
+    artifacts = Artifacts(tmp_path / "trials", shared)
+    assert (artifacts("t0001", saved, run) / "dev.run.txt").is_file()
+    assert (artifacts.ranker(saved, run) / "model.txt").is_file()
+
+
+def test_confirmation_applies_the_best_trees(folder: Path, tmp_path: Path) -> None:
+    run = validated({"data": str(folder), "ranker": KEYS, "training": {"max_iterations": 2}, "metric": "ndcg@10"})
+    confirm_run(run, prepare(run), tmp_path / "seed-1", "test")
+    result = result_of(tmp_path / "seed-1", "test")
+    assert result is not None and result["iterations"] == 2
+    assert result["metrics"]["ndcg@10"] > 0.5
+
+
+def test_no_trial_is_judged_before_its_switch() -> None:
+    def run(**curriculum: Any):
+        return validated({"ranker": KEYS, "curriculum": curriculum, "training": {"max_iterations": 10}})
+
+    assert curriculum_grace(run()) == 0
+    assert curriculum_grace(run(objective_switch="mse", switch=9)) == 3
+    assert curriculum_grace(run(subset="label_extremes", switch=400)) == 10
+    assert scaled_run(run(objective_switch="mse", switch=20), 5).curriculum.switch == 10
+
+
+def test_trees_that_plain_training_needs() -> None:
+    """Ratios 1.70, 1.275 and 1.333, as in Table 2 of Ferro et al."""
+    curriculum = {20: 0.5003, 40: 0.5080, 60: 0.5144, 80: 0.5160, 100: 0.5187}
+    plain = {17: 0.49, 34: 0.5003, 51: 0.5080, 80: 0.5144, 100: 0.5159}
+    rows = needed(curriculum, plain, trees=5, plain_trees=5)
+    assert rows[:3] == [Needed(100, 0.5003, 170), Needed(200, 0.5080, 255), Needed(300, 0.5144, 400)]
+    assert [row.ratio for row in rows[:3]] == [1.7, 1.275, pytest.approx(4 / 3)]
+    assert rows[-1] == Needed(500, 0.5187, None) and rows[-1].ratio is None
+
+
+def test_learning_rate_has_a_default_of_its_own() -> None:
+    assert validated({"ranker": "lambdamart"}).training.lr == 0.05
+    assert validated({"ranker": "lambdamart", "training": {"lr": 0.5}}).training.lr == 0.5
+    assert validated({"ranker": "conv_knrm"}).training.lr == 1e-3

@@ -1,0 +1,290 @@
+"""Pre-training: on other data, once, from the cache, and as the start of every training."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.builders import tiny_data
+from tests.data_folders import squad_files, wikiqa_files, write_folder
+from tests.trec_folder import write_trec_folder
+from trainables.config import DataConfig, TrainingRun, validated
+from trainables.data import load_data
+from trainables.data.columns import RankingData
+from trainables.data.combine import joined, some_queries
+from trainables.errors import ConfigError, DataError
+from trainables.training import pretraining
+from trainables.training.checkpoint import trained_state
+from trainables.training.materials import Materials, materials_key, prepare, ranker_of
+from trainables.training.pretrain_data import joint_text, load_pretrain_data
+from trainables.training.pretraining import pretraining_run, with_start
+from trainables.training.training import Training
+from tune_cl.experiment import build
+from tune_cl.search.materials import materials_of
+
+SMALL: dict[str, dict[str, Any]] = {
+    "conv_knrm": {"vector_size": 16, "filters": 16},
+    "bidaf_t": {"vector_size": 12, "hidden": 6, "character_filters": 8},
+    "bert": {"vocabulary_size": 200},
+}
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingData:
+    """The target: few training queries."""
+    return tiny_data(queries={"train": 4, "dev": 12, "test": 4}, candidates=5, seed=1)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Related data: other queries of the same made-up language, and more of them."""
+    related = tiny_data(queries={"train": 60, "dev": 10, "test": 2}, candidates=5, seed=2)
+    return write_trec_folder(related, tmp_path_factory.mktemp("related") / "data")
+
+
+def make_run(source: Path | None, ranker: str = "conv_knrm", **training: Any) -> TrainingRun:
+    settings = {"max_iterations": 2, "batches_per_iteration": 2, "batch_size": 8, "lr": 5e-3, "pretrain_iterations": 4}
+    if source is not None:
+        settings |= {"pretrain_data": str(source)}
+    return validated({"ranker": {"name": ranker} | SMALL[ranker], "training": settings | training, "seed": 3})
+
+
+def training_of(run: TrainingRun, data: RankingData) -> Training:
+    return Training(run, prepare(run, data), device="cpu")
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
+    """The pre-trainings that are done, in order."""
+    runs: list[TrainingRun] = []
+    train = pretraining._train
+    monkeypatch.setattr(pretraining, "_train", lambda run, *rest: (runs.append(run), train(run, *rest)))
+    return runs
+
+
+def test_two_data_sets_as_one_keep_their_texts(data: RankingData) -> None:
+    other = tiny_data(queries=3, seed=5)
+    both = joined(data, other)
+    assert list(both.documents) == [*data.documents, *other.documents]
+    assert list(both.query_texts()) == [*data.query_texts(), *other.query_texts()]
+    assert both.turns.tolist() == [*data.turns, *other.turns] and len(both.domain) == len(both.query_ids)
+    train, first, second = both.splits["train"], data.splits["train"], other.splits["train"]
+    assert len(train) == len(first) + len(second) and train.offsets[-1] == len(train.grade)
+    texts = [both.documents[row] for row in train.document]
+    assert texts == [data.documents[i] for i in first.document] + [other.documents[i] for i in second.document]
+    assert [both.query_text(i) for i in train.query[len(first) :]] == [other.query_text(i) for i in second.query]
+    assert both.digest not in (data.digest, other.digest) and both.digest != joined(other, data).digest
+
+
+def test_some_queries_keep_their_candidates(data: RankingData) -> None:
+    dev = data.splits["dev"]
+    some = some_queries(dev, np.array([7, 2]))
+    assert some.query.tolist() == dev.query[[7, 2]].tolist()
+    for place, query in enumerate((7, 2)):
+        ours, theirs = (slice(*s.offsets[i : i + 2]) for s, i in ((some, place), (dev, query)))
+        for name in ("document", "grade", "rank", "score"):
+            np.testing.assert_array_equal(getattr(some, name)[ours], getattr(dev, name)[theirs])
+        ours, theirs = (slice(*s.judged_offsets[i : i + 2]) for s, i in ((some, place), (dev, query)))
+        np.testing.assert_array_equal(some.judged_grade[ours], dev.judged_grade[theirs])
+
+
+@pytest.mark.parametrize("ranker", sorted(SMALL))
+def test_both_sides_read_the_same_words_alike(ranker: str, data: RankingData) -> None:
+    kind, settings = ranker_of(make_run(None, ranker))
+    other = tiny_data(queries=3, seed=5)
+    mine, theirs = joint_text(kind, settings, data, other)
+    for text, of in ((mine, data), (theirs, other)):
+        for tokens, texts in ((text.queries, of.query_texts()), (text.documents, of.documents)):
+            read = kind.encode(text.files, settings, texts)
+            np.testing.assert_array_equal(tokens.ids, read.ids)
+            np.testing.assert_array_equal(tokens.offsets, read.offsets)
+    assert dict(mine.files) == dict(theirs.files)
+
+
+def test_the_pretraining_is_plain_and_has_keys_of_its_own(source: Path) -> None:
+    keys = {"pretrain_iterations": 7, "pretrain_lr": 0.5, "pretrain_seed": 1, "pretrain_relevance_level": 2}
+    run = make_run(source, **keys)
+    run = validated(run.model_dump() | {"curriculum": {"pacing": "root"}, "evaluation": {"relevance_level": 3}})
+    plain = pretraining_run(run)
+    assert (plain.training.max_iterations, plain.training.lr, plain.training.batch_size) == (7, 0.5, 8)
+    assert plain.curriculum.pacing == "none" and plain.evaluation.relevance_level == 2
+    assert plain.training.pretrain_data is None and plain.data == DataConfig(source=str(source))
+    assert plain.seed not in (run.seed, run.training.pretrain_seed)
+    assert pretraining_run(make_run(source, pretrain_lr=5e-3)) == pretraining_run(make_run(source))
+
+
+@pytest.mark.parametrize("ranker", sorted(SMALL))
+def test_a_training_starts_from_what_was_learned_on_related_data(
+    ranker: str, data: RankingData, source: Path, trained: list[TrainingRun]
+) -> None:
+    lr = {"bert": 1e-3}.get(ranker, 1e-2)
+    keys = {"pretrain_lr": lr, "pretrain_iterations": 6, "batches_per_iteration": 8, "patience": 20}
+    run = make_run(source, ranker, **keys)
+    started = training_of(run, data)
+    fresh = Training(validated(make_run(None, ranker).model_dump()), started.materials, device="cpu")
+    before, after = trained_state(fresh.module), trained_state(started.module)
+    assert before.keys() == after.keys()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    values = [float(t.judge(t.score(t.dev), ["map"])["map"].mean()) for t in (fresh, started)]
+    assert values[1] > values[0] + 0.03, values
+    assert len(trained) == 1
+
+
+def test_equal_settings_train_once_and_other_seeds_of_trials_share_the_start(
+    data: RankingData, source: Path, trained: list[TrainingRun]
+) -> None:
+    run = make_run(source, pretrain_seed=10)
+    first = training_of(run, data)
+    again = training_of(run.model_copy(update={"seed": 4}), data)
+    assert len(trained) == 1
+    for name, weights in trained_state(first.module).items():
+        assert torch.equal(weights, trained_state(again.module)[name])
+    assert first.iterate()["train_loss"] != again.iterate()["train_loss"]
+    other = training_of(make_run(source, pretrain_seed=11), data)
+    assert len(trained) == 2
+    assert not torch.equal(trained_state(first.module)["score.weight"], trained_state(other.module)["score.weight"])
+
+
+def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(
+    data: RankingData, source: Path, tmp_path: Path
+) -> None:
+    run = make_run(source, max_iterations=3)
+    whole = training_of(run, data)
+    whole.iterate()
+    whole.save(tmp_path)
+    rest = [whole.iterate() for _ in range(2)]
+    resumed = training_of(run, data)
+    assert resumed.same_run(tmp_path)
+    resumed.load(tmp_path)
+    for expected in rest:
+        got = resumed.iterate()
+        assert {k: v for k, v in got.items() if k in ("train_loss", "dev_map")} == {
+            k: v for k, v in expected.items() if k in ("train_loss", "dev_map")
+        }
+
+
+def test_a_state_with_other_pretraining_data_is_another_training(
+    data: RankingData, source: Path, tmp_path: Path
+) -> None:
+    run = make_run(source)
+    training = training_of(run, data)
+    training.iterate()
+    training.save(tmp_path)
+    changed = replace(training.materials, pretrain_digest="other")
+    assert training.same_run(tmp_path) and not Training(run, changed, device="cpu").same_run(tmp_path)
+
+
+def test_the_trials_of_a_search_share_one_start_a_ranker(
+    source: Path, tmp_path: Path, trained: list[TrainingRun]
+) -> None:
+    folder = write_trec_folder(tiny_data(queries=4, candidates=4, seed=6), tmp_path / "target")
+    tree = {
+        "data": str(folder),
+        "ranker": {"name": "conv_knrm", "vector_size": 16, "filters": 4},
+        "training": {
+            "lr": {"choice": [2e-3, 1e-3]},
+            "loss": {"choice": ["pairwise", "hinge"]},
+            "batches_per_iteration": 2,
+            "pretrain_data": {"choice": [None, str(source)]},
+            "pretrain_iterations": 1,
+        },
+    }
+    experiment = build("test", tree, {})
+    materials = materials_of(experiment)
+    assert len(trained) == 1 and len(materials) == 2
+    chosen = {"training.lr": 1e-3, "training.loss": "hinge", "training.pretrain_data": str(source)}
+    run = experiment.training_run(chosen)
+    made = materials[materials_key(run)]
+    assert made.start is not None and trained[0].training.lr == 2e-3 and trained[0].training.loss == "pairwise"
+    training = Training(run, made, device="cpu")
+    np.testing.assert_array_equal(trained_state(training.module)["score.weight"], made.start["score.weight"])
+    plain = experiment.training_run(chosen | {"training.pretrain_data": None})
+    assert materials[materials_key(plain)].start is None
+    assert len(trained) == 1
+
+
+def test_a_start_is_trained_under_the_keys_of_the_baseline(
+    data: RankingData, source: Path, trained: list[TrainingRun]
+) -> None:
+    baseline, trial = make_run(source, lr=2e-3), make_run(source, lr=3e-3)
+    made = with_start(baseline, trial, Materials(data, prepare(trial, data).text))
+    assert [run.training.lr for run in trained] == [2e-3]
+    assert made.start is not None and set(made.start) == set(trained_state(Training(trial, made, "cpu").module))
+
+
+def test_keys_are_in_force_with_data_to_pretrain_on_only(source: Path) -> None:
+    keys = {"data", "iterations", "lr", "relevance_level", "seed"}
+    names = {f"training.pretrain_{key}" for key in keys}
+    assert not names & make_run(None).in_force().keys()
+    assert names <= make_run(source).in_force().keys()
+    assert materials_key(make_run(source)) != materials_key(make_run(None))
+    assert materials_key(make_run(None)) == materials_key(make_run(None, pretrain_iterations=9))
+
+
+def test_data_without_a_training_split_is_divided(data: RankingData, tmp_path: Path) -> None:
+    """As XQuAD: one file of questions. Nine tenths train, one tenth chooses the best iteration."""
+    answers = [{"text": "It", "answer_start": len("The lake is deep. ")}]
+    paragraphs = [
+        {
+            "context": f"The lake is deep. It lies in place{i}. Nobody knows who found it.",
+            "qas": [{"id": f"q{i}", "question": f"Where is lake {i}?", "answers": answers}],
+        }
+        for i in range(20)
+    ]
+    folder = write_folder(tmp_path, {"mine.json": json.dumps({"data": [{"paragraphs": paragraphs}]})})
+    assert set(load_data(DataConfig(source=str(folder))).splits) == {"test"}
+    other = load_pretrain_data(make_run(folder), data)
+    assert {name: len(split) for name, split in other.splits.items()} == {"train": 18, "dev": 2}
+    assert sorted([*other.splits["train"].query, *other.splits["dev"].query]) == list(range(20))
+
+
+def test_given_splits_are_kept(data: RankingData, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path, squad_files())
+    whole = load_data(DataConfig(source=str(folder)))
+    other = load_pretrain_data(make_run(folder), data)
+    for name, split in other.splits.items():
+        np.testing.assert_array_equal(split.query, whole.splits[name].query)
+    assert set(other.splits) == {"train", "dev"}
+
+
+@pytest.mark.parametrize(
+    ("files", "wrong"),
+    [
+        (None, "does not exist"),
+        ({"a.txt": "x"}, "no known form"),
+        ({"train.txt": "1 qid:1 1:2\n0 qid:1 1:1\n", "test.txt": "1 qid:2 1:2\n0 qid:2 1:1\n"}, "holds features"),
+    ],
+)
+def test_data_that_cannot_be_used_is_an_error_at_the_key(
+    data: RankingData, tmp_path: Path, files: dict[str, str] | None, wrong: str
+) -> None:
+    folder = tmp_path / "none" if files is None else write_folder(tmp_path, files)
+    with pytest.raises(DataError, match=wrong) as caught:
+        prepare(make_run(folder), data)
+    assert [problem.place for problem in caught.value.problems] == ["training.pretrain_data"]
+
+
+def test_data_for_another_task_or_without_training_queries_is_an_error_at_the_key(
+    data: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path / "wikiqa", wikiqa_files())
+    run = make_run(folder)
+    with pytest.raises(DataError, match=r"training\.pretrain_data: 'wikiqa' is for another task"):
+        load_pretrain_data(run, replace(data, task="classification", classes=("a", "b")))
+    whole = load_data(DataConfig(source=str(folder)))
+    parts = {name: split for name, split in whole.splits.items() if name != "train"}
+    monkeypatch.setattr("trainables.training.pretrain_data.load_data", lambda _: replace(whole, splits=parts))
+    with pytest.raises(DataError, match=r"training\.pretrain_data: 'wikiqa' has no training split"):
+        load_pretrain_data(run, data)
+
+
+def test_a_ranker_of_trees_cannot_be_pretrained() -> None:
+    tree = {"ranker": "lambdamart", "training": {"pretrain_data": "somewhere"}}
+    with pytest.raises(ConfigError, match=r"training\.pretrain_data: lambdamart"):
+        validated(tree)

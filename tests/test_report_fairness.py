@@ -1,0 +1,65 @@
+"""The report on early stopping's fairness and on the Pareto set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.report_cases import Case
+from tests.test_report import report
+from trainables.randomness import generator
+from tune_cl.report.fairness import audited
+
+
+def stopped_and_audited(folder: Path, late: float) -> Case:
+    """Six trials let through, five audited whose values rise by `late` after iteration 2, three only stopped."""
+    case = Case(folder)
+    case.add([0.4] * 8, "baseline")
+    for number in range(6):
+        level = 0.5 + number / 100
+        case.add([level - 0.1, level - 0.05, level - 0.04, *[level] * 5], "completed")
+    for number in range(5):
+        level = 0.2 + number / 100
+        case.add([level, level, *[level + late] * 6], "completed", audit=2)
+    for _ in range(3):
+        case.add([0.1, 0.1], "stopped_early", "not among the best at iteration 2")
+    case.finish()
+    return case
+
+
+def test_audited_trials_tell_what_the_stops_would_have_cost(tmp_path: Path) -> None:
+    reader, findings = report(stopped_and_audited(tmp_path, late=0.5))
+    told = reader.sections["ranking"]
+    assert len(audited(findings)) == 5
+    assert "stopped 3 of 15 trials early. It would have stopped 5 more" in told
+    assert "Of the 5 audited trials 5 ended above the best trial that was let through (0.5500)" in told
+    assert "Stopping would have lost 0.1900 map" in told
+
+
+def test_an_audit_that_found_nothing_says_so(tmp_path: Path) -> None:
+    reader, _ = report(stopped_and_audited(tmp_path, late=0.01))
+    assert "Stopping lost nothing among them: the best of them ended at 0.2500" in reader.sections["ranking"]
+
+
+def test_rungs_are_split_by_pacing(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.4] * 8, "baseline")
+    random = generator(5, "curves")
+    for _ in range(24):
+        case.add((0.3 + random.random(8) / 10).tolist(), "completed")
+    reader, findings = report(case)
+    told = reader.sections["ranking"]
+    for pacing in ("linear", "root", "geometric"):
+        count = sum(trial.params.get("curriculum.pacing") == pacing for trial, _ in findings.ended)
+        assert (f"pacing {pacing}" in told) == (count >= 5)
+    assert "search.audit: N finishes N of them" in told
+
+
+def test_the_pareto_set_is_drawn_and_listed(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.4, 0.3, 0.3], "baseline")
+    case.add([0.3, 0.5, 0.4], "completed")
+    case.add([0.3, 0.3, 0.45], "completed")
+    reader, _ = report(case)
+    told = reader.sections["tradeoff"]
+    assert "t0000" in told and "t0001" in told and "t0002" not in told
+    assert any("t0002" in tip and "0.4500 after 3 iterations, 3.0 s" in tip for tip in reader.tips)

@@ -1,0 +1,208 @@
+"""What each scheduler decides, the promotions of ASHA, and the searches of the simulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tune_cl.search.schedulers import SCHEDULERS
+from tune_cl.search.schedulers.asha import Asha, Hyperband
+from tune_cl.search.schedulers.base import Setup, Verdict
+from tune_cl.search.schedulers.median import Median
+from tune_cl.search.schedulers.model import Model
+from tune_cl.search.simulator import Recorded, Simulation
+
+WAYS = {
+    **{name: (name, Setup(12, 2, grace="none", first_rung=3)) for name in SCHEDULERS if name != "pbt"},
+    "promotion": ("asha", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
+    "hyperband promotion": ("hyperband", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
+    "scaled": ("asha", Setup(12, 2, grace="scaled", first_rung=3)),
+    "scaled promotion": ("asha", Setup(12, 2, grace="scaled", first_rung=3, promotion=True)),
+    "paired": ("asha", Setup(12, 2, grace="none", first_rung=3, compare="paired")),
+}
+
+
+def candidates(count: int, noise: float = 0.01) -> list[Recorded]:
+    """Curves c + i/count - .3/√t with noise: a later one is better; two queries."""
+    made = []
+    for number in range(count):
+        curves, queries = {}, {}
+        for budget in (3, 6, 12):
+            t = np.arange(1, budget + 1)
+            rng = np.random.default_rng([number, budget])
+            values = 0.3 + 0.4 * number / count - 0.3 / np.sqrt(t) + rng.normal(0, noise, budget)
+            curves[budget], queries[budget] = values.tolist(), np.stack([values - 0.1, values + 0.1], axis=1)
+        made.append(Recorded(f"c{number:02d}", curves, queries, grace=1, end=4))
+    return [made[place] for place in np.random.default_rng(0).permutation(count)]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_scheduler_searches(way: str, workers: int) -> None:
+    name, setup = WAYS[way]
+    search = Simulation(SCHEDULERS[name](setup), candidates(24), workers).run()
+    assert len(search.trials) == 24
+    assert search.spent == sum(trial.spent for trial in search.trials.values())
+    ended = [trial for trial in search.trials.values() if trial.outcome == "completed"]
+    assert ended and all(trial.budget == trial.done == 12 for trial in ended)
+    assert search.best().recorded.name in ("c21", "c22", "c23")
+    assert (search.spent == 24 * 12) == (name == "none")
+    assert search.clock >= search.spent / workers
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_search_takes_no_more_iterations_than_it_may(way: str) -> None:
+    name, setup = WAYS[way]
+    assert Simulation(SCHEDULERS[name](setup), candidates(24), 3, iterations=50).run().spent == 50
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_simulated_search_is_repeatable(way: str) -> None:
+    name, setup = WAYS[way]
+
+    def run(delay: Callable[[int], float]) -> list[tuple[str, int, str | None]]:
+        trials = Simulation(SCHEDULERS[name](setup), candidates(16), 4, delay=delay).run().trials
+        return [(trial.recorded.name, trial.spent, trial.outcome) for trial in trials.values()]
+
+    assert run(lambda worker: 1.0) == run(lambda worker: 1.0)
+    assert len(run(lambda worker: 1.0 + worker / 3)) == 16
+
+
+def test_promotion_takes_the_best_of_the_highest_rung_first() -> None:
+    asha = Asha(Setup(12, 2, grace="none", first_rung=3, promotion=True))
+    for trial, value in (("a", 0.1), ("b", 0.4), ("c", 0.3), ("d", 0.2)):
+        asha.start(trial, 1)
+        assert asha.judge(trial, 2, 0.9 * value) is Verdict.GO_ON
+        assert asha.judge(trial, 3, value) is Verdict.PAUSE
+    for expected in ("b", "c"):
+        assert asha.next_paused(last=False) == expected
+        asha.resumed(expected)
+    assert asha.next_paused(last=False) is None
+    assert asha.judge("b", 6, 0.5) is asha.judge("c", 6, 0.6) is Verdict.PAUSE
+    assert asha.next_paused(last=False) == "c"
+    asha.resumed("c")
+    assert asha.judge("c", 12, 0.7) is Verdict.GO_ON
+    asha.ended("c")
+    assert asha.next_paused(last=False) is None
+
+
+def test_without_new_trials_the_best_of_a_rung_goes_on_even_if_it_is_alone() -> None:
+    asha = Asha(Setup(12, 3, grace="none", first_rung=4, promotion=True))
+    asha.start("a", 1)
+    assert asha.judge("a", 4, 0.1) is Verdict.PAUSE
+    assert asha.next_paused(last=False) is None and asha.next_paused(last=True) == "a"
+
+
+def test_a_scaled_trial_is_judged_at_the_end_of_its_training_alone() -> None:
+    asha = Asha(Setup(12, 2, grace="scaled", first_rung=3))
+    asha.start("a", 1)
+    budgets = []
+    for budget in (3, 6):
+        budgets.append(asha.budget("a"))
+        assert [asha.judge("a", at, 0.1) for at in range(1, budget + 1)] == [Verdict.GO_ON] * (budget - 1) + [
+            Verdict.PAUSE
+        ]
+        assert asha.next_paused(last=False) == "a"
+        asha.resumed("a")
+    assert [*budgets, asha.budget("a")] == [3, 6, 12]
+    assert {asha.judge("a", at, 0.1) for at in range(1, 13)} == {Verdict.GO_ON}
+    assert asha.budget("baseline") == 12
+
+
+def test_paired_values_forgive_what_may_be_noise() -> None:
+    def last(difference: list[float]) -> Verdict:
+        asha = Asha(Setup(12, 2, grace="none", first_rung=3, compare="paired"))
+        for trial in "ab":
+            asha.start(trial, 1)
+        for at in (1, 2, 3):
+            asha.judge("a", at, 0.5, [0.5] * 4)
+        return [asha.judge("b", at, 0.5, [0.5 + d for d in difference]) for at in (1, 2, 3)][-1]
+
+    assert last([-0.01, -0.01, -0.01, -0.01]) is Verdict.STOP  # worse on every query
+    assert last([-0.30, 0.20, 0.20, -0.14]) is Verdict.GO_ON  # on average as much worse, but not alike
+    with pytest.raises(ValueError, match="dev queries"):
+        asha = Asha(Setup(12, 2, grace="none", compare="paired"))
+        asha.start("a", 1)
+        asha.judge("a", 1, 0.5)
+
+
+def test_hyperband_shares_trials_out_among_its_brackets() -> None:
+    hyperband = Hyperband(Setup(27, 3, grace="none"))
+    assert [bracket.rungs for bracket in hyperband.brackets] == [[1, 3, 9], [3, 9], [9], []]
+    for number in range(53):
+        hyperband.start(str(number), 1)
+    assert hyperband.counts == pytest.approx([27 / 4, 9 / 3, 3 / 2, 1] / np.sum([27 / 4, 9 / 3, 3 / 2, 1]) * 53, abs=1)
+
+
+def test_median_rule_known_answer() -> None:
+    median = Median(Setup(12, grace="none"))
+    for trial, values in (("a", [0.2, 0.4]), ("b", [0.4, 0.6]), ("c", [0.6, 0.8])):
+        median.start(trial, 1)
+        assert [median.judge(trial, at, value) for at, value in enumerate(values, 1)] == [Verdict.GO_ON] * 2
+    for trial, value, verdict in (("d", 0.49, Verdict.STOP), ("e", 0.5, Verdict.GO_ON)):
+        median.start(trial, 1)
+        median.judge(trial, 1, 0.3)  # the others' means up to iteration 2 are .3 .5 .7
+        assert median.judge(trial, 2, value) is (verdict if trial == "d" else Verdict.GO_ON)
+
+
+def test_median_rule_leaves_trials_in_their_grace_out() -> None:
+    median = Median(Setup(12))
+    for trial, grace in (("a", 1), ("b", 1), ("c", 5), ("d", 5)):
+        median.start(trial, grace)
+    for trial in "abc":
+        median.judge(trial, 1, 0.9)
+    assert median.judge("d", 1, 0.0) is Verdict.GO_ON
+    assert median.judge("b", 2, 0.0) is Verdict.GO_ON
+
+
+def stopped_at(curve: Callable[[int], float], end: int) -> int:
+    """The iteration at which the model ends a trial beside six whose curricula end at 8; 0: never."""
+    model = Model(Setup(12, grace="none"))
+    rng = np.random.default_rng(0)
+    for number in range(6):
+        model.start(f"other{number}", 1, end=8)
+        for at in range(1, 13):
+            model.judge(f"other{number}", at, rises_late(at) + 0.01 * number + rng.normal(0, 0.003))
+    model.start("new", 1, end=end)
+    for at in range(1, 13):
+        if model.judge("new", at, curve(at)) is Verdict.STOP:
+            return at
+    return 0
+
+
+def rises(at: int) -> float:
+    return 0.3 - 0.1 / math.sqrt(at)
+
+
+def rises_late(at: int) -> float:
+    """The same curve up to iteration 8, when its curriculum ends and it begins to rise again."""
+    return rises(at) + (0.3 * (1 - (at - 8 + 1) ** -0.5) if at > 8 else 0)
+
+
+def test_the_model_waits_for_the_end_of_a_curriculum_that_brings_a_rise() -> None:
+    assert stopped_at(lambda at: rises_late(at) + 0.06, end=8) == 0
+    assert 0 < stopped_at(lambda at: rises(at) + 0.06, end=0) < 8  # the same values up to there, and no rise to come
+
+
+def test_the_model_ends_what_will_not_be_best() -> None:
+    assert 0 < stopped_at(lambda at: rises_late(at) - 0.1, end=8) < 8
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_values_that_are_not_numbers_do_not_stop_a_scheduler(name: str) -> None:
+    scheduler = SCHEDULERS[name](Setup(12, 2, grace="none"))
+    for number in range(8):
+        scheduler.start(f"t{number}", 1, end=3)
+        for at in range(1, 13):
+            value = math.nan if number % 3 == 0 else 0.1 * number
+            assert scheduler.judge(f"t{number}", at, value) in Verdict
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_expected_iterations_lie_between_none_and_all(name: str) -> None:
+    scheduler = SCHEDULERS[name](Setup(12, 2))
+    expected = [scheduler.expected_iterations(grace) for grace in (0, 4, 12)]
+    assert 0 < expected[0] <= expected[1] <= expected[2] <= 12

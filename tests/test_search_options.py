@@ -1,0 +1,282 @@
+"""Priors, points, warm starts and the ends of a search: what the keys of `search` and `prior` do."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+
+import numpy as np
+import pytest
+
+from tests.report_cases import Case
+from trainables.errors import ConfigError
+from trainables.randomness import generator
+from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.journal import Journal, replay
+from tune_cl.search.audit import Audit
+from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending
+from tune_cl.search.leaves import Leaf, parse_leaf
+from tune_cl.search.pareto import Priced, front
+from tune_cl.search.samplers import GridSampler, RandomSampler, make_sampler
+from tune_cl.search.warm import warm_start_event, within
+
+# -- priors --------------------------------------------------------------------------------------------------------
+
+
+def draws(leaf: Leaf, count: int = 2000) -> list[float]:
+    return [leaf.draw(generator(0, "draws", i)) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("tree", "near"),
+    [
+        ({"uniform": [0.1, 0.9], "prior": 0.33}, lambda value: abs(value - 0.33) < 0.8 / 6),
+        ({"loguniform": [1e-6, 1e-2], "prior": 1e-5}, lambda value: abs(math.log10(value) + 5) < 4 / 6),
+        ({"int": [1, 60], "prior": 20}, lambda value: abs(value - 20) < 10),
+    ],
+)
+def test_half_of_the_draws_follow_the_prior(tree: dict, near: Callable[[float], bool]) -> None:
+    """Within one standard deviation, a sixth of the range: half of 68 % and half of a third, less at an end."""
+    leaf = parse_leaf("key", tree)
+    plain = parse_leaf("key", {key: value for key, value in tree.items() if key != "prior"})
+    values = draws(leaf)
+    assert all(leaf.allows(value) for value in values)
+    assert mean(map(near, values)) == pytest.approx(0.68 / 2 + mean(map(near, draws(plain))) / 2, abs=0.06)
+    assert leaf.middle() == tree["prior"] and leaf.document() == tree
+
+
+def test_weights_of_choices() -> None:
+    leaf = parse_leaf("key", {"choice": ["a", "b", "c", "d"], "prior": [0, 3, 1, 0]})
+    drawn = [leaf.draw(generator(0, "draws", i)) for i in range(4000)]
+    shares = [drawn.count(option) / 4000 for option in "abcd"]
+    assert shares == pytest.approx([1 / 8, 1 / 8 + 3 / 8, 1 / 8 + 1 / 8, 1 / 8], abs=0.03)
+    assert leaf.middle() == "b"
+    one = parse_leaf("key", {"choice": ["a", "b"], "prior": "b"})
+    assert one.middle() == "b" and one.document() == {"choice": ["a", "b"], "prior": [0.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("tree", "wrong"),
+    [
+        ({"uniform": [0, 1], "prior": 2}, r"key.prior: 2 is not in the range; a value in \[0, 1\]"),
+        ({"choice": ["a", "b"], "prior": "c"}, r"key.prior: 'c' is no option"),
+        ({"choice": ["a", "b"], "prior": [1]}, r"key.prior: \[1\] are no weights"),
+        ({"choice": ["a", "b"], "prior": [0, 0]}, "no weights"),
+        ({"int": [1, 5], "prior": 2.5}, "key.prior: 2.5 is not in the range"),
+    ],
+)
+def test_priors_that_do_not_fit(tree: dict, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=wrong):
+        parse_leaf("key", tree)
+
+
+SPACE = """
+data: docstrings
+ranker: conv_knrm
+curriculum:
+  pacing: {choice: [linear, root], prior: root}
+  n: {choice: [2, 5], when: {curriculum.pacing: root}}
+  delta: {uniform: [0.1, 0.9], prior: 0.33}
+  T: {uniform: [0.1, 1]}
+training: {max_iterations: 9}
+search: {searcher: tpe, trials: 20}
+"""
+
+
+def experiment(folder: Path, *overrides: str) -> Experiment:
+    path = folder / "toy.yaml"
+    path.write_text(SPACE)
+    return load_experiment(str(path), overrides)
+
+
+def test_the_most_likely_configuration_is_tried_first_and_shown(tmp_path: Path) -> None:
+    toy = experiment(tmp_path)
+    first = make_sampler(toy).ask(1)
+    assert first is not None
+    assert (first["curriculum.pacing"], first["curriculum.delta"]) == ("root", 0.33)
+    assert toy.describe()["priors"] == ["curriculum.pacing: [0.0, 1.0]", "curriculum.delta: 0.33"]
+    assert Experiment.from_yaml(toy.to_yaml()).space == toy.space
+
+
+# -- points --------------------------------------------------------------------------------------------------------
+
+POINTS = "search.points=[{curriculum: {pacing: root, n: 5}, curriculum.delta: 0.2}, {curriculum.pacing: linear}]"
+
+
+def test_points_are_completed_checked_and_kept(tmp_path: Path) -> None:
+    toy = experiment(tmp_path, POINTS)
+    whole = {"curriculum.pacing": "root", "curriculum.n": 5, "curriculum.delta": 0.2, "curriculum.T": 0.55}
+    linear = {"curriculum.pacing": "linear", "curriculum.delta": 0.33, "curriculum.T": 0.55}
+    assert toy.search.points == (whole, linear)
+    assert Experiment.from_yaml(toy.to_yaml()).search.points == (whole, linear)
+    sampler = make_sampler(toy)
+    assert [sampler.ask(1), sampler.ask(2)] == [whole, linear]
+    third = sampler.ask(3)
+    assert third is not None and third["curriculum.delta"] == 0.33, "then the prior's own"
+
+
+@pytest.mark.parametrize(
+    ("point", "wrong"),
+    [
+        ("{curriculum.delta: 0.05}", r"search.points\[1\].curriculum.delta: 0.05 is not in the space"),
+        ("{curriculum.delta: none}", r"search.points\[1\].curriculum.delta"),
+        ("{curriculum.dleta: 0.5}", r"search.points\[1\].curriculum.dleta: .*did you mean curriculum.delta"),
+        ("{curriculum.pacing: linear, curriculum.n: 5}", r"search.points\[1\].curriculum.n: does not exist"),
+    ],
+)
+def test_points_outside_the_space(tmp_path: Path, point: str, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=wrong):
+        experiment(tmp_path, f"search.points=[{{curriculum.T: 0.5}}, {point}]")
+
+
+def test_points_give_way_to_the_command_line(tmp_path: Path) -> None:
+    closed = experiment(tmp_path, POINTS, "curriculum.delta=0.4")
+    assert [set(point) for point in closed.search.points] == [
+        {"curriculum.pacing", "curriculum.n", "curriculum.T"},
+        {"curriculum.pacing", "curriculum.T"},
+    ]
+    narrowed = experiment(tmp_path, POINTS, "curriculum.delta={uniform: [0.3, 0.4]}")
+    assert [point["curriculum.pacing"] for point in narrowed.search.points] == ["linear"]
+    assert any("search.points[0] is passed over" in note for note in narrowed.notes)
+
+
+def test_a_grid_begins_with_its_points() -> None:
+    toy = load_experiment("penha2020_pacing", ["search.points=[{curriculum.pacing: geometric}]"])
+    sampler = make_sampler(toy)
+    assert isinstance(sampler, GridSampler)
+    asked = []
+    while (chosen := sampler.ask(len(asked) + 1)) is not None:
+        sampler.replay(len(asked) + 1, chosen)
+        asked.append(chosen)
+    assert asked[0] == {"curriculum.pacing": "geometric"} and len(asked) == 8
+
+
+# -- warm start ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Case:
+    case = Case(tmp_path, "earlier")
+    for number, outcome in enumerate(["baseline", "completed", "completed", "stopped_early", "completed", "failed"]):
+        case.add([0.3, 0.3 + number / 10], outcome)
+    case.write()
+    return case
+
+
+def test_finished_trials_of_an_earlier_search_are_observed(earlier: Case) -> None:
+    digest = earlier.events[0]["data"]["digest"]
+    new = load_experiment(str(earlier.place.storage.parent / "earlier.yaml"), ["search.warm_start=[earlier]",
+                                                                              "search.searcher=tpe"])  # fmt: skip
+    event = warm_start_event(new, digest, earlier.place.storage)
+    assert event is not None
+    assert event["sources"] == [{"search": "earlier", "observations": 3, "dropped": 1}]  # the baseline has no pacing
+    assert [seen["value"] for seen in event["observations"]] == pytest.approx([0.4, 0.5, 0.7])
+    assert all(seen["comparable"] for seen in event["observations"])
+    other = warm_start_event(new, "other data", earlier.place.storage)
+    assert other is not None
+    scores = (np.array([0.3, 0.4, 0.5, 0.7]) - 0.475) / np.std([0.3, 0.4, 0.5, 0.7])
+    assert [seen["value"] for seen in other["observations"]] == pytest.approx(scores[1:].tolist())
+    assert not any(seen["comparable"] for seen in other["observations"])
+    assert json.loads(json.dumps(other)) == other, "it goes into the journal, and resuming needs nothing else"
+
+
+def test_a_search_to_learn_from_must_be_there(earlier: Case) -> None:
+    space = str(earlier.place.storage.parent / "earlier.yaml")
+    new = load_experiment(space, ["search.warm_start=[earlyer]", "search.searcher=gp",
+                                  "curriculum.delta={uniform: [0.2, 0.4]}"])  # fmt: skip
+    with pytest.raises(ConfigError, match=r"search.warm_start\[0\]: no search 'earlyer'.*did you mean earlier"):
+        warm_start_event(new, "", earlier.place.storage)
+    with pytest.raises(ConfigError, match=r"search.warm_start: searcher random learns nothing"):
+        load_experiment(space, ["search.warm_start=[earlier]"])
+
+
+def test_parameters_outside_the_space(tmp_path: Path) -> None:
+    space = experiment(tmp_path).space
+    params = {"curriculum.pacing": "linear", "curriculum.delta": 0.5, "curriculum.T": 0.5, "training.lr": 1e-3}
+    assert within(space, params) == {key: params[key] for key in list(params)[:3]}
+    assert within(space, params | {"curriculum.delta": 0.05}) is None
+    assert within(space, params | {"curriculum.pacing": "root"}) is None, "n is missing"
+
+
+# -- ends, audit, Pareto set ---------------------------------------------------------------------------------------
+
+
+def test_cost_and_its_limit(earlier: Case) -> None:
+    with Journal(earlier.place.folder) as journal:
+        state = replay(journal.events())
+    search = earlier.experiment.search.model_copy(update={"cost": 0.004, "iterations": None})
+    prices = search.price.model_copy(update={"cpu_hour": 2.0})
+    priced = search.model_copy(update={"price": prices, "resources": search.resources.model_copy(update={"cpu": 3})})
+    assert cost_so_far(priced, state) == pytest.approx(12 / 3600 * 3 * 2)
+    with pytest.raises(ConfigError, match=r"search.cost: a trial costs nothing"):
+        load_experiment("quickstart", ["search.cost=3"])
+    costly = load_experiment("quickstart", ["search.cost=0.02", "search.price.cpu_hour=6"])
+    end = ending(costly, state)
+    assert end is not None and end.at_once and end.reason == "search.cost is used up"
+    assert ending(load_experiment("quickstart", ["search.cost=0.03", "search.price.cpu_hour=6"]), state) is None
+
+
+def test_chance_of_better_is_the_share_of_better_draws() -> None:
+    """Over many searches, the next of n normal draws is above mean + SD of the others as often as foretold."""
+    values = generator(3, "normal").normal(0.3, 0.02, (4000, 9))
+    levels = values[:, :8].mean(axis=1) + values[:, :8].std(axis=1, ddof=1)
+    chances = {round(chance_of_better(row[:8].tolist(), level, 0.0, 1) or 0, 9)
+               for row, level in zip(values, levels, strict=True)}  # fmt: skip
+    assert len(chances) == 1
+    assert chances.pop() == pytest.approx((values[:, 8] > levels).mean(), abs=0.02)
+
+
+def test_chance_of_better_by_hand() -> None:
+    values = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    one = chance_of_better(values, 0.45, 0.0, 1)
+    assert one == pytest.approx(0.5)
+    assert chance_of_better(values, 0.45, 0.0, 3) == pytest.approx(1 - 0.5**3)
+    assert chance_of_better(values, 0.8, 0.05, 1) < chance_of_better(values, 0.8, 0.0, 1)  # type: ignore[operator]
+    assert chance_of_better(values[: FEWEST_FINISHED - 1], 0.8, 0.0, 1) is None
+    assert chance_of_better([0.5] * 8, 0.5, 0.0, 9) == 0.0
+    assert chance_of_better(values, 0.8, 0.0, 0) == 0.0
+
+
+def test_an_audit_takes_about_as_many_as_wanted_spread_over_the_stops() -> None:
+    taken: list[list[int]] = []
+    for seed in range(200):
+        audit = Audit(5, seed, 61, 2)
+        taken.append([number for number in range(30) if audit.takes(f"t{number}", 2)])
+    assert mean(map(len, taken)) == pytest.approx(5, abs=0.1)
+    assert mean(number for numbers in taken for number in numbers) == pytest.approx(14.5, abs=1.0)
+    assert Audit(0, 0, 10, 2).takes("t1", 1) is False
+
+
+def test_the_audit_needs_a_scheduler() -> None:
+    with pytest.raises(ConfigError, match=r"search.audit: no trial is ever stopped"):
+        load_experiment("quickstart", ["search.audit=3", "search.scheduler=none"])
+    with pytest.raises(ConfigError, match=r"search.audit: trials pause at rungs"):
+        load_experiment("quickstart", ["search.audit=3", "search.scheduler=asha", "search.promotion=true"])
+
+
+def test_the_front_holds_what_nothing_beats() -> None:
+    trials = [Priced("a", 0.5, 3, 30), Priced("b", 0.4, 2, 30), Priced("c", 0.3, 1, 10), Priced("d", 0.6, 9, 90)]
+    trials += [Priced("e", 0.3, 1, 11), Priced("f", 0.6, 9, 95)]
+    assert [trial.trial_id for trial in front(trials)] == ["c", "a", "d"]
+    kept = front(trials)
+    for trial in trials:
+        beaten = any(
+            other.dev >= trial.dev and other.seconds <= trial.seconds and other != trial
+            and (other.dev, other.seconds) != (trial.dev, trial.seconds)
+            for other in trials
+        )  # fmt: skip
+        assert beaten == (trial not in kept)
+
+
+def test_random_search_with_points_never_repeats(tmp_path: Path) -> None:
+    toy = load_experiment("penha2020_pacing", ["search.searcher=random", "search.points=[{curriculum.pacing: step}]"])
+    sampler = make_sampler(toy)
+    assert isinstance(sampler, RandomSampler)
+    seen = []
+    while (chosen := sampler.ask(len(seen) + 1)) is not None:
+        sampler.replay(len(seen) + 1, chosen)
+        seen.append(tuple(sorted(chosen.items())))
+    assert len(seen) == len(set(seen)) == 8

@@ -1,0 +1,148 @@
+"""Word vectors: trained on the collection or read from files of any common format, and what unknown words get."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gensim.models import KeyedVectors
+
+from tests.builders import WORDS, tiny_data
+from trainables.errors import ConfigError, DataError
+from trainables.rankers import load_ranker, ranker_settings
+from trainables.rankers.base import TextSide
+from trainables.rankers.vectors import (
+    FIRST_WORD,
+    HASHED,
+    Word2VecModel,
+    read_vectors,
+    table_shape,
+    train_vectors,
+    word_tokens,
+)
+
+WORD_RANKERS = ("conv_knrm", "knrm", "drmm_tks", "match_pyramid")
+
+
+def test_unknown_words_share_hashed_rows_and_padding_has_its_own() -> None:
+    files = {"vocabulary.txt": "cat\ndog"}
+    tokens = word_tokens(files, ["Cat, DOG! zebra", "", "zebra quagga"])
+    rows = [tokens.ids[start:end].tolist() for start, end in pairwise(tokens.offsets)]
+    assert rows[0][:2] == [FIRST_WORD, FIRST_WORD + 1]
+    assert rows[1] == []
+    assert rows[0][2] == rows[2][0] != rows[2][1]
+    assert all(1 <= row <= HASHED for row in rows[2])
+
+
+def test_trained_vectors_know_no_word_of_dev_and_test_queries() -> None:
+    data = tiny_data(queries={"train": 2, "dev": 5, "test": 5}, candidates=1)
+    known = set(train_vectors(data, 10, seed=0).words)
+    texts = [*data.documents, *(data.query_text(int(q)) for q in data.splits["train"].query)]
+    assert known == {word for text in texts for word in text.split()}
+    assert {word for query in data.query_texts() for word in query.split()} - known
+
+
+@pytest.mark.parametrize("model", ["cbow", "skipgram"])
+def test_trained_vectors_follow_from_seed_and_model(model: Word2VecModel) -> None:
+    data = tiny_data()
+    one, same, other = (train_vectors(data, 10, seed, model).vectors for seed in (0, 0, 1))
+    assert not np.allclose(one, train_vectors(data, 10, 0, "cbow" if model == "skipgram" else "skipgram").vectors)
+    np.testing.assert_array_equal(one, same)
+    assert not np.allclose(one, other)
+    np.testing.assert_allclose(np.linalg.norm(one, axis=1), 1, rtol=1e-5)
+
+
+VECTORS = {"w1": [1.0, 0.5, -2.0], "w2": [0.0, 0.25, 3.0], "The": [9.0, 9.0, 9.0]}
+LINES = "".join(f"{word} {' '.join(map(str, values))}\n" for word, values in VECTORS.items())
+
+
+@pytest.fixture(params=["word2vec text", "glove", "gzip", "word2vec binary"])
+def vector_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    if request.param == "word2vec binary":
+        vectors = KeyedVectors(3)
+        vectors.add_vectors(list(VECTORS), np.array(list(VECTORS.values()), np.float32))
+        vectors.save_word2vec_format(str(tmp_path / "v.bin"), binary=True)
+        return tmp_path / "v.bin"
+    text = LINES if request.param == "glove" else f"3 3\n{LINES}"
+    path = tmp_path / ("v.txt.gz" if request.param == "gzip" else "v.txt")
+    path.write_bytes(gzip.compress(text.encode()) if request.param == "gzip" else text.encode())
+    return path
+
+
+def test_every_format_gives_the_same_vectors(vector_file: Path) -> None:
+    read = read_vectors(vector_file, ["w2", "w1", "missing", "3"])
+    assert {word: row.tolist() for word, row in zip(read.words, read.vectors, strict=True)} == {
+        word: VECTORS[word] for word in ("w1", "w2")
+    }
+
+
+def prepare(path: Path, ranker: str = "conv_knrm", **keys: object) -> TextSide:
+    settings = ranker_settings({"name": ranker, "vectors": str(path)} | keys)
+    return load_ranker(ranker).prepare(tiny_data(), settings, seed=0)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("ranker", WORD_RANKERS)
+def test_vectors_of_a_file_fill_the_table(vector_file: Path, ranker: str) -> None:
+    text = prepare(vector_file, ranker)
+    assert text.arrays["vectors"].shape == (1 + HASHED + 2, 3)
+    assert not text.arrays["vectors"][0].any()
+    row = int(word_tokens(text.files, ["w2"]).ids[0])
+    assert text.arrays["vectors"][row].tolist() == VECTORS["w2"]
+
+
+@pytest.mark.parametrize(("deviation", "expected"), [(None, 1.5567), (0.5, 0.5)])
+def test_unknown_words_share_random_vectors(deviation: float | None, expected: float, tmp_path: Path) -> None:
+    """With the spread of the known ones (1.5567 here), or OpenNIR's .5."""
+    (tmp_path / "v.txt").write_text(LINES)
+    text = prepare(tmp_path / "v.txt", unknown_deviation=deviation)
+    shared = text.arrays["vectors"][1:FIRST_WORD]
+    assert shared.std() == pytest.approx(expected, rel=0.05)
+    assert len(np.unique(shared, axis=0)) == HASHED
+    words = [f"w{i}" for i in range(WORDS)]
+    rows = word_tokens(text.files, words).ids
+    assert sum(row >= FIRST_WORD for row in rows) == 2 and len(set(rows)) > WORDS / 2
+
+
+def test_unknown_words_can_be_zero_or_have_their_own_vectors(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text(LINES)
+    zero, own = (prepare(tmp_path / "v.txt", unknown=unknown) for unknown in ("zero", "random"))
+    assert not zero.arrays["vectors"][:FIRST_WORD].any() and zero.arrays["vectors"][FIRST_WORD:].any()
+    used = own.documents.ids
+    assert used.min() >= FIRST_WORD  # no word of the collection shares a row
+    assert own.arrays["vectors"].shape == table_shape(own.files)
+    assert word_tokens(own.files, ["w1"]).ids[0] == word_tokens(zero.files, ["w1"]).ids[0]  # known words come first
+    np.testing.assert_array_equal(own.arrays["vectors"][FIRST_WORD], VECTORS["w1"])
+    assert len(np.unique(own.arrays["vectors"][np.unique(used)], axis=0)) == len(np.unique(used))
+    assert 1 <= word_tokens(own.files, ["neverseen"]).ids[0] < FIRST_WORD
+
+
+def test_the_hash_is_md5_as_a_number() -> None:
+    """Modulo 1000, as OpenNIR's `wordvec_hash`."""
+    expected = int.from_bytes(hashlib.md5(b"zebra").digest(), "big") % HASHED
+    assert word_tokens({"vocabulary.txt": "cat"}, ["zebra"]).ids.tolist() == [1 + expected]
+
+
+def test_all_broken_lines_of_a_vector_file_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text("a 1 2 3\nw1 1 2\nw2 1 x 3\nw3 1 nan 3\nw4 1 2 3\n")
+    with pytest.raises(DataError) as caught:
+        prepare(path)
+    assert [problem.place for problem in caught.value.problems] == [f"{path}:{line}" for line in (2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("v.txt", b"A 1 2\n"), ("v.txt", b""), ("v.bin", b"junk"), ("v.gz", b"junk")]
+)
+def test_a_file_without_vectors_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=str(tmp_path / name)):
+        prepare(tmp_path / name)
+
+
+def test_a_missing_vector_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^error: ranker\.vectors: no file"):
+        prepare(tmp_path / "none.txt")

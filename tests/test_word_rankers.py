@@ -1,0 +1,154 @@
+"""KNRM, DRMM_TKS and MatchPyramid: parameters of the papers' forms, and scores as defined, by loops over one pair."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trainables.rankers import load_ranker, ranker_settings
+from trainables.rankers.match_pyramid import average_over_cells, cell_bounds, max_over_cells
+
+WORDS = 50
+
+
+def module_of(name: str, dimensions: int = 8, outputs: int = 1, **keys: Any) -> Any:
+    """A ranker's module over random vectors of WORDS words; row 0 is padding."""
+    torch.manual_seed(0)
+    vectors = torch.randn(WORDS, dimensions)
+    vectors[0] = 0
+    module = load_ranker(name).Module  # type: ignore[attr-defined]
+    return module(vectors, ranker_settings({"name": name} | keys), max_length=60, from_front=False, outputs=outputs)
+
+
+def trainable(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
+def some_words(count: int) -> Tensor:
+    return torch.randint(1, WORDS, (count,))
+
+
+def padded_score(module: nn.Module, query: Tensor, document: Tensor) -> float:
+    """Of a pair in a batch with a longer one, whose padding it gets."""
+    queries = nn.utils.rnn.pad_sequence([query, some_words(len(query) + 4)], batch_first=True)
+    documents = nn.utils.rnn.pad_sequence([document, some_words(len(document) + 9)], batch_first=True)
+    with torch.no_grad():
+        return float(module.eval()(queries, queries > 0, torch.arange(2), documents, documents > 0)[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "count"),
+    [
+        ("knrm", {"train_vectors": False}, 12),
+        ("knrm", {"train_vectors": False, "kernels_learned": True}, 34),
+        ("knrm", {"train_vectors": False, "add_first_stage": True}, 13),
+        ("knrm", {"train_vectors": True}, 12 + WORDS * 300),
+        ("conv_knrm", {}, 230_906),
+        ("conv_knrm", {"add_first_stage": True}, 230_907),
+        ("drmm_tks", {"topk": 20, "hidden": [100], "reference": "study"}, 2_201),
+        ("drmm_tks", {"topk": 20, "hidden": [100]}, 2_201 + 300 + 2),
+        ("match_pyramid", {}, 397_769),
+    ],
+)
+def test_parameter_counts_of_the_papers(name: str, keys: dict[str, Any], count: int) -> None:
+    assert trainable(module_of(name, 300, **keys)) == count
+
+
+def test_knrm_scores_equal_those_of_the_definition() -> None:
+    module = module_of("knrm")
+    query, document = some_words(4), some_words(9)
+    features = torch.zeros(11)
+    for q in module.vectors.weight[query]:
+        for k, (mu, sigma) in enumerate(zip(module.kernels.mu, module.kernels.sigma, strict=True)):
+            cosines = functional.cosine_similarity(q[None], module.vectors.weight[document])
+            features[k] += torch.log(torch.exp(-((cosines - mu) ** 2) / (2 * sigma**2)).sum() + 1e-6)
+    expected = module.score(features[None])[0].item()
+    assert padded_score(module, query, document) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("words", [3, 5, 9])
+@pytest.mark.parametrize("reference", ["matchzoo", "study"])
+def test_drmm_tks_scores_equal_those_of_the_definition(reference: str, words: int) -> None:
+    """Documents shorter than k, as long, and longer: what is missing counts as a similarity of 0, behind all others."""
+    module = module_of("drmm_tks", topk=5, hidden=[7, 6], reference=reference)
+    query, document = some_words(4), some_words(words)
+    vectors = module.vectors.weight
+    total = torch.zeros(())
+    gates = torch.ones(4) if reference == "study" else functional.softmax(vectors[query] @ module.gate.weight[0], 0)
+    for q, gate in zip(vectors[query], gates, strict=True):
+        cosines = functional.cosine_similarity(q[None], vectors[document]).sort(descending=True).values[:5]
+        total = total + gate * module.network(functional.pad(cosines, (0, 5 - len(cosines))))[0]
+    expected = float((total if reference == "study" else module.score(total[None])).detach())
+    assert padded_score(module, query, document) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_study_classifier_reads_the_same_scalar() -> None:
+    """Dense(n) on the one value (papers' classification form): 2 parameters a class more."""
+    ranking = trainable(module_of("drmm_tks", reference="study"))
+    assert trainable(module_of("drmm_tks", reference="study", outputs=3)) == ranking + 6
+
+
+def loop_pyramid(module: Any, query: Tensor, document: Tensor, pool: Any) -> float:
+    vectors = module.vectors.weight
+    features = module.convolution((vectors[query] @ vectors[document].T)[None, None]).relu()[0]
+    rows, columns = features.shape[1:]
+    grid = torch.zeros(features.shape[0], 3, 10)
+    for i in range(3):
+        for j in range(10):
+            block = features[
+                :,
+                math.floor(i * rows / 3) : math.ceil((i + 1) * rows / 3),
+                math.floor(j * columns / 10) : math.ceil((j + 1) * columns / 10),
+            ]
+            grid[:, i, j] = pool(block.flatten(1))
+    return module.score(module.hidden(grid.flatten()[None]))[0].item()
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 3), (3, 10), (5, 17), (20, 43)])
+@pytest.mark.parametrize("pooling", ["max", "average"])
+def test_match_pyramid_scores_equal_those_of_the_definition(pooling: str, rows: int, columns: int) -> None:
+    module = module_of("match_pyramid", filters=4, hidden=[6, 5], pooling=pooling).eval()
+    query, document = some_words(rows), some_words(columns)
+    pool = (lambda block: block.amax(1)) if pooling == "max" else (lambda block: block.mean(1))
+    expected = loop_pyramid(module, query, document, pool)
+    assert padded_score(module, query, document) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+@given(length=st.integers(1, 40), cells=st.integers(1, 12))
+def test_cells_cover_every_word_in_order_and_none_is_empty(length: int, cells: int) -> None:
+    start, end = (bounds[0].numpy() for bounds in cell_bounds(torch.tensor([length]), cells))
+    assert (end > start).all() and (start >= 0).all() and (end <= length).all()
+    assert start[0] == 0 and end[-1] == length
+    assert (start[1:] <= end[:-1]).all()
+    assert (np.diff(start) >= 0).all() and (np.diff(end) >= 0).all()
+
+
+@settings(deadline=None)
+@given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=4), cells=st.integers(1, 12))
+def test_pooling_equals_adaptive_pooling_of_the_unpadded_texts(lengths: list[int], cells: int) -> None:
+    torch.manual_seed(len(lengths))
+    x = torch.randn(len(lengths), 2, 3, max(lengths))
+    for row, length in enumerate(lengths):
+        real = x[row, ..., :length]
+        highest = max_over_cells(x, torch.tensor(lengths), cells)[row]
+        mean = average_over_cells(x, torch.tensor(lengths), cells)[row]
+        torch.testing.assert_close(highest, functional.adaptive_max_pool1d(real.flatten(0, 1), cells).view(2, 3, -1))
+        torch.testing.assert_close(mean, functional.adaptive_avg_pool1d(real.flatten(0, 1), cells).view(2, 3, -1))
+
+
+def test_the_study_stretches_texts_to_the_same_cells_but_for_a_last_word() -> None:
+    """Its index of place i in a text padded to 300 words is int(i * length / 300); its pools are 30 places wide."""
+    for length in range(10, 301):
+        stretched = np.arange(300) * length // 300
+        start, end = (bounds[0].numpy() for bounds in cell_bounds(torch.tensor([length]), 10))
+        blocks = stretched.reshape(10, 30)
+        np.testing.assert_array_equal(blocks.min(1), start)
+        assert set(end - 1 - blocks.max(1)) <= ({0, 1} if length > 30 else {0})

@@ -1,0 +1,35 @@
+"""Which curricula a ranker can follow: networks and ensembles of trees have keys of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainables.errors import Problem
+
+if TYPE_CHECKING:
+    from trainables.config import TrainingRun
+
+
+def curriculum_misfits(run: TrainingRun) -> list[Problem]:
+    """Parts of the curriculum that the ranker cannot follow: each kind of ranker has keys of its own."""
+    name, curriculum = run.ranker["name"], run.curriculum
+    if not run.grows_trees:
+        right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
+        wrong = f"{name} is not trained on a subset first"
+        return [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
+    right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
+    used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
+    problems = [
+        Problem(f"curriculum.{key}", f"'{value}' does not apply to {name}, which grows trees on all its data", right)
+        for key, value in used.items()
+        if value != "none"
+    ]
+    if run.training.pretrain_data is not None:
+        problems.append(Problem("training.pretrain_data", f"{name} is not pre-trained", "null"))
+    if curriculum.objective_switch not in ("none", "mse"):
+        wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
+        problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))
+    if run.training.pretrain_data is not None:
+        wrong = f"{name} starts from no weights"
+        problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
+    return problems

@@ -1,0 +1,86 @@
+"""Parts of data sets, and two data sets as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from trainables.data.cache import digest_of
+from trainables.data.columns import RankingData, Split, TextColumn
+
+
+def some_queries(split: Split, places: np.ndarray) -> Split:
+    """The queries at the given places of a split (int [Q]) with their candidates, in the order given."""
+    rows, offsets = _rows_of(split.offsets, places)
+    judged, judged_offsets = _rows_of(split.judged_offsets, places)
+    return Split(
+        query=split.query[places],
+        offsets=offsets,
+        document=split.document[rows],
+        grade=split.grade[rows],
+        rank=split.rank[rows],
+        score=split.score[rows],
+        judged_grade=split.judged_grade[judged],
+        judged_offsets=judged_offsets,
+    )
+
+
+def _rows_of(offsets: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that belong to some places of ragged rows, one place after the other, and their new offsets."""
+    sizes = np.diff(offsets)[places]
+    new = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return np.repeat(offsets[places] - new[:-1], sizes) + np.arange(new[-1]), new
+
+
+def joined(first: RankingData, second: RankingData) -> RankingData:
+    """The texts of two data sets and both training splits; rows of `first` keep their numbers, the others follow.
+
+    Ids may stand there twice, so the result is for vocabularies and vectors that are to cover both, not for training.
+    """
+    queries, documents = len(first.query_ids), len(first.documents)
+    train = first.splits["train"], _moved(second.splits["train"], queries, documents)
+    return replace(
+        first,
+        name=f"{first.name} with {second.name}",
+        digest=digest_of("joined", first.digest, second.digest, second.splits["train"].query),
+        document_ids=_one_column(first.document_ids, second.document_ids),
+        documents=_one_column(first.documents, second.documents),
+        query_ids=_one_column(first.query_ids, second.query_ids),
+        utterances=_one_column(first.utterances, second.utterances),
+        utterance_offsets=_one_after_the_other(first.utterance_offsets, second.utterance_offsets),
+        domain=np.concatenate([first.domain, second.domain + len(first.domains)]).astype(np.int16),
+        domains=first.domains + second.domains,
+        splits={"train": _one_split(*train)},
+        notes=first.notes + second.notes,
+    )
+
+
+def _one_column(first: TextColumn, second: TextColumn) -> TextColumn:
+    return TextColumn(np.concatenate([first.data, second.data]), _one_after_the_other(first.offsets, second.offsets))
+
+
+def _one_after_the_other(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Offsets of two ragged columns that are laid end to end."""
+    return np.concatenate([first, first[-1] + second[1:]])
+
+
+def _moved(split: Split, queries: int, documents: int) -> Split:
+    """The split with higher row numbers of its queries and documents."""
+    return replace(
+        split,
+        query=(split.query + queries).astype(np.int32),
+        document=(split.document + documents).astype(np.int32),
+    )
+
+
+def _one_split(first: Split, second: Split) -> Split:
+    ragged = {
+        name: _one_after_the_other(getattr(first, name), getattr(second, name))
+        for name in ("offsets", "judged_offsets")
+    }
+    flat = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("query", "document", "grade", "rank", "score", "judged_grade")
+    }
+    return Split(**flat, **ragged)

@@ -1,0 +1,90 @@
+"""What a split's scores are judged by and written as: a TREC run of a ranking, or predictions of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from trainables.data.columns import RankingData, Split
+from trainables.errors import ConfigError, Problem, WorkFailed
+from trainables.evaluation.files import write_text
+from trainables.evaluation.metrics import ACCURACY, Evaluator
+from trainables.evaluation.trec import write_run
+
+
+class Judge(Protocol):
+    """Metrics of any scores for the candidates of one split."""
+
+    def __call__(self, scores: np.ndarray, metrics: Iterable[str] = ...) -> dict[str, np.ndarray]:
+        """Per-query values, float64 [Q] a metric; without `metrics` all that apply to the data."""
+        ...
+
+
+class Accuracy:
+    """Whether the class of each pair of a split is predicted."""
+
+    def __init__(self, split: Split):
+        self._right = split.grade
+
+    def __call__(self, scores: np.ndarray, metrics: Iterable[str] = (ACCURACY,)) -> dict[str, np.ndarray]:
+        """1 or 0 a pair, float64 [Q]; `scores`: class logits, float32 [Q, K].
+
+        Raises ConfigError for another metric, WorkFailed for logits that are not finite.
+        """
+        if wrong := [name for name in metrics if name != ACCURACY]:
+            raise ConfigError(Problem("metric", f"'{name}' judges rankings, not classes", ACCURACY) for name in wrong)
+        return {ACCURACY: (predicted_classes(scores) == self._right).astype(np.float64)}
+
+
+def predicted_classes(logits: np.ndarray) -> np.ndarray:
+    """Class of the highest logit, int64 [N], of equal ones the first; WorkFailed for logits that are not finite."""
+    bad = np.count_nonzero(~np.isfinite(logits).all(axis=1))
+    if bad:
+        raise WorkFailed(f"classification: the logits of {bad} of {len(logits)} pairs are NaN or infinite")
+    return logits.argmax(axis=1)
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """Softmax of logits [N, K], float64 [N, K]."""
+    exponentials = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    return exponentials / exponentials.sum(axis=1, keepdims=True)
+
+
+def judge_of(data: RankingData, split: Split, relevance_level: int) -> Judge:
+    """The judge of a split's scores, by the data's task."""
+    if data.task == "classification":
+        return Accuracy(split)
+    return Evaluator(split, data.document_ids, relevance_level)
+
+
+def scores_file(folder: Path, stem: str, data: RankingData) -> Path:
+    """Where a split's scores go: STEM.run.txt, or STEM.predictions.tsv of pairs to classify."""
+    return folder / f"{stem}.{'predictions.tsv' if data.task == 'classification' else 'run.txt'}"
+
+
+def write_scores(path: Path, split: Split, data: RankingData, scores: np.ndarray, tag: str) -> None:
+    """A TREC run of scores [C], best first; of pairs to classify their predictions from logits [C, K].
+
+    Raises WorkFailed for scores that are not finite, DataError for an id that a TREC file cannot hold.
+    """
+    if data.task == "classification":
+        write_predictions(path, split, data, scores)
+    else:
+        write_run(path, split, data, scores, tag)
+
+
+def write_predictions(path: Path, split: Split, data: RankingData, logits: np.ndarray) -> None:
+    """TSV, a row a pair in the split's order: query id, document id, right class, predicted class, probabilities.
+
+    `logits`: float32 [C, K]; the header names the classes of the probability columns.
+    """
+    lines = ["\t".join(["query_id", "document_id", "gold", "predicted", *(f"p_{name}" for name in data.classes)])]
+    predicted, probability = predicted_classes(logits), probabilities(logits)
+    for row, (query, document) in enumerate(zip(split.query.tolist(), split.document.tolist(), strict=True)):
+        names = data.classes[split.grade[row]], data.classes[predicted[row]]
+        numbers = (f"{value:.6f}" for value in probability[row])
+        lines.append("\t".join([data.query_ids[query], data.document_ids[document], *names, *numbers]))
+    write_text(path, "\n".join(lines) + "\n")

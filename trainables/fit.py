@@ -1,0 +1,67 @@
+"""Whether a configuration fits the data's task: what learns to rank, and what learns to classify pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainables.config import EvaluationConfig, TrainingConfig, TrainingRun
+from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.data.columns import RankingData, Task
+from trainables.errors import ConfigError, Problem
+from trainables.evaluation.metrics import ACCURACY
+
+CLASS_LOSSES = ("cross_entropy", "hinge")
+CLASS_VALUES = {"metric": (ACCURACY,), "training.loss": CLASS_LOSSES}  # the first where nothing is given
+RUN_HEURISTICS = {name for name, heuristic in WEIGHTINGS.items() if heuristic is not None}
+ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
+NO_RUN = "reads a first-stage run, and pairs to classify have none"
+UNFIT_SCORINGS = {
+    "turns": "is the same for all pairs: each has one utterance",
+    "semantic_std": ONE_CANDIDATE,
+    "bm25_std": ONE_CANDIDATE,
+} | dict.fromkeys(RUN_HEURISTICS, NO_RUN)
+
+
+def require_fit(run: TrainingRun, task: Task) -> None:
+    """Raises ConfigError with every key of a training that does not fit the data's task. All keys fit ranking."""
+    if task == "classification" and (problems := list(_unfit_for_classes(run))):
+        raise ConfigError(problems)
+
+
+def require_scoring(name: str, data: RankingData) -> None:
+    """Raises ConfigError where a scoring function says nothing about the data."""
+    if data.task == "classification" and name in UNFIT_SCORINGS:
+        raise ConfigError(_unfit_scoring(name))
+
+
+def task_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:
+    """What the data's task decided, for the user."""
+    if data.task == "ranking":
+        return ()
+    return (f"pairs to classify ({', '.join(data.classes)}): loss {run.training.loss}, metric {run.metric}",)
+
+
+def _unfit_scoring(name: str) -> Problem:
+    fitting = [other for other in SCORINGS if other not in UNFIT_SCORINGS]
+    return Problem(SCORINGS.place, f"'{name}' {UNFIT_SCORINGS[name]}", f"one of {', '.join(fitting)}")
+
+
+def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:
+    training, curriculum = run.training, run.curriculum
+    if run.metric != ACCURACY:
+        yield Problem("metric", f"'{run.metric}' judges rankings, and the data is pairs to classify", ACCURACY)
+    if training.loss not in CLASS_LOSSES:
+        wrong = f"'{training.loss}' learns to rank, and the data is pairs to classify"
+        yield Problem("training.loss", wrong, " or ".join(CLASS_LOSSES))
+    if training.negatives != TrainingConfig().negatives:
+        yield Problem("training.negatives", "pairs to classify have no negatives", "leave it out")
+    if run.evaluation != EvaluationConfig():
+        yield Problem("evaluation.relevance_level", "a class is not more or less relevant", "leave it out")
+    if curriculum.weighting in RUN_HEURISTICS:
+        yield Problem("curriculum.weighting", f"'{curriculum.weighting}' {NO_RUN}", "none or difficulty")
+    if curriculum.reads_scoring and curriculum.scoring in UNFIT_SCORINGS:
+        yield _unfit_scoring(curriculum.scoring)
+    if curriculum.objective_switch != "none":
+        wrong = f"'{curriculum.objective_switch}' learns to rank, and the data is pairs to classify"
+        yield Problem("curriculum.objective_switch", wrong, "none")

@@ -1,0 +1,223 @@
+"""BiDAF-T: attention in both directions between query and document (Seo et al. 2017, as changed by Min et al. 2017).
+
+Min et al. put one score in the place of the answer's span, so that the model tells which sentence answers a question;
+the gensim similarity-learning study (2018) ranks with it. The document is Seo et al.'s context, the query its question.
+
+Padding takes no part in anything here, whereas the study masks nothing, so that its scores depend on the padded length.
+A text without words is read as one word of padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trainables.rankers.base import Head, TextSide, Tokens
+from trainables.rankers.vectors import FIRST_WORD, PADDING, VOCABULARY, reads_from_front, table_shape
+from trainables.rankers.words import WordRanker, WordRankerModule, WordSettings
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"  # of trainables.data.words
+NO_CHARACTER, UNKNOWN_CHARACTER, FIRST_CHARACTER = 0, 1, 2
+HIGHWAYS = 2
+CARRY_BIAS = -1.0  # of a highway's gate, so that it begins by passing most of its input on (Srivastava et al. 2015)
+LOW = -1e9  # in place of values that take no part in a maximum or softmax
+
+
+class BidafTSettings(WordSettings):
+    name: str = "bidaf_t"
+    hidden: int = Field(100, ge=1, description="units of each LSTM in each direction (Seo et al. 100, the study 200)")
+    characters: int = Field(25, ge=1, description="characters of a word that are read")
+    character_size: int = Field(8, ge=1, description="dimensions of a character")
+    character_filters: int = Field(100, ge=1, description="filters over characters")
+    character_width: int = Field(5, ge=1, description="characters that a filter spans")
+    dropout: float = Field(0.2, ge=0, lt=1, description="before each LSTM and the last layer")
+    reference: Literal["paper", "study"] = Field(
+        "paper",
+        description="query-to-document attention from the similarities, or as in the study from their softmax over "
+        "the query",
+    )
+
+
+class CharacterWords(nn.Module):
+    """Word vectors from characters: a convolution, relu, and the maximum over the places where it starts."""
+
+    def __init__(self, settings: BidafTSettings):
+        super().__init__()
+        size = FIRST_CHARACTER + len(ALPHABET)
+        self.embedding = nn.Embedding(size, settings.character_size, padding_idx=NO_CHARACTER)
+        self.filters = nn.Conv1d(settings.character_size, settings.character_filters, settings.character_width)
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """Characters int64 [W, L], right-padded, to vectors [W, filters]; a word of none is all zeros."""
+        embedded = self.embedding(characters).transpose(1, 2)
+        features = self.filters(functional.pad(embedded, (0, self.filters.kernel_size[0] - 1))).relu()
+        return (features * (characters != NO_CHARACTER)[:, None]).amax(2)
+
+
+class Highway(nn.Module):
+    """g relu(W x + b) + (1 - g) x with a gate g = sigmoid(V x + c) (Srivastava et al. 2015)."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.change, self.gate = nn.Linear(size, size), nn.Linear(size, size)
+        nn.init.constant_(self.gate.bias, CARRY_BIAS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.lerp(x, self.change(x).relu(), self.gate(x).sigmoid())
+
+
+class BiLstm(nn.Module):
+    """One LSTM layer in both directions over right-padded sequences.
+
+    The second direction reads every sequence reversed within its own length: padding comes last in both, and so
+    reaches no state.
+    """
+
+    def __init__(self, inputs: int, hidden: int):
+        super().__init__()
+        self.forwards = nn.LSTM(inputs, hidden, batch_first=True)
+        self.backwards = nn.LSTM(inputs, hidden, batch_first=True)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """[B, L, inputs] and which places are words, bool [B, L], to states [B, L, 2 hidden], 0 at padding."""
+        places = torch.arange(mask.shape[1], device=mask.device)
+        last = mask.sum(1, keepdim=True) - 1
+        mirrored = torch.where(mask, last - places, places)[..., None]
+        forwards, _ = self.forwards(x)
+        backwards, _ = self.backwards(x.gather(1, mirrored.expand_as(x)))
+        backwards = backwards.gather(1, mirrored.expand_as(backwards))
+        return torch.cat([forwards, backwards], 2) * mask[..., None]
+
+
+class AttentionFlow(nn.Module):
+    """What each document word takes from the query, and the query from the document (Seo et al. 2017, Eq. 1 and 2)."""
+
+    def __init__(self, size: int, reference: Literal["paper", "study"]):
+        super().__init__()
+        self.reference = reference
+        # w of Eq. 1 over [h; u; h * u]. A bias would change no softmax.
+        self.weight = nn.Parameter(torch.empty(3, size))
+        nn.init.uniform_(self.weight, -((3 * size) ** -0.5), (3 * size) ** -0.5)
+
+    def forward(self, document: Tensor, document_mask: Tensor, query: Tensor, query_mask: Tensor) -> Tensor:
+        """h [B, T, size] and u [B, J, size] with their masks [B, T] and [B, J] to G [B, T, 4 size]."""
+        of_document, of_query, of_both = self.weight
+        similarities = (
+            torch.bmm(document * of_both, query.transpose(1, 2))
+            + (document @ of_document)[:, :, None]
+            + (query @ of_query)[:, None, :]
+        ).masked_fill(~query_mask[:, None, :], LOW)
+        attention = similarities.softmax(2)
+        strongest = (similarities if self.reference == "paper" else attention).amax(2)
+        salience = strongest.masked_fill(~document_mask, LOW).softmax(1)
+        from_query = torch.bmm(attention, query)
+        from_document = torch.bmm(salience[:, None, :], document)
+        return torch.cat([document, from_query, document * from_query, document * from_document], 2)
+
+
+class BidafTModule(WordRankerModule):
+    """`vectors`: float32 [rows, D], row 0 all zeros; `characters`: uint8 [rows, L] of each word, right-padded.
+
+    Scores [B], or class logits [B, K], of word rows.
+    """
+
+    def __init__(
+        self,
+        vectors: Tensor,
+        characters: np.ndarray,
+        settings: BidafTSettings,
+        max_length: int,
+        from_front: bool,
+        outputs: int = 1,
+    ):
+        super().__init__(vectors, settings, max_length, from_front)
+        self.characters = characters
+        self.character_words = CharacterWords(settings)
+        size, states = vectors.shape[1] + settings.character_filters, 2 * settings.hidden
+        self.highways = nn.Sequential(*(Highway(size) for _ in range(HIGHWAYS)))
+        self.dropout = nn.Dropout(settings.dropout)
+        self.context = BiLstm(size, settings.hidden)
+        self.attention = AttentionFlow(states, settings.reference)
+        self.modelling = nn.ModuleList([BiLstm(4 * states, settings.hidden), BiLstm(states, settings.hidden)])
+        self.score = Head(states, outputs)
+
+    def collate(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> dict[str, Tensor]:
+        """Each different word of the batch once too: words [W] and characters [W, L] are their rows and characters,
+        int64; `query` and `document` hold places in `words`. Every text has a first word, be it padding."""
+        texts = super().collate(queries, documents, query_rows, document_rows)
+        query, document = texts["query"], texts["document"]
+        words, place = np.unique(torch.cat([query.ravel(), document.ravel()]).numpy(), return_inverse=True)
+        characters = self.characters[words]
+        longest = max(1, int((characters != NO_CHARACTER).sum(1).max()))
+        texts["query_mask"][:, 0] = texts["document_mask"][:, 0] = True
+        return texts | {
+            "words": torch.from_numpy(words),
+            "characters": torch.from_numpy(characters[:, :longest].astype(np.int64)),
+            "query": torch.from_numpy(place[: query.numel()]).view_as(query),
+            "document": torch.from_numpy(place[query.numel() :]).view_as(document),
+        }
+
+    def forward(
+        self,
+        words: Tensor,
+        characters: Tensor,
+        query: Tensor,
+        query_mask: Tensor,
+        query_of: Tensor,
+        document: Tensor,
+        document_mask: Tensor,
+    ) -> Tensor:
+        # In half precision the softmax of similarities would be coarse, and LSTMs gain nothing on most devices.
+        with torch.autocast(words.device.type, enabled=False):
+            vectors = self.highways(torch.cat([self.vectors(words), self.character_words(characters)], 1))
+            u = self.context(self.dropout(functional.embedding(query, vectors)), query_mask)
+            h = self.context(self.dropout(functional.embedding(document, vectors)), document_mask)
+            states = self.attention(h, document_mask, u[query_of], query_mask[query_of])
+            for layer in self.modelling:
+                states = layer(self.dropout(states), document_mask)
+            strongest = states.masked_fill(~document_mask[..., None], LOW).amax(1)
+            return self.score(self.dropout(strongest))
+
+
+class BidafT(WordRanker):
+    Settings = BidafTSettings
+
+    def build(self, text: TextSide, settings: BidafTSettings, max_length: int, outputs: int = 1) -> BidafTModule:
+        return _module(torch.tensor(text.arrays["vectors"]), text.files, settings, max_length, outputs)
+
+    def restore(
+        self, files: Mapping[str, str], settings: BidafTSettings, max_length: int, outputs: int = 1
+    ) -> BidafTModule:
+        return _module(torch.zeros(table_shape(files)), files, settings, max_length, outputs)
+
+
+def _module(
+    vectors: Tensor, files: Mapping[str, str], settings: BidafTSettings, max_length: int, outputs: int
+) -> BidafTModule:
+    characters = word_characters(files[VOCABULARY], settings.characters)
+    return BidafTModule(vectors, characters, settings, max_length, reads_from_front(files), outputs)
+
+
+def word_characters(vocabulary: str, most: int) -> np.ndarray:
+    """Characters of the word of each row of the vector table, uint8 [rows, most], right-padded with NO_CHARACTER.
+
+    `vocabulary`: a word a line. Padding has no characters; the rows that unknown words share have one unknown one.
+    """
+    codes = np.full(256, UNKNOWN_CHARACTER, np.uint8)
+    codes[np.frombuffer(ALPHABET.encode(), np.uint8)] = FIRST_CHARACTER + np.arange(len(ALPHABET))
+    written = np.frombuffer(f"{vocabulary}\n".encode(), np.uint8)
+    ends = np.flatnonzero(written == ord("\n"))
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    place = starts[:, None] + np.arange(most)
+    table = np.full((FIRST_WORD + len(ends), most), NO_CHARACTER, np.uint8)
+    table[PADDING + 1 : FIRST_WORD, 0] = UNKNOWN_CHARACTER
+    table[FIRST_WORD:] = np.where(place < ends[:, None], codes[written[np.minimum(place, ends[:, None])]], NO_CHARACTER)
+    return table

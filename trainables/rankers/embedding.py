@@ -1,0 +1,70 @@
+"""Mean word vectors of query and document: their cosine, or a softmax regression on both (gensim's similarity-learning
+study, 2018).
+
+To rank, the score is the cosine (the study's word2vec baseline) plus a linear layer on the features of both means;
+the layer begins at zero, so that an untrained ranker is the baseline. To classify, the layer alone gives the logits:
+the study's regression on [v1; v2].
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trainables.rankers.base import Head
+from trainables.rankers.vectors import Unknown
+from trainables.rankers.words import WordRanker, WordRankerModule, WordSettings
+
+
+class EmbeddingSettings(WordSettings):
+    name: str = "embedding"
+    unknown: Unknown = Field(
+        "zero", description="words without a vector. zero: they are left out; hash, random: they get random vectors"
+    )
+    products: bool = Field(
+        True, description="whether v1 * v2, dimension by dimension, is a feature too; the study's are v1 and v2 alone"
+    )
+
+
+class EmbeddingModule(WordRankerModule):
+    """Scores [B], or class logits [B, K], of word rows."""
+
+    def __init__(
+        self, vectors: Tensor, settings: EmbeddingSettings, max_length: int, from_front: bool, outputs: int = 1
+    ):
+        super().__init__(vectors, settings, max_length, from_front)
+        self.products = settings.products
+        self.features = (3 if settings.products else 2) * vectors.shape[1]
+        self.score = Head(self.features, outputs)
+        nn.init.zeros_(self.score.weight)
+        nn.init.zeros_(self.score.bias)
+
+    def forward(
+        self, query: Tensor, query_mask: Tensor, query_of: Tensor, document: Tensor, document_mask: Tensor
+    ) -> Tensor:
+        with torch.autocast(query.device.type, enabled=False):  # half precision would blur the cosine
+            queries = self._directions(query, query_mask)[query_of]
+            documents = self._directions(document, document_mask)
+            found = self.compare(queries, documents)
+            return found + (queries * documents).sum(1) if self.score.out_features == 1 else found
+
+    def compare(self, queries: Tensor, documents: Tensor) -> Tensor:
+        """Scores [B] or logits [B, K] of the directions of mean vectors, [B, D] each."""
+        return self.score(self.pair_features(queries, documents))
+
+    def pair_features(self, queries: Tensor, documents: Tensor) -> Tensor:
+        """[v1; v2], or [v1; v2; v1 * v2], [B, 2 D or 3 D], scaled to a variance near 1 whatever the vectors' size."""
+        queries, documents = (side * queries.shape[1] ** 0.5 for side in (queries, documents))
+        parts = [queries, documents] + ([queries * documents] if self.products else [])
+        return torch.cat(parts, 1)
+
+    def _directions(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Mean vectors at unit length, [texts, D]; zeros for a text without a known word."""
+        return functional.normalize((self.vectors(ids) * mask[:, :, None]).sum(1), dim=1)
+
+
+class Embedding(WordRanker):
+    Settings = EmbeddingSettings
+    Module = EmbeddingModule

@@ -1,0 +1,44 @@
+"""KNRM (Xiong et al. 2017): kernels over the cosine similarities of single words.
+
+The paper tunes the word vectors, on a search engine's clicks; `ranker.train_vectors` does so too, but not by default: a
+small training set is learned by heart that way (docs/rankers.md). The paper bounds its score by a tanh, which changes
+no ranking, but would let no pair of scores differ by more than 2 under a pairwise loss; here the score is linear.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional
+
+from trainables.rankers.kernel_ranker import Grams, KernelModule, KernelRanker, KernelSettings
+from trainables.rankers.vectors import Word2VecModel
+from trainables.rankers.words import WORD2VEC
+
+
+class KnrmSettings(KernelSettings):
+    default_lr: ClassVar[float | None] = 0.01  # twelve weights learn little at the others' rate
+
+    name: str = "knrm"
+    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
+    kernels_learned: bool = Field(False, description="whether training moves and widens the kernels")
+
+
+class Unigrams(Grams):
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def forward(self, words: Tensor) -> Tensor:
+        return functional.normalize(words, dim=-1)[:, None]
+
+
+class KnrmModule(KernelModule):
+    def __init__(self, vectors: Tensor, settings: KnrmSettings, max_length: int, from_front: bool, outputs: int = 1):
+        super().__init__(vectors, Unigrams(), settings, max_length, from_front, outputs)
+
+
+class Knrm(KernelRanker):
+    Settings = KnrmSettings
+    Module = KnrmModule

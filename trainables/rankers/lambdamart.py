@@ -1,0 +1,97 @@
+"""LambdaMART over feature vectors, by LightGBM (Burges 2010; Ke et al. 2017).
+
+Not a network over texts: `trainables.training.trees` trains it, tree by tree.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from trainables.data.columns import RankingData
+from trainables.errors import DataError, Problem
+from trainables.rankers.base import RankerKind, RankerSettings
+
+Objective = Literal["regression", "lambdarank"]
+HIGHEST_LABEL = 30  # whose gain 2^label - 1 LightGBM holds
+LARGEST_QUERY = 10_000  # documents a query that LightGBM's lambdarank takes
+
+
+class LambdaMartSettings(RankerSettings):
+    """LightGBM's parameters under the names of the field. The paper's implementation is not known, so what it leaves
+    open has LightGBM's default."""
+
+    default_lr: ClassVar[float | None] = 0.05
+
+    name: Literal["lambdamart"] = "lambdamart"
+    leaves: int = Field(default=64, ge=2, le=131_072, description="leaves a tree")
+    trees_per_iteration: int = Field(default=10, ge=1, description="trees between dev evaluations")
+    min_data_in_leaf: int = Field(default=20, ge=1, description="fewest training documents in a leaf")
+    max_bin: int = Field(default=255, ge=2, le=65_535, description="most histogram bins a feature")
+    truncation_level: int = Field(default=30, ge=1, description="pairs count if one of them is ranked so high")
+    lambdarank_norm: bool = Field(default=True, description="whether a query's lambdas are normalised")
+    sigmoid: float = Field(default=1.0, gt=0, description="steepness of the pairwise logistic loss")
+    gain: Literal["exponential", "linear"] = Field(
+        default="exponential", description="of a label l in training's nDCG: 2^l - 1, or l as in trec_eval"
+    )
+    feature_fraction: float = Field(default=1.0, gt=0, le=1, description="features drawn anew for each tree")
+    bagging_fraction: float = Field(default=1.0, gt=0, le=1, description="queries drawn anew for each tree")
+
+    @property
+    def samples(self) -> bool:
+        """Whether trees are grown on random parts of the data, so that the seed matters."""
+        return self.feature_fraction < 1 or self.bagging_fraction < 1
+
+
+class LambdaMart(RankerKind):
+    Settings = LambdaMartSettings
+    grows_trees = True
+
+
+def parameters(settings: LambdaMartSettings, lr: float, objective: Objective, highest_label: int) -> dict[str, Any]:
+    """LightGBM's parameters of a stage; those that depend on machine or moment (threads, seed) are left to the caller.
+
+    `deterministic` with `force_col_wise` makes trees the same for any number of threads.
+    """
+    chosen: dict[str, Any] = {
+        "objective": objective,
+        "learning_rate": lr,
+        "num_leaves": settings.leaves,
+        "min_data_in_leaf": settings.min_data_in_leaf,
+        "max_bin": settings.max_bin,
+        "feature_fraction": settings.feature_fraction,
+        "deterministic": True,
+        "force_col_wise": True,
+        "verbosity": -1,
+    }
+    if settings.bagging_fraction < 1:
+        chosen |= {"bagging_fraction": settings.bagging_fraction, "bagging_freq": 1, "bagging_by_query": True}
+    if objective == "lambdarank":
+        labels = range(max(highest_label, 1) + 1)
+        chosen |= {
+            "lambdarank_truncation_level": settings.truncation_level,
+            "lambdarank_norm": settings.lambdarank_norm,
+            "sigmoid": settings.sigmoid,
+            "label_gain": [label if settings.gain == "linear" else 2**label - 1 for label in labels],
+        }
+    return chosen
+
+
+def require_features(data: RankingData) -> np.ndarray:
+    """The data's features, float32 [documents, F]. Raises DataError for data that LambdaMART cannot learn from."""
+    if data.features is None:
+        wrong = f"'{data.name}' holds texts, no features"
+        right = "for lambdamart give --data a LETOR folder (train.txt with rows LABEL qid:N INDEX:VALUE ...)"
+        raise DataError(Problem("data.source", wrong, right))
+    train = data.splits.get("train")
+    if train is not None and len(train):
+        longest = int(train.sizes.max())
+        if longest > LARGEST_QUERY:
+            wrong = f"a training query has {longest:,} documents"
+            raise DataError(Problem("data.source", wrong, f"at most {LARGEST_QUERY:,} a query for lambdamart"))
+        if train.grade.max() > HIGHEST_LABEL:
+            wrong = f"label {train.grade.max()} in the training data"
+            raise DataError(Problem("data.source", wrong, f"labels from 0 to {HIGHEST_LABEL} for lambdamart"))
+    return data.features

@@ -1,0 +1,97 @@
+"""MatchPyramid (Pang et al. 2016) in the form of MatchZoo and the gensim similarity-learning study (2018).
+
+The dot products of query and document words are an image: one 3 x 3 convolution, dynamic pooling to a grid of fixed
+size, and a network. The grid divides the real words of the two texts, not the padded ones: a cell covers the words
+floor(i n / cells) to ceil((i + 1) n / cells) - 1. That is what the study's stretching of a text over the padded length
+comes to, but for the last word of some cells of long texts. Every length has a grid: cells of short texts share words.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from trainables.rankers.base import Head
+from trainables.rankers.vectors import Word2VecModel
+from trainables.rankers.words import WORD2VEC, WordRanker, WordRankerModule, WordSettings
+
+
+class MatchPyramidSettings(WordSettings):
+    name: str = "match_pyramid"
+    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
+    filters: int = Field(64, ge=1, description="filters of the 3 x 3 convolution")
+    query_cells: int = Field(3, ge=1, description="cells that the words of a query are pooled to")
+    document_cells: int = Field(10, ge=1, description="cells that the words of a document are pooled to")
+    pooling: Literal["max", "average"] = Field("max", description="of a cell (average: as in MatchZoo-py)")
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((200, 64), description="units of each hidden layer")
+    dropout: float = Field(0.5, ge=0, lt=1, description="of the pooled grid (the study: 0.95)")
+
+
+class MatchPyramidModule(WordRankerModule):
+    """Scores [B], or class logits [B, K], of word rows."""
+
+    def __init__(
+        self, vectors: Tensor, settings: MatchPyramidSettings, max_length: int, from_front: bool, outputs: int = 1
+    ):
+        super().__init__(vectors, settings, max_length, from_front)
+        self.cells = settings.query_cells, settings.document_cells
+        self.pool = {"max": max_over_cells, "average": average_over_cells}[settings.pooling]
+        self.convolution = nn.Conv2d(1, settings.filters, 3, padding=1)
+        self.dropout = nn.Dropout(settings.dropout)
+        sizes = (settings.filters * settings.query_cells * settings.document_cells, *settings.hidden)
+        layers = [nn.Linear(*pair) for pair in pairwise(sizes)]
+        self.hidden = nn.Sequential(*(part for layer in layers for part in (layer, nn.ReLU())))
+        self.score = Head(sizes[-1], outputs)
+
+    def forward(
+        self, query: Tensor, query_mask: Tensor, query_of: Tensor, document: Tensor, document_mask: Tensor
+    ) -> Tensor:
+        # Padding has vectors of zeros: beyond the real words the image is 0, as the convolution's own border.
+        image = torch.bmm(self.vectors(query)[query_of], self.vectors(document).transpose(1, 2))
+        features = self.convolution(image[:, None]).relu()
+        query_cells, document_cells = self.cells
+        pooled = self.pool(features, document_mask.sum(1), document_cells)
+        grid = self.pool(pooled.transpose(2, 3), query_mask.sum(1)[query_of], query_cells).transpose(2, 3)
+        return self.score(self.hidden(self.dropout(grid.flatten(1)))).float()
+
+
+def cell_bounds(lengths: Tensor, cells: int) -> tuple[Tensor, Tensor]:
+    """First place of each cell, and the place after its last, of texts of int64 lengths [B]: int64 [B, cells] each.
+
+    A text of length 0 counts as one of length 1.
+    """
+    lengths = lengths.clamp_min(1)[:, None]
+    cell = torch.arange(cells, device=lengths.device)
+    return cell * lengths // cells, -((cell + 1) * -lengths // cells)
+
+
+def max_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
+    """x [B, F, R, L] to the maximum over each cell of its last axis, of which `lengths` [B] are real: [B, F, R, cells].
+
+    The places of a cell are gathered side by side to find the highest; a cell with fewer than the largest repeats its
+    last. Gradients need the highest alone, which spares the backward pass the wide tensor.
+    """
+    start, end = cell_bounds(lengths, cells)
+    width = -(-x.shape[3] // cells) + 1  # at least the largest cell's, without asking the device for it
+    places = torch.minimum(start[..., None] + torch.arange(width, device=x.device), end[..., None] - 1)
+    index = places.flatten(1)[:, None, None].expand(*x.shape[:3], -1)
+    highest = x.detach().gather(3, index).unflatten(3, (cells, width)).argmax(4)
+    return x.gather(3, torch.minimum(start[:, None, None] + highest, end[:, None, None] - 1))
+
+
+def average_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
+    """The same with the mean of a cell."""
+    start, end = cell_bounds(lengths, cells)
+    place = torch.arange(x.shape[3], device=x.device)
+    inside = (place >= start[..., None]) & (place < end[..., None])
+    shares = inside.to(x.dtype) / (end - start)[..., None]
+    return torch.einsum("bfrl,bcl->bfrc", x, shares.to(x.dtype))
+
+
+class MatchPyramid(WordRanker):
+    Settings = MatchPyramidSettings
+    Module = MatchPyramidModule

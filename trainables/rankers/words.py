@@ -1,0 +1,113 @@
+"""What rankers over word vectors share: settings, the table of vectors, and batches that read each query once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from trainables.data.columns import RankingData
+from trainables.rankers.base import Ranker, RankerModule, RankerSettings, TextSide, Tokens, take
+from trainables.rankers.pairs import Keep, keeps_latest
+from trainables.rankers.vectors import (
+    PADDING,
+    TRAIN,
+    Unknown,
+    Word2VecModel,
+    reads_from_front,
+    table_shape,
+    word_text_side,
+    word_tokens,
+)
+
+WORD2VEC = "how vectors are trained; cbow takes half the time, and tells words apart less"
+
+
+class WordSettings(RankerSettings):
+    vectors: str = Field(
+        TRAIN, min_length=1, description="train: word2vec on the collection; or a word2vec, GloVe or fastText file"
+    )
+    vector_size: int = Field(100, ge=1, description="dimensions of trained vectors; a file has its own")
+    word2vec: Word2VecModel = Field("cbow", description=WORD2VEC)
+    unknown: Unknown = Field(
+        "hash",
+        description="words without a vector. hash: they share 1000 random ones; random: each of the collection has "
+        "its own, new ones share; zero: they match nothing",
+    )
+    unknown_deviation: float | None = Field(
+        None, gt=0, description="standard deviation of random vectors; null: that of the known ones (OpenNIR: 0.5)"
+    )
+    max_query_length: int = Field(30, ge=1, description="words of a query; training.max_length is the document's")
+    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
+    train_vectors: bool = Field(False, description="whether training changes the word vectors")
+
+
+class WordRankerModule(RankerModule):
+    """Rankers that compare the words of a query with those of a document.
+
+    `vectors`: float32 [rows, D], row 0 (padding) all zeros. Subclasses' `forward` takes the tensors of `collate`.
+    """
+
+    def __init__(self, vectors: Tensor, settings: WordSettings, max_length: int, from_front: bool):
+        super().__init__()
+        self.max_query_length, self.max_length, self.from_front = settings.max_query_length, max_length, from_front
+        self.vectors = nn.Embedding.from_pretrained(vectors, freeze=not settings.train_vectors, padding_idx=PADDING)
+
+    def collate(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> dict[str, Tensor]:
+        """Each different query once: query int64 [Q, Lq], query_mask bool [Q, Lq], query_of int64 [B] (which query a
+        pair has), document int64 [B, Ld], document_mask bool [B, Ld]."""
+        unique, query_of = np.unique(query_rows, return_inverse=True)
+        query, query_mask = take(queries, unique, self.max_query_length, PADDING, last=self.from_front)
+        document, document_mask = take(documents, document_rows, self.max_length, PADDING)
+        return {
+            "query": query,
+            "query_mask": query_mask,
+            "query_of": torch.from_numpy(query_of),
+            "document": document,
+            "document_mask": document_mask,
+        }
+
+    def costs(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> np.ndarray:
+        """Document words: nearly all work is theirs."""
+        return np.clip(documents.lengths[document_rows], 1, self.max_length)
+
+
+class WordRanker(Ranker):
+    """A kind of ranker whose `Module(vectors, settings, max_length, from_front, outputs)` is a WordRankerModule."""
+
+    Module: ClassVar[type[Any]]
+    text_side = "words"
+    text_keys = frozenset({"vectors", "vector_size", "word2vec", "unknown", "unknown_deviation", "keep"})
+
+    def prepare(self, data: RankingData, settings: WordSettings, seed: int) -> TextSide:
+        from_front = keeps_latest(data, settings.keep)
+        return word_text_side(
+            data,
+            settings.vectors,
+            settings.vector_size,
+            from_front,
+            seed,
+            settings.unknown,
+            settings.unknown_deviation,
+            settings.word2vec,
+        )
+
+    def encode(self, files: Mapping[str, str], settings: WordSettings, texts: Iterable[str]) -> Tokens:
+        return word_tokens(files, texts)
+
+    def build(self, text: TextSide, settings: WordSettings, max_length: int, outputs: int = 1) -> WordRankerModule:
+        vectors = torch.tensor(text.arrays["vectors"])
+        return self.Module(vectors, settings, max_length, reads_from_front(text.files), outputs)
+
+    def restore(
+        self, files: Mapping[str, str], settings: WordSettings, max_length: int, outputs: int = 1
+    ) -> WordRankerModule:
+        return self.Module(torch.zeros(table_shape(files)), settings, max_length, reads_from_front(files), outputs)

@@ -1,0 +1,87 @@
+"""The gradient of a batch in parts: memory decides how many, and the gradient stays that of the whole batch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from trainables.errors import WorkFailed
+
+Result = TypeVar("Result")
+
+
+def attempt(work: Callable[[], Result], device: torch.device) -> Result | None:
+    """What the work returns, or None if the device has too little memory for it; what it held is free again then."""
+    if (result := _unless_out_of_memory(work)) is None and device.type == "cuda":
+        torch.cuda.empty_cache()
+    return result
+
+
+def _unless_out_of_memory(work: Callable[[], Result]) -> Result | None:
+    try:
+        return work()
+    except torch.OutOfMemoryError:
+        return None
+
+
+class Accumulation:
+    """Sums a batch's gradient over micro-batches of at most `samples` samples (None: one, the whole batch).
+
+    When the device runs out of memory, `samples` is halved for good, and the batch is done again. Parts draw other
+    dropout masks than the whole batch does; all else is the same but for rounding.
+    """
+
+    def __init__(self, samples: int | None, device: torch.device):
+        self.samples, self.device = samples, device
+        self.told = False
+
+    def backward(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
+        """Leaves the gradient of the sum of loss_of(part) over the parts of a batch of `size` samples in the
+        module's parameters; returns that sum, detached. Raises WorkFailed where not even one sample fits."""
+        state = self._random_state()
+        while (loss := attempt(lambda: self._sum(module, size, loss_of), self.device)) is None:
+            self._halve(size)
+            self._set_random_state(state)
+        return loss
+
+    def _sum(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
+        """The batch in parts of `samples`."""
+        module.zero_grad(set_to_none=True)
+        step = min(self.samples or size, size)
+        total = torch.zeros((), device=self.device)
+        for start in range(0, size, step):
+            loss = loss_of(slice(start, min(start + step, size)))
+            loss.backward()
+            total = total + loss.detach()
+        return total
+
+    def _halve(self, size: int) -> None:
+        samples = min(self.samples or size, size)
+        if samples == 1:
+            raise WorkFailed(
+                f"one sample's gradient does not fit in the memory of {self.device}; "
+                "a smaller training.max_length, or for bert ranker.checkpointing: true, may help"
+            )
+        self.samples = (samples + 1) // 2
+        if not self.told:
+            self.told = True
+            print(
+                f"{self.device} is out of memory with {samples} samples at a time: going on with {self.samples} "
+                f"(training.micro_batch), or fewer; batches, loss and gradient stay the same",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _random_state(self) -> list[Tensor]:
+        """What dropout draws from: the CPU's generator, and the device's own."""
+        own = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
+        return [torch.get_rng_state(), *own]
+
+    def _set_random_state(self, state: list[Tensor]) -> None:
+        torch.set_rng_state(state[0])
+        if len(state) > 1:
+            torch.cuda.set_rng_state(state[1], self.device)

@@ -1,0 +1,90 @@
+"""Pre-training: the ranker is trained on other data first, and every training starts from what it learned there.
+
+The start is computed once for data and settings, and cached by content. A search's trials and its confirmations share
+it as they share their data: `training.pretrain_seed` decides it, their own seeds do not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+from trainables.config import CurriculumConfig, DataConfig, TrainingConfig, TrainingRun
+from trainables.data.cache import cached, digest_of
+from trainables.data.columns import RankingData
+from trainables.randomness import generator
+from trainables.rankers.base import RankerModule
+from trainables.training import checkpoint
+from trainables.training.materials import Materials, ranker_of
+from trainables.training.pretrain_data import joint_text, load_pretrain_data
+
+FORMAT = 1  # raise when the same settings train another start
+WEIGHTS = "weights.safetensors"
+
+
+def pretraining_run(run: TrainingRun) -> TrainingRun:
+    """The training on the other data: as `run`, but plain, as long as `training.pretrain_iterations` says, and under
+    random numbers of its own."""
+    keys = run.training
+    own = {key: TrainingConfig.model_fields[key].default for key in keys.pretraining()}
+    changed = {"max_iterations": keys.pretrain_iterations, "lr": keys.pretrain_lr or keys.lr}
+    return run.model_copy(
+        update={
+            "data": DataConfig(source=keys.pretrain_data or ""),
+            "curriculum": CurriculumConfig(),
+            "training": keys.model_copy(update=own | changed),
+            "evaluation": run.evaluation.model_copy(update={"relevance_level": keys.pretrain_relevance_level}),
+            "seed": int(generator(keys.pretrain_seed, "pre-training").integers(2**31)),
+        }
+    )
+
+
+def pretrained_start(run: TrainingRun, data: RankingData) -> dict[str, np.ndarray]:
+    """The tensors that a training of `run` on `data` starts from, by name; trained now where the cache lacks them."""
+    plain = pretraining_run(run)
+    other = load_pretrain_data(run, data)
+    ranker, settings = ranker_of(run)
+    _, text = joint_text(ranker, settings, data, other)
+    # The digests fix the content; where the data lies does not matter.
+    keys = plain.model_dump(exclude={"data"})
+    key = digest_of(FORMAT, data.digest, other.digest, text.files, text.arrays, keys)
+    folder = cached("pretrained", key, lambda entry: _train(plain, Materials(other, text), entry))
+    return checkpoint.load_arrays(folder / WEIGHTS)
+
+
+def with_start(plain: TrainingRun, run: TrainingRun, materials: Materials) -> Materials:
+    """The materials of a search's trials with the ranker of `run`, with the start that they share.
+
+    It is trained under the training keys of the search's baseline `plain`, even where trials differ in learning rate,
+    loss or the like: a common start is what the trials are compared from.
+    """
+    if run.training.pretrain_data is None:
+        return materials
+    named = {"pretrain_data": run.training.pretrain_data}
+    shared = plain.model_copy(update={"ranker": run.ranker, "training": plain.training.model_copy(update=named)})
+    return replace(materials, start=pretrained_start(shared, materials.data))
+
+
+def load_start(module: RankerModule, run: TrainingRun, materials: Materials) -> None:
+    """Puts the weights of the pre-training into a fresh module."""
+    start: Mapping[str, np.ndarray] = materials.start or pretrained_start(run, materials.data)
+    # Copies: the arrays may lie read-only in Ray's object store.
+    checkpoint.load_trained_state(module, {name: torch.tensor(values) for name, values in start.items()})
+
+
+def _train(plain: TrainingRun, materials: Materials, folder: Path) -> None:
+    from trainables.training.training import Training  # here, because a training may start from a pre-training
+
+    what = f"{plain.ranker['name']} on {materials.data.name}, at most {plain.training.max_iterations} iterations"
+    print(f"pre-training {what}", file=sys.stderr, flush=True)
+    training = Training(plain, materials)
+    while not training.finished:
+        training.iterate()
+    print(f"pre-trained to dev {plain.metric} {training.best_value:.4f}", file=sys.stderr, flush=True)
+    save_file(training.best_weights, folder / WEIGHTS)

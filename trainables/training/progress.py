@@ -1,0 +1,86 @@
+"""How far a training has come, whatever it trains: its history, its best iteration, and when it ends."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainables.config import TrainingRun
+from trainables.data.columns import required_split
+from trainables.errors import DataError, Problem
+from trainables.evaluation.judging import judge_of
+from trainables.training import checkpoint
+from trainables.training.materials import Materials
+
+STATE = "state.json"
+
+
+def metric_key(metric: str) -> str:
+    """Name of the dev value in results."""
+    return f"dev_{metric}"
+
+
+class Progress:
+    """`history`: the metrics of each iteration done; `best_scores`: float32 [C] of the dev candidates at the best one;
+    `dev_values`: of each dev query after the last iteration, float64 [Q]."""
+
+    def __init__(self, run: TrainingRun, materials: Materials):
+        self.run, self.materials = run, materials
+        self.dev = required_split(materials.data, "dev")
+        self.judge = judge_of(materials.data, self.dev, run.evaluation.relevance_level)
+        self.history: list[dict[str, float]] = []
+        self.best_iteration = 0
+        self.best_scores = np.empty(0, np.float32)
+        self.dev_values = np.empty(0)
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done."""
+        return len(self.history)
+
+    @property
+    def best_value(self) -> float:
+        return self.history[self.best_iteration - 1][metric_key(self.run.metric)] if self.best_iteration else -math.inf
+
+    @property
+    def finished(self) -> bool:
+        """The last iteration is done, or dev has not improved for `training.patience` iterations."""
+        settings = self.run.training
+        return self.iteration >= settings.max_iterations or self.iteration - self.best_iteration >= settings.patience
+
+    def evaluate(self, scores: np.ndarray) -> float:
+        """The configured metric of scores of the dev candidates, float32 [C], as a mean over queries."""
+        self.dev_values = self.judge(scores, [self.run.metric])[self.run.metric]
+        return float(self.dev_values.mean())
+
+    def document(self) -> dict[str, Any]:
+        """The JSON part of a saved training."""
+        return {
+            "run": self.run.model_dump(),
+            "data": self.materials.digest,
+            "history": self.history,
+            "best_iteration": self.best_iteration,
+        }
+
+    def same_run(self, folder: Path) -> bool:
+        """Whether `folder` holds the state of this configuration on this data."""
+        state = read_state(folder)
+        return TrainingRun.model_validate(state["run"]) == self.run and state["data"] == self.materials.digest
+
+    def take_up(self, folder: Path) -> None:
+        """Restores history and best scores. Raises DataError where the state is that of another configuration."""
+        if not self.same_run(folder):
+            wrong = "is the state of another configuration"
+            raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
+        state = read_state(folder)
+        self.history, self.best_iteration = state["history"], state["best_iteration"]
+        if self.best_iteration:
+            self.best_scores = checkpoint.best_scores(folder)
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """The JSON part of a saved training: run, history, best_iteration."""
+    return checkpoint.read_json(folder / STATE)

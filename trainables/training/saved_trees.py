@@ -1,0 +1,62 @@
+"""A trained ranker of trees as a folder of its own: the trees as LightGBM's text, and the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import lightgbm as lgb
+import numpy as np
+from pydantic import ValidationError
+
+from trainables.config import TrainingRun
+from trainables.data.columns import RankingData, Split
+from trainables.errors import DataError, Problem
+from trainables.rankers.lambdamart import require_features
+from trainables.training import checkpoint
+from trainables.training.prefixes import MODEL
+from trainables.training.saved import CONFIG
+from trainables.training.trees import TreeTraining, score_features, settings_of
+
+
+@dataclass(frozen=True)
+class SavedTrees:
+    """A trained ranker that scores feature vectors; needs nothing of its training data."""
+
+    run: TrainingRun
+    booster: lgb.Booster
+
+    def score(self, data: RankingData, split: Split) -> np.ndarray:
+        """Scores of a split's candidates, float32 [C]. Raises DataError for texts, or another number of features."""
+        features = require_features(data)
+        if features.shape[1] != self.booster.num_feature():
+            wrong = f"'{data.name}' has {features.shape[1]} features, the ranker learned {self.booster.num_feature()}"
+            raise DataError(Problem("--data", wrong, "data with the same features"))
+        return score_features(self.booster, features[split.document], settings_of(self.run).trees_per_iteration)
+
+
+def save_trees(training: TreeTraining, folder: Path) -> None:
+    """Writes the trees up to the best iteration as a SavedTrees folder."""
+    training.take_best()
+
+    def write(temporary: Path) -> None:
+        if training.booster is not None:
+            training.booster.save_model(temporary / MODEL)
+        checkpoint.write_json(temporary / CONFIG, {"run": training.run.model_dump()})
+
+    checkpoint.write_folder(folder, write)
+
+
+def holds_trees(folder: Path) -> bool:
+    return (folder / MODEL).is_file()
+
+
+def load_trees(folder: Path) -> SavedTrees:
+    """Raises DataError where a file of the folder is broken."""
+    try:
+        run = TrainingRun.model_validate(checkpoint.read_json(folder / CONFIG)["run"])
+        booster = lgb.Booster(model_file=str(folder / MODEL))
+    except (OSError, ValueError, KeyError, TypeError, ValidationError, lgb.basic.LightGBMError) as error:
+        wrong = f"cannot be read: {error}"
+        raise DataError(Problem(str(folder), wrong, "a ranker written by tune-cl train")) from error
+    return SavedTrees(run, booster)

@@ -1,0 +1,302 @@
+"""One training of a ranker of trees: iterations of boosting rounds, each followed by an evaluation on dev."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import torch
+
+from trainables.config import TrainingRun
+from trainables.curriculum.subset import subset_rows
+from trainables.data.cache import digest_of
+from trainables.data.columns import RankingData, Split, required_split
+from trainables.errors import WorkFailed
+from trainables.evaluation.metrics import Evaluator
+from trainables.randomness import generator
+from trainables.rankers import ranker_settings
+from trainables.rankers.lambdamart import LambdaMartSettings, Objective, parameters, require_features
+from trainables.training import checkpoint
+from trainables.training.materials import Materials
+from trainables.training.prefixes import MODEL, Prefixes, cut
+from trainables.training.progress import STATE, Progress, metric_key
+
+FORMAT = 1  # raise when the same settings grow other trees
+LOSS_METRIC = "ndcg@10"  # whose complement on training queries is the loss that lambdarank itself does not give
+LOSS_QUERIES = 200  # training queries, drawn once, that the loss is told of: scoring all would cost as growing does
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Rounds first + 1 to last, grown under one objective on some candidate rows of the training split, int64 [N]."""
+
+    objective: Objective
+    rows: np.ndarray
+    first: int
+    last: int
+
+
+def settings_of(run: TrainingRun) -> LambdaMartSettings:
+    settings = ranker_settings(run.ranker)
+    if not isinstance(settings, LambdaMartSettings):
+        raise TypeError(f"{run.ranker['name']} grows no trees")
+    return settings
+
+
+def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
+    """The stages of a training: `curriculum.switch` rounds of the curriculum, then lambdarank on everything.
+
+    MSE-t (Ferro et al. 2018) has squared error of the label first, the subsets lambdarank on fewer data; both together
+    are squared error on the subset. A switch past the last round leaves the first stage alone.
+    """
+    curriculum, everything = run.curriculum, np.arange(len(split.document))
+    total = run.training.max_iterations * settings_of(run).trees_per_iteration
+    objective: Objective = "regression" if curriculum.objective_switch == "mse" else "lambdarank"
+    if objective == "lambdarank" and curriculum.subset == "none":
+        return [Stage("lambdarank", everything, 0, total)]
+    rows = subset_rows(
+        curriculum.subset,
+        split,
+        data,
+        share=curriculum.subset_share,
+        feature=curriculum.feature,
+        cutoff=curriculum.feature_cutoff,
+        relevance_level=run.evaluation.relevance_level,
+    )
+    switch = min(curriculum.switch, total)
+    both = [Stage(objective, rows, 0, switch), Stage("lambdarank", everything, switch, total)]
+    return [stage for stage in both if stage.first < stage.last]
+
+
+def tree_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:
+    """What the user should know of the stages. Raises DataError for data or features that the training cannot use."""
+    require_features(data)
+    split = required_split(data, "train")
+    first, *rest = stages(run, data, split)
+    notes = []
+    if len(first.rows) < len(split.document):
+        queries, of = len(np.unique(split.owner[first.rows])), len(split)
+        notes.append(
+            f"curriculum.subset {run.curriculum.subset}: {len(first.rows):,} of {len(split.document):,} documents, "
+            f"{queries:,} of {of:,} queries"
+        )
+    if not rest and "curriculum.switch" in run.in_force():
+        notes.append(f"curriculum.switch {run.curriculum.switch} is not reached: the training has {first.last} trees")
+    return tuple(notes)
+
+
+def some_queries(split: Split, count: int) -> Split:
+    """The split with at most `count` of its queries, always the same ones."""
+    if len(split) <= count:
+        return split
+    chosen = np.sort(generator(0, "training loss").permutation(len(split))[:count])
+    rows = np.isin(split.owner, chosen)
+    judged = np.isin(np.repeat(np.arange(len(split)), np.diff(split.judged_offsets)), chosen)
+    columns = {name: getattr(split, name)[rows] for name in ("document", "grade", "rank", "score")}
+    return Split(
+        query=split.query[chosen],
+        offsets=np.concatenate([[0], np.cumsum(split.sizes[chosen])]),
+        judged_grade=split.judged_grade[judged],
+        judged_offsets=np.concatenate([[0], np.cumsum(np.diff(split.judged_offsets)[chosen])]),
+        **columns,
+    )
+
+
+def add_scores(
+    scores: np.ndarray, booster: lgb.Booster, features: np.ndarray, first: int, last: int, step: int
+) -> None:
+    """Adds the trees first + 1 to last, in sums of `step` trees, to scores float64 [N] of features float32 [N, F].
+
+    The grouping fixes the rounding: scores grown with the booster, iteration by iteration, equal those of a saved one.
+    """
+    for start in range(first, min(last, booster.num_trees()), step):
+        count = min(step, last - start)
+        scores += booster.predict(features, start_iteration=start, num_iteration=count, raw_score=True)
+
+
+class TreeTraining(Progress):
+    """State of one training: the booster, which is a function of data, configuration and rounds alone.
+
+    A booster that goes on from a saved one grows the same trees as one that was never interrupted. Where the
+    configuration samples rows or features, each iteration has a random seed of its own, so that this holds there too.
+    `share`: whether the first stage is taken from, and left to, other trainings that begin alike.
+    """
+
+    def __init__(self, run: TrainingRun, materials: Materials, share: bool = True):
+        super().__init__(run, materials)
+        self.settings = settings_of(run)
+        self.features = require_features(materials.data)
+        self.train = required_split(materials.data, "train")
+        self.stages = stages(run, materials.data, self.train)
+        self.booster: lgb.Booster | None = None
+        self.prefixes = Prefixes(self._prefix_key()) if share else None
+        self._growing: tuple[Stage, lgb.Booster] | None = None  # a booster that can go on without being built anew
+        self._dataset: tuple[Stage, lgb.Dataset] | None = None
+        self._dev_features = self.features[self.dev.document]
+        self._seen = some_queries(self.train, LOSS_QUERIES)
+        self._seen_features = self.features[self._seen.document]
+        self._seen_evaluator = Evaluator(self._seen, materials.data.document_ids, run.evaluation.relevance_level)
+        self._dev_scores = np.zeros(len(self.dev.document))
+        self._seen_scores = np.zeros(len(self._seen.document))
+
+    @property
+    def rounds(self) -> int:
+        """Boosting rounds done: one tree each, unless no further split was possible."""
+        return self.iteration * self.settings.trees_per_iteration
+
+    # -- one iteration -------------------------------------------------------------------------------------------
+
+    def iterate(self) -> dict[str, float]:
+        """Grows `ranker.trees_per_iteration` trees and evaluates on dev; returns the metrics of interface section 7.
+
+        Raises WorkFailed where the training data allows no split at all.
+        """
+        started = time.perf_counter()
+        first, last = self.rounds, self.rounds + self.settings.trees_per_iteration
+        pairs = 0
+        for stage in self.stages:
+            begin, end = max(first, stage.first), min(last, stage.last)
+            if begin < end:
+                self._grow(stage, begin, end)
+                pairs += len(stage.rows) * (end - begin)
+        grown = time.perf_counter() - started
+        self._add_iteration(first, last)
+        stage = next(stage for stage in self.stages if last <= stage.last)
+        scores = self._dev_scores.astype(np.float32)
+        metrics = {
+            "train_loss": self._train_loss(stage),
+            "available_share": len(stage.rows) / len(self.train.document),
+            "mean_weight": 1.0,
+            "samples_per_second": pairs / grown,
+            metric_key(self.run.metric): self.evaluate(scores),
+            "seconds": time.perf_counter() - started,
+        }
+        if metrics[metric_key(self.run.metric)] > self.best_value:
+            self.best_iteration, self.best_scores = self.iteration + 1, scores
+        self.history.append(metrics)
+        self._leave_prefix()
+        return metrics
+
+    def _grow(self, stage: Stage, begin: int, end: int) -> None:
+        """Brings the booster from round `begin` to round `end` of a stage."""
+        if self.prefixes and stage is self.stages[0] and (found := self.prefixes.at(end)):
+            self.booster, self._growing = found, None
+            return
+        if self._growing and self._growing[0] is stage and not self.settings.samples:
+            booster = self._growing[1]
+            for _ in range(end - begin):
+                if booster.update():  # no split is possible any more
+                    break
+        else:
+            booster = lgb.train(
+                self._parameters(stage) | {"num_threads": torch.get_num_threads(), "seed": self._seed(begin)},
+                self._stage_data(stage),
+                end - begin,
+                init_model=self.booster,
+                keep_training_booster=True,
+            )
+        if begin == 0 and booster.dump_model(num_iteration=1)["tree_info"][0]["num_leaves"] < 2:
+            raise WorkFailed(
+                f"no split of the {len(stage.rows)} training documents is possible; "
+                f"a lower ranker.min_data_in_leaf than {self.settings.min_data_in_leaf} may help"
+            )
+        self.booster, self._growing = booster, (stage, booster)
+
+    def _parameters(self, stage: Stage) -> dict[str, Any]:
+        return parameters(self.settings, self.run.training.lr, stage.objective, int(self.train.grade.max()))
+
+    def _seed(self, begin: int) -> int:
+        """LightGBM's seed of the trees from a round on."""
+        return int(generator(self.run.seed, "trees", begin).integers(2**31)) if self.settings.samples else 0
+
+    def _stage_data(self, stage: Stage) -> lgb.Dataset:
+        """The stage's rows, binned once; those of the stage before are let go."""
+        if self._dataset is None or self._dataset[0] is not stage:
+            sizes = np.bincount(self.train.owner[stage.rows], minlength=len(self.train))
+            dataset = lgb.Dataset(
+                self.features[self.train.document[stage.rows]],
+                label=np.maximum(self.train.grade[stage.rows], 0),
+                group=sizes[sizes > 0],
+                free_raw_data=False,  # a booster that goes on scores the rows with the trees it has
+            )
+            self._dataset = stage, dataset
+        return self._dataset[1]
+
+    # -- sharing -------------------------------------------------------------------------------------------------
+
+    def _prefix_key(self) -> str:
+        """Digest of all that decides the first stage's trees but their number."""
+        stage, sampled = self.stages[0], self.settings.samples
+        random = (self.run.seed, self.settings.trees_per_iteration) if sampled else ()
+        data = (self.materials.data.digest, stage.rows, stage.objective)
+        return digest_of(FORMAT, lgb.__version__, data, self._parameters(stage), random)
+
+    def _leave_prefix(self) -> None:
+        """Keeps the first stage for others when it, or the training, is done."""
+        last = self.stages[0].last
+        now = self.rounds - self._step < last <= self.rounds or (self.finished and self.rounds < last)
+        if self.prefixes is None or self.booster is None or not now:
+            return
+        if self.booster.num_trees() == self.rounds:  # a tree a round: a cut at trees is a cut at rounds
+            self.prefixes.keep(min(self.rounds, last), self.booster)
+
+    # -- scores --------------------------------------------------------------------------------------------------
+
+    @property
+    def _step(self) -> int:
+        return self.settings.trees_per_iteration
+
+    def _add_iteration(self, first: int, last: int) -> None:
+        """Brings the scores of dev and of some training candidates up to date with the rounds first + 1 to last."""
+        if self.booster is not None:
+            add_scores(self._dev_scores, self.booster, self._dev_features, first, last, self._step)
+            add_scores(self._seen_scores, self.booster, self._seen_features, first, last, self._step)
+
+    def _train_loss(self, stage: Stage) -> float:
+        """Of the stage's objective, on LOSS_QUERIES training queries, in the subset or not: mean squared error on the
+        label, or what the rankings lack of nDCG@10 = 1."""
+        if stage.objective == "regression":
+            return float(np.square(self._seen_scores - np.maximum(self._seen.grade, 0)).mean())
+        ndcg = self._seen_evaluator(self._seen_scores.astype(np.float32), [LOSS_METRIC])[LOSS_METRIC]
+        return 1.0 - float(ndcg.mean())
+
+    def score(self, split: Split) -> np.ndarray:
+        """Scores of all candidates of a split with the current trees, float32 [C]."""
+        return score_features(self.booster, self.features[split.document], self._step)
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def take_best(self) -> None:
+        """Cuts the booster at the best iteration."""
+        if self.booster is not None:
+            self.booster = cut(self.booster, self.best_iteration * self._step)
+
+    def save(self, folder: Path) -> None:
+        """Writes the whole state into an existing folder."""
+        if self.booster is not None:
+            self.booster.save_model(folder / MODEL)
+        if self.best_iteration:
+            checkpoint.save_best({}, self.best_scores, folder / checkpoint.BEST)
+        checkpoint.write_json(folder / STATE, self.document())
+
+    def load(self, folder: Path) -> None:
+        """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
+        self.take_up(folder)
+        self.booster, self._growing = None, None
+        if (folder / MODEL).is_file():
+            self.booster = lgb.Booster(model_file=str(folder / MODEL))
+        for scores in (self._dev_scores, self._seen_scores):
+            scores[:] = 0
+        self._add_iteration(0, self.rounds)
+
+
+def score_features(booster: lgb.Booster | None, features: np.ndarray, step: int) -> np.ndarray:
+    """Scores of features float32 [N, F], float32 [N]; summed as the training does, in steps of so many trees."""
+    scores = np.zeros(len(features))
+    if booster is not None:
+        add_scores(scores, booster, features, 0, booster.num_trees(), step)
+    return scores.astype(np.float32)

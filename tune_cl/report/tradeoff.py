@@ -1,0 +1,46 @@
+"""The section on two objectives: the metric, and the training it took."""
+
+from __future__ import annotations
+
+from tune_cl.report.charts import Line, Mark, line_chart
+from tune_cl.report.findings import Findings, words
+from tune_cl.report.markup import Html, figure, legend, number, paragraph, table, tag
+from tune_cl.search.pareto import Priced, front, priced
+
+SIGNS = [
+    ("curriculum", "a trial at its best"),
+    ("found", "in the Pareto set"),
+    ("level", "plain training, at its best"),
+]
+
+
+def tradeoff_section(findings: Findings) -> list[Html]:
+    """Best dev value of each trial over the seconds of training it took, and the set that nothing beats in both."""
+    trials = priced(findings.state)
+    if not trials:
+        return [paragraph("No trial has given a dev value yet.")]
+    kept = front(trials)
+    others = [Line(trial.trial_id, "trial", _tip(findings, trial), [_at(trial)],
+                   [Mark(_at(trial), "curriculum", _tip(findings, trial))])
+              for trial in trials if trial not in kept]  # fmt: skip
+    rings = [Mark(_at(trial), "found", _tip(findings, trial)) for trial in kept]
+    line = Line("", "best", "Pareto set", [_at(trial) for trial in kept], rings)
+    level = findings.baseline[1].dev if findings.baseline else None
+    chart = line_chart([*others, line], "seconds of training", f"best dev {findings.metric}", True, level, False)
+    rows = [(words(findings.state.trials[trial.trial_id]), number(trial.dev), trial.iterations, f"{trial.seconds:.1f}")
+            for trial in kept]  # fmt: skip
+    told = table(["Pareto set", f"dev {findings.metric}", "iterations", "seconds"], rows, [1, 2, 3])
+    note = paragraph("Training until the best value was reached, evaluation included; trials share the machine, so "
+                     "seconds differ by chance, iterations do not.")  # fmt: skip
+    return [tag("div", figure("Each trial at its best", chart, legend(SIGNS), note), told, class_="charts")]
+
+
+def _at(trial: Priced) -> tuple[float, float]:
+    return trial.seconds, trial.dev
+
+
+def _tip(findings: Findings, trial: Priced) -> str:
+    return (
+        f"{words(findings.state.trials[trial.trial_id])}: {number(trial.dev)} after {trial.iterations} iterations, "
+        f"{trial.seconds:.1f} s"
+    )

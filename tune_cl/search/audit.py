@@ -1,0 +1,34 @@
+"""`search.audit`: stopped trials that are finished all the same, so that one can tell what the stops cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from trainables.randomness import generator
+
+
+@dataclass
+class Audit:
+    """A seeded sample of about `wanted` of the trials that a scheduler stops, drawn as they are stopped.
+
+    A stopped trial is taken with the probability wanted / stops to come, both as of then (selection sampling, Knuth,
+    The Art of Computer Programming, vol. 2, algorithm 3.4.2 S); of the `trials`, a share of 1 - 1/`reduction_factor`
+    is expected to be stopped. `taken`: iteration of the stop by trial.
+    """
+
+    wanted: int
+    seed: int
+    trials: int
+    reduction_factor: float
+    taken: dict[str, int] = field(default_factory=dict)
+    stopped: int = 0
+
+    def takes(self, trial: str, iteration: int) -> bool:
+        """Whether the trial that is stopped at the iteration goes on as part of the audit."""
+        missing = self.wanted - len(self.taken)
+        to_come = max(1.0, (self.trials - 1) * (1 - 1 / self.reduction_factor) - self.stopped)
+        self.stopped += 1
+        if missing <= 0 or generator(self.seed, "audit", self.stopped).random() >= missing / to_come:
+            return False
+        self.taken[trial] = iteration
+        return True

@@ -1,0 +1,98 @@
+"""When a whole search ends: `search.hours`, `search.iterations`, `search.cost`, `search.stop_when`. Pure functions.
+
+A budget that is used up stops trials at their next result; where more is only improbable, trials that run go on to
+their end. Either way no trial starts any more, and the baseline is never stopped.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING
+
+from scipy.special import stdtr
+
+from tune_cl.journal import SearchState
+from tune_cl.search.config import SearchConfig
+
+if TYPE_CHECKING:
+    from tune_cl.experiment import Experiment
+
+FEWEST_FINISHED = 8  # trials before a distribution of final values is fitted
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a search ends; `at_once`: trials that run are stopped too."""
+
+    reason: str
+    at_once: bool
+
+
+def ending(experiment: Experiment, state: SearchState) -> Ending | None:
+    """Why the search ends now, None while it goes on."""
+    search = experiment.search
+    for key, used, limit in (
+        ("hours", hours_so_far(state), search.hours),
+        ("iterations", state.iterations if search.iterations is not None else 0, search.iterations),
+        ("cost", cost_so_far(search, state) if search.cost is not None else 0, search.cost),
+    ):
+        if limit is not None and used >= limit:
+            return Ending(f"search.{key} are used up" if key != "cost" else "search.cost is used up", True)
+    level = search.stop_when.probability
+    if level is None:
+        return None
+    chance = chance_of_better(
+        finals(state), best_value(state), search.stop_when.margin, experiment.trials - len(state.trials)
+    )
+    if chance is None or chance >= level:
+        return None
+    return Ending(f"a better trial is improbable: {chance:.2g} < {level:g} (search.stop_when)", False)
+
+
+def hours_so_far(state: SearchState) -> float:
+    """Hours of all sessions up to now, the time between sessions left out."""
+    return (state.seconds + max(0.0, time.time() - state.time)) / 3600
+
+
+def training_seconds(state: SearchState) -> float:
+    """Seconds of all iterations of all trials."""
+    return math.fsum(result["seconds"] for trial in state.trials.values() for result in trial.results.values())
+
+
+def cost_so_far(search: SearchConfig, state: SearchState) -> float:
+    """What the trials' reserved cores and GPUs cost at `search.price`."""
+    hour = search.resources.cpu * search.price.cpu_hour + search.resources.gpu * search.price.gpu_hour
+    return training_seconds(state) / 3600 * hour
+
+
+def finals(state: SearchState) -> list[float]:
+    """Best dev values of the trials with a curriculum that were not stopped."""
+    ended = [trial for trial in state.by_number() if trial.outcome == "completed"]
+    return [at.dev for trial in ended if (at := trial.best(state.metric))]
+
+
+def best_value(state: SearchState) -> float:
+    best = state.best()
+    return best[1].dev if best else math.nan
+
+
+def chance_of_better(values: Sequence[float], best: float, margin: float, to_come: int) -> float | None:
+    """The probability that any of `to_come` further trials ends more than `margin` above `best`.
+
+    `values`: final values of n finished trials, taken as independent draws of one normal distribution; the next is
+    then (x - mean) / (sd · √(1 + 1/n)) ~ Student's t with n - 1 degrees of freedom (the predictive distribution).
+    None for fewer than FEWEST_FINISHED. A sampler that learns draws better than that, and trials stopped early would
+    have lowered the mean: the first makes the figure too low, the second too high.
+    """
+    n = len(values)
+    if n < FEWEST_FINISHED or math.isnan(best):
+        return None
+    spread = stdev(values)
+    if not spread:
+        return float(best + margin < values[0])
+    one = 1.0 - float(stdtr(n - 1, (best + margin - fmean(values)) / (spread * math.sqrt(1 + 1 / n))))
+    return 1.0 - (1.0 - one) ** max(0, to_come)

@@ -1,0 +1,126 @@
+"""The `search.*` keys of the configuration: how a space is searched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from trainables.config import Section, flatten, known_keys, one_of, unflatten
+from trainables.errors import ConfigError, Problem
+from trainables.validation import key_problem, problems_of, section_problem
+from tune_cl.search.leaves import Leaf, Range
+from tune_cl.search.samplers import SEARCHERS
+from tune_cl.search.schedulers import SCHEDULERS, unfit
+from tune_cl.search.space import Space
+
+
+class Resources(Section):
+    """What one trial reserves; fractions let trials share a device."""
+
+    cpu: float = Field(default=1, ge=0, description="CPU cores a trial")
+    gpu: float = Field(default=0, ge=0, description="GPUs a trial")
+
+
+class Price(Section):
+    """What an hour costs, in whatever currency."""
+
+    cpu_hour: float = Field(default=0, ge=0, description="of one CPU core")
+    gpu_hour: float = Field(default=0, ge=0, description="of one GPU")
+
+
+class StopWhen(Section):
+    """The end of a search that is not likely to find more (tune_cl.search.budget)."""
+
+    probability: float | None = Field(
+        default=None, gt=0, lt=1, description="of any trial to come being better; ends below it; null: never"
+    )
+    margin: float = Field(default=0.001, ge=0, description="of the metric that counts as better")
+
+
+class SearchConfig(Section):
+    """The `search.*` keys."""
+
+    searcher: Annotated[str, one_of(SEARCHERS)] = Field(default="random", description="how configurations are chosen")
+    scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(default="none", description="how trials are stopped early")
+    grace: Annotated[
+        Literal["curriculum", "scaled", "none"] | Annotated[int, Field(ge=1)],
+        Field(
+            union_mode="left_to_right",
+            description="iterations before a trial is judged; curriculum: T and m; scaled: both shrink with the rung",
+        ),
+    ] = "curriculum"
+    first_rung: int = Field(default=1, ge=1, description="iterations at the first rung; a number as grace replaces it")
+    reduction_factor: float = Field(default=3, gt=1, description="one of so many trials goes on from a rung")
+    promotion: bool | None = Field(
+        default=None,
+        description="trials pause at rungs, the best go on later; null: with asha and hyperband, if there is no audit",
+    )
+    interval: int = Field(default=2, ge=1, description="pbt: iterations between copies")
+    compare: Literal["value", "paired"] = Field(
+        default="value", description="asha, hyperband: paired: by means over evaluations and differences by query"
+    )
+    trials: int = Field(default=16, ge=1, description="trials, the baseline included; default 16, for a grid all")
+    max_concurrent: int | None = Field(default=None, ge=1, description="null: as many as the resources allow")
+    hours: float | None = Field(default=None, gt=0, description="of all sessions together; null: no limit")
+    iterations: int | None = Field(default=None, ge=1, description="of all trials together; null: no limit")
+    cost: float | None = Field(default=None, gt=0, description="of all trials at search.price; null: no limit")
+    price: Price = Field(default_factory=Price)
+    stop_when: StopWhen = Field(default_factory=StopWhen)
+    startup_trials: int = Field(default=8, ge=1, description="random trials before tpe, gp, cmaes model the space")
+    points: tuple[dict[str, Any], ...] = Field(default=(), description="configurations to try first, in this order")
+    warm_start: tuple[str, ...] = Field(default=(), description="names or folders of searches to learn from")
+    warm_discount: float = Field(default=0.5, ge=0, le=1, description="what counts of a search on other data")
+    audit: int = Field(default=0, ge=0, description="stopped trials that are finished all the same, to judge the stops")
+    resources: Resources = Field(default_factory=Resources)
+
+
+def search_config(file: Any, line: Any) -> SearchConfig:
+    """The `search.*` keys of the space file under those of the command line."""
+    known = known_keys(SearchConfig, "search.")
+    for section in (file, line):
+        if not isinstance(section, Mapping | None):
+            raise ConfigError(section_problem("search", section, known))
+    flat = {f"search.{key}": value for key, value in (flatten(file or {}) | flatten(line or {})).items()}
+    problems = [key_problem(key, value, known) for key, value in flat.items() if key not in known]
+    tree = unflatten({key: value for key, value in flat.items() if key in known}).get("search", {})
+    try:
+        config = SearchConfig.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError([*problems, *problems_of(error, known, "search.")]) from None
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def misfits(search: SearchConfig, space: Space) -> list[Problem]:
+    """Keys that do not go together, or not with the space."""
+    problems = []
+    if search.warm_start and search.searcher in ("random", "grid"):
+        wrong = f"searcher {search.searcher} learns nothing from earlier trials"
+        problems.append(Problem("search.warm_start", wrong, "search.searcher: tpe, gp or cmaes"))
+    if search.searcher == "cmaes" and not any(_moves(leaf) for leaf in space.leaves.values()):
+        wrong = "cmaes searches numbers, and the space has none that every trial has"
+        right = "a uniform, loguniform or int without a condition, or search.searcher: tpe"
+        problems.append(Problem("search.searcher", wrong, right))
+    spent = search.resources.cpu * search.price.cpu_hour + search.resources.gpu * search.price.gpu_hour
+    if search.cost is not None and not spent:
+        right = "search.price.cpu_hour or search.price.gpu_hour of what a trial reserves"
+        problems.append(Problem("search.cost", "a trial costs nothing: no price is given", right))
+    if search.scheduler == "pbt" and search.searcher not in ("random", "grid"):
+        wrong = "trials change their configuration under pbt, so that none tells the searcher what its own is worth"
+        problems.append(Problem("search.searcher", wrong, "random or grid"))
+    problems += unfit(search.scheduler, search.grace, search.promotion, search.compare, search.audit)
+    if search.audit and search.scheduler == "none":
+        right = "search.audit: 0, or a scheduler that stops trials"
+        problems.append(Problem("search.audit", "no trial is ever stopped that could be finished", right))
+    if search.audit and (search.promotion or search.grace == "scaled"):
+        wrong = "trials pause at rungs, and those that do not go on were never stopped"
+        right = "search.audit: 0, or search.promotion: false and another search.grace than scaled"
+        problems.append(Problem("search.audit", wrong, right))
+    return problems
+
+
+def _moves(leaf: Leaf) -> bool:
+    return isinstance(leaf, Range) and not leaf.when

@@ -1,0 +1,95 @@
+"""Schedulers by name: whether a trial goes on after an iteration, waits, or ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from trainables.errors import Problem
+from trainables.registry import Entry, Registry
+from tune_cl.search.schedulers.asha import make_asha, make_hyperband
+from tune_cl.search.schedulers.base import Change, Scheduler, Setup, Verdict
+from tune_cl.search.schedulers.median import make_median
+from tune_cl.search.schedulers.model import make_model
+from tune_cl.search.schedulers.pbt import make_pbt
+
+if TYPE_CHECKING:
+    from tune_cl.experiment import Experiment
+
+__all__ = [
+    "SCHEDULERS",
+    "Change",
+    "Scheduler",
+    "Setup",
+    "Verdict",
+    "make_scheduler",
+    "setup_of",
+    "unfit",
+    "unfit_population",
+]
+
+WITH_RUNGS = ("asha", "hyperband")
+SCHEDULERS: Registry[Callable[[Setup], Scheduler]] = Registry(
+    "search.scheduler",
+    Entry("none", Scheduler, "no trial is stopped early", "baseline"),
+    Entry("asha", make_asha, "the best 1/reduction_factor of those at a rung go on", "Li et al. 2020"),
+    Entry("hyperband", make_hyperband, "brackets of asha that begin at different rungs", "Li et al. 2018"),
+    Entry("median", make_median, "ends trials below the median of the others' mean values", "Golovin et al. 2017"),
+    Entry("model", make_model, "ends trials whose extrapolated curve is unlikely to end best", "docs/search.md"),
+    Entry("pbt", make_pbt, "the worst go on from copies of the best, slightly changed", "Jaderberg et al. 2017"),
+)
+
+
+def unfit(scheduler: str, grace: str | int, promotion: bool | None, compare: str, audit: int) -> list[Problem]:
+    """Search keys that do not go with the scheduler."""
+    problems = []
+    right = "search.scheduler: asha or hyperband"
+    if scheduler not in WITH_RUNGS:
+        if grace == "scaled":
+            problems.append(Problem("search.grace", f"scaled needs rungs, which {scheduler} has not", right))
+        if promotion:
+            problems.append(Problem("search.promotion", f"{scheduler} has no rungs to promote from", right))
+        if compare == "paired":
+            problems.append(Problem("search.compare", f"{scheduler} compares no values at rungs", right))
+    elif audit and (promotion or grace == "scaled"):
+        wrong = "trials that pause at rungs are not stopped there, so none could be finished all the same"
+        problems.append(Problem("search.audit", wrong, "0, or search.promotion: false and another search.grace"))
+    return problems
+
+
+def unfit_population(experiment: Experiment) -> list[Problem]:
+    """What keeps the trials of a space from going on from each other's weights (scheduler pbt)."""
+    if experiment.search.scheduler != "pbt":
+        return []
+    searched = [key for key in experiment.space.leaves if key.startswith("ranker.")]
+    if searched or experiment.value("ranker.name") == "lambdamart":
+        wrong = "pbt copies weights between trials, which must be those of one neural ranker"
+        return [Problem(searched[0] if searched else "ranker.name", wrong, "a fixed ranker, or another scheduler")]
+    return []
+
+
+def promotes(scheduler: str, promotion: bool | None, audit: int) -> bool:
+    """Whether trials pause at rungs, where `search.promotion` may be left open."""
+    return scheduler in WITH_RUNGS and not audit if promotion is None else promotion
+
+
+def setup_of(experiment: Experiment) -> Setup:
+    """What schedulers read of an experiment."""
+    search = experiment.search
+    return Setup(
+        max_iterations=experiment.max_iterations,
+        reduction_factor=search.reduction_factor,
+        grace=search.grace,
+        first_rung=search.first_rung,
+        promotion=promotes(search.scheduler, search.promotion, search.audit),
+        compare=search.compare,
+        interval=search.interval,
+        population=experiment.trials - 1,
+        leaves=dict(experiment.space.leaves),
+        seed=experiment.seed,
+    )
+
+
+def make_scheduler(experiment: Experiment) -> Scheduler:
+    """The scheduler that `search.scheduler` names."""
+    return SCHEDULERS[experiment.search.scheduler](setup_of(experiment))

@@ -1,0 +1,105 @@
+"""Population-based training (Jaderberg et al. 2017), in rounds, so that nothing depends on who is faster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trainables.randomness import generator
+from tune_cl.search.leaves import Leaf, Range
+from tune_cl.search.schedulers.base import Change, Scheduler, Setup, Verdict
+
+QUANTILE = 0.25  # of the population that copies, and that is copied
+FACTORS = (0.8, 1.25)
+PERTURBED = ("training.lr", "curriculum.delta", "curriculum.T", "curriculum.m")
+
+
+@dataclass
+class Pbt(Scheduler):
+    """All trials are one population. Every `search.interval` iterations each waits for the others; then those whose
+    last dev value is in the lowest quarter go on from the checkpoint of one of the highest quarter, under its
+    configuration with the learning rate, the open share (δ, T) and the weights' m perturbed: times .8 or 1.25 within
+    the range, or the next value of a choice. Keys that the space does not open stay. Nothing ends early.
+    """
+
+    chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
+    values: dict[int, dict[str, float]] = field(default_factory=dict)  # by iteration, by trial
+    changes: dict[int, dict[str, Change]] = field(default_factory=dict)  # by iteration, once all have reached it
+    paused: dict[str, int] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+
+    def start(self, trial: str, grace: int, end: int = 0, chosen: dict[str, Any] | None = None) -> None:
+        super().start(trial, grace, end, chosen)
+        self.chosen[trial] = dict(chosen or {})
+
+    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Verdict:
+        if trial in self.graces and iteration % self.setup.interval == 0 and iteration < self.setup.max_iterations:
+            self.values.setdefault(iteration, {})[trial] = -math.inf if math.isnan(value) else value
+            self.paused[trial] = iteration
+            return Verdict.PAUSE
+        return Verdict.GO_ON
+
+    @property
+    def pauses(self) -> bool:
+        return True
+
+    def next_paused(self, last: bool) -> str | None:
+        """Those that copy come first, while those they copy still wait where they are."""
+        if not self.paused or (len(self.graces) < self.setup.population and not last):
+            return None
+        iteration = min(self.paused.values())
+        reached = self.values[iteration]
+        if any(trial not in reached for trial in self.graces if trial not in self.gone):
+            return None
+        changes = self.changes.setdefault(iteration, self._changes(iteration))
+        waiting = [trial for trial, at in self.paused.items() if at == iteration]
+        return min(waiting, key=lambda trial: (trial not in changes, trial))
+
+    def _changes(self, iteration: int) -> dict[str, Change]:
+        """What becomes of the lowest quarter after an iteration that all have reached."""
+        values = self.values[iteration]  # also of those that have ended since, so that a resumed search finds the same
+        order = sorted(values, key=lambda trial: (-values[trial], trial))
+        count = max(1, math.floor(QUANTILE * len(order))) if len(order) > 1 else 0
+        changes = {}
+        for trial in order[len(order) - count :]:
+            rng = generator(self.setup.seed, f"exploit {trial}", iteration)
+            source = order[int(rng.integers(count))]
+            changes[trial] = Change(source, perturbed(self.chosen[source], self.setup.leaves, rng))
+        return changes
+
+    def change(self, trial: str) -> Change | None:
+        return self.changes[self.paused[trial]].get(trial)
+
+    def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
+        del self.paused[trial]
+        if chosen is not None:
+            self.chosen[trial] = dict(chosen)
+
+    def ended(self, trial: str) -> None:
+        self.paused.pop(trial, None)
+        self.gone.add(trial)
+
+
+def perturbed(chosen: dict[str, Any], leaves: dict[str, Leaf], rng: np.random.Generator) -> dict[str, Any]:
+    """The values with those of PERTURBED that the space opens moved up or down, within the space."""
+    moved = dict(chosen)
+    for key in PERTURBED:
+        if key not in leaves or key not in chosen:
+            continue
+        leaf, up = leaves[key], bool(rng.integers(2))
+        if isinstance(leaf, Range):
+            value = min(max(chosen[key] * FACTORS[up], leaf.low), leaf.high)
+            moved[key] = round(value) if isinstance(chosen[key], int) else value
+        else:
+            options = sorted(leaf.samples())
+            place = options.index(chosen[key]) + (1 if up else -1)
+            moved[key] = options[min(max(place, 0), len(options) - 1)]
+    return moved
+
+
+def make_pbt(setup: Setup) -> Pbt:
+    return Pbt(setup)

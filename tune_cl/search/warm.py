@@ -1,0 +1,95 @@
+"""`search.warm_start`: what earlier searches found, as observations for the sampler of a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+from trainables.errors import ConfigError, Problem, nearest
+from tune_cl.experiment import Experiment
+from tune_cl.journal import FILE, Event, SearchState, read_events, replay
+from tune_cl.search.samplers import Observation
+from tune_cl.search.space import Flat, Space
+
+FINISHED = ("completed", "baseline")
+
+
+def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Event | None:
+    """The journal's event with all that `search.warm_start` names, None where it names nothing.
+
+    `digest`: of the data of the new search. Raises ConfigError for a search that is not there, DataError for a
+    damaged journal.
+    """
+    names = experiment.search.warm_start
+    if not names:
+        return None
+    journals = [_journal(f"search.warm_start[{place}]", name, storage) for place, name in enumerate(names)]
+    sources, observations = [], []
+    for journal in journals:
+        state = replay(read_events(journal))
+        found = observed(experiment, digest, state)
+        finished = sum(trial.outcome in FINISHED for trial in state.trials.values())
+        sources.append({"search": state.name, "observations": len(found), "dropped": finished - len(found)})
+        observations += [asdict(observation) for observation in found]
+    return {"event": "warm_start", "sources": sources, "observations": observations}
+
+
+def notes_of(event: Event) -> list[str]:
+    """What came of each earlier search, in words."""
+    return [
+        f"{source['search']}: {source['observations']} finished trials warm the search up"
+        + (f", {source['dropped']} are outside its space or without a spread of values" if source["dropped"] else "")
+        for source in event["sources"]
+    ]
+
+
+def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Observation]:
+    """The finished trials of an earlier search that lie in the space.
+
+    Parameters that the space does not open are ignored. Values are kept as they are where both searches have data,
+    ranker, metric, evaluation and iterations in common; else they become standard scores within their search.
+    """
+    trials = [(trial, at.dev) for trial in state.by_number() if trial.outcome in FINISHED
+              if (at := trial.best(state.metric))]  # fmt: skip
+    comparable = _comparable(experiment, digest, state)
+    values = [dev for _, dev in trials]
+    mean, spread = (0.0, 1.0) if comparable or not values else (fmean(values), pstdev(values))
+    if not spread:
+        return []
+    found = [(within(experiment.space, trial.params | trial.chosen), (dev - mean) / spread) for trial, dev in trials]
+    return [Observation(chosen, value, comparable) for chosen, value in found if chosen is not None]
+
+
+def within(space: Space, params: Mapping[str, Any]) -> Flat | None:
+    """Flat parameters as a configuration of the space, None where one that exists there is missing or outside."""
+    chosen: Flat = {}
+    for key, leaf in space.leaves.items():
+        if space.exists(key, chosen):
+            if key not in params or not leaf.allows(params[key]):
+                return None
+            chosen[key] = params[key]
+    return chosen
+
+
+def _comparable(experiment: Experiment, digest: str, state: SearchState) -> bool:
+    new, old = experiment.base_run(), Experiment.from_yaml(state.yaml).base_run()
+    return (state.data["digest"], state.metric, state.ranker, old.evaluation, old.training.max_iterations) == (
+        digest,
+        experiment.metric,
+        new.ranker["name"],
+        new.evaluation,
+        new.training.max_iterations,
+    )
+
+
+def _journal(place: str, name: str, storage: Path) -> Path:
+    """The journal of a search: a name under the storage, or the path of its folder."""
+    for folder in (storage / name, Path(name)):
+        if (folder / FILE).is_file():
+            return folder / FILE
+    known = [path.parent.name for path in storage.glob(f"*/{FILE}")]
+    right = nearest(name, known) if known else "the path of the earlier search's folder"
+    raise ConfigError(Problem(place, f"no search '{name}' in {storage}", right))

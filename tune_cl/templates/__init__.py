@@ -1,0 +1,16 @@
+"""The cluster files of the repository's top level, linked here so that the wheel has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainables.registry import Entry, Registry
+
+_HERE = Path(__file__).parent
+
+TEMPLATES: Registry[Path] = Registry(
+    "KIND",
+    Entry("aws", _HERE / "cluster.yaml", "ray up: CPU head, GPU workers on spot and on demand", "docs/cluster.md"),
+    Entry("local", _HERE / "cluster.local.yaml", "ray up: your own machines over SSH", "docs/cluster.md"),
+    Entry("kuberay", _HERE / "kuberay-rayjob.yaml", "kubectl apply: a search as a RayJob", "docs/cluster.md"),
+)
