@@ -2,6 +2,7 @@
 #   make quickstart   set up, then search on the built-in data (ARGS="--trials 4" adds arguments)
 #   make test         set up with the test tools, then lint, types and tests
 #   make setup        set up only
+#   make bench        set up with the peers, then measure us against them; writes the table of docs/performance.md
 VENV := .venv
 BIN := $(VENV)/bin
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
@@ -11,7 +12,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 REQUIREMENTS := pyproject.toml constraints.txt
 ARGS ?=
 
-.PHONY: setup quickstart test lint format clean
+.PHONY: setup quickstart test bench lint format clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.setup
@@ -22,6 +23,9 @@ quickstart: setup
 # Rankers in test size gain nothing from threads; two test processes do.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+bench: $(VENV)/.setup-bench
+	$(BIN)/python benchmarks/all.py $(or $(DATA),../shared/data) $(ARGS)
 
 lint: $(VENV)/.setup-test
 	$(BIN)/ruff check .
@@ -43,6 +47,12 @@ $(VENV)/.setup: $(REQUIREMENTS) | $(BIN)/python
 $(VENV)/.setup-test: $(REQUIREMENTS) | $(BIN)/python
 	$(INSTALL) '.[test]'
 	@touch $(VENV)/.setup $@
+
+# MatchZoo-py's own requirements (pandas 0.24) cannot be installed beside ours; what it imports is in the extra.
+$(VENV)/.setup-bench: $(REQUIREMENTS) | $(BIN)/python
+	$(INSTALL) '.[bench]'
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps matchzoo-py==1.1.1
+	@touch $@
 
 # ensurepip is looked for because Debian splits it off: `venv` alone would leave an environment without pip.
 $(BIN)/python:

@@ -88,7 +88,7 @@ def agree(ours: dict[str, list[str]], peer: dict[str, list[str]]) -> bool:
     scores = [{query: [row.split()[0] for row in rows] for query, rows in found.items()} for found in (ours, peer)]
     if scores[0].keys() != scores[1].keys():
         return False
-    return all(np.allclose(np.float64(scores[0][q]), np.float64(scores[1][q]), atol=2e-3) for q in scores[0])
+    return all(np.allclose(np.array(scores[0][q], float), np.array(scores[1][q], float), atol=2e-3) for q in scores[0])
 
 
 def main() -> int:

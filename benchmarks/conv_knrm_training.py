@@ -1,6 +1,6 @@
 """Training ConvKNRM, batches included: us against MatchZoo-py's data loader and model.
 
-    pip install --no-deps matchzoo-py==1.1.1 && pip install nltk h5py hyperopt
+    pip install --no-deps matchzoo-py==1.1.1     (make bench does; what it imports is in the extra `bench`)
     python benchmarks/conv_knrm_training.py ../shared/data/answers/wikiqa [--steps 30] [--repeats 5] [--json]
 
 Both train 30 steps of 32 pairs a repeat on the same texts with the same word vectors (frozen), 128 filters, 1- to

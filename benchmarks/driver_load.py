@@ -1,16 +1,20 @@
 """What a result costs the driver: a search of trainings that cost nothing, with its journal and MLflow on SQLite.
 
     python benchmarks/driver_load.py --trials 1000 --results 20
+    python benchmarks/driver_load.py --trials 120 --tracking down   # no MLflow server answers, all the time
+    python benchmarks/driver_load.py --trials 120 --floor           # Ray Tune alone: no search, journal or tracking
 
 Driver time is the CPU time of the driver's process, tracking thread included, between the first quarter of the results
-and the last: MLflow's import and its new database, some seconds, come before. Memory is the resident size each time a
-quarter of the results is in. The goal is 15 ms a result.
+and the last: MLflow's import and its new database, some seconds, come before. `main` and `tracking` are its two
+threads' parts, the rest is Ray's own threads'. Memory is the resident size each time a quarter of the results is in. The
+goal is 15 ms a result.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,7 +27,7 @@ from ray import tune
 
 from trainables.config import TrainingRun
 from tune_cl.experiment import Experiment, build
-from tune_cl.journal import Journal, SearchState
+from tune_cl.journal import Journal
 from tune_cl.search import ray_tune
 from tune_cl.search.places import Places
 from tune_cl.search.search import BASELINE, Search
@@ -75,24 +79,47 @@ def begin(made: Experiment, folder: Path, tracking: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Mark:
-    """The driver's process when so many results were in: seconds since the epoch and of CPU, resident MiB."""
+    """The driver's process when so many results were in: seconds since the epoch, of CPU (in all, and of its two
+    Python threads), resident MiB."""
 
     results: int
     wall: float
     cpu: float
+    main: float
+    tracking: float
     memory: float
 
 
-def watching(expected: int) -> tuple[list[Mark], Callable[[SearchState], None]]:
-    """Marks at each quarter of the expected results, filled in by the function."""
-    marks: list[Mark] = []
+class Marks:
+    """A mark at each quarter of the expected results. `writer`: the tracking thread, None where there is none."""
 
-    def watch(state: SearchState) -> None:
-        if len(marks) < 4 and state.iterations >= expected * (len(marks) + 1) / 4:
-            memory = psutil.Process().memory_info().rss / 2**20
-            marks.append(Mark(state.iterations, time.time(), time.process_time(), memory))
+    def __init__(self, expected: int, writer: MlflowWriter | None = None):
+        self.expected, self.writer = expected, writer
+        self.taken: list[Mark] = []
 
-    return marks, watch
+    def at(self, results: int) -> None:
+        """To be called by the driver's main thread after each result."""
+        if len(self.taken) < 4 and results >= self.expected * (len(self.taken) + 1) / 4:
+            process = psutil.Process()
+            threads = {one.id: one.user_time + one.system_time for one in process.threads()}
+            tracking = threads.get(self.writer.native_id or 0, 0.0) if self.writer else 0.0
+            memory = process.memory_info().rss / 2**20
+            mark = Mark(results, time.time(), time.process_time(), time.thread_time(), tracking, memory)
+            self.taken.append(mark)
+
+    def document(self) -> dict[str, Any]:
+        """Milliseconds a result between the first quarter and the last; memory at each."""
+        first, last = self.taken[0], self.taken[-1]
+        between = (last.results - first.results) / 1000
+        return {
+            "results": last.results,
+            "driver_ms_per_result": round((last.cpu - first.cpu) / between, 2),
+            "main_ms_per_result": round((last.main - first.main) / between, 2),
+            "tracking_ms_per_result": round((last.tracking - first.tracking) / between, 2),
+            "wall_ms_per_result": round((last.wall - first.wall) / between, 2),
+            "memory_mib": [round(mark.memory, 1) for mark in self.taken],
+            "kib_per_result": round((last.memory - first.memory) * 1024 / (last.results - first.results), 2),
+        }
 
 
 def artifacts_in(folder: Path) -> Callable[[str, Path, TrainingRun], Path]:
@@ -107,35 +134,76 @@ def artifacts_in(folder: Path) -> Callable[[str, Path, TrainingRun], Path]:
     return write
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--results", type=int, default=20, help="a trial")
-    options = parser.parse_args()
-    ray_tune.RankerTrainable = Trivial
-    made = experiment(options.trials, options.results)
+def search_load(trials: int, results: int, down: bool) -> dict[str, Any]:
+    """A whole search. `down`: the tracking address is one where nothing listens."""
+    made = experiment(trials, results)
     with tempfile.TemporaryDirectory() as storage, ray_tune.ray_session(None):
         folder = Path(storage) / "load"
-        tracking = resolve_tracking_uri(Path(storage))
+        tracking = f"http://127.0.0.1:{free_port()}" if down else resolve_tracking_uri(Path(storage))
         places = Places(made.search.resources, None, cluster=False)
-        marks, watch = watching(options.trials * options.results)
         with Journal(folder) as journal:
             journal.append(begin(made, Path(storage), tracking))
             writer = MlflowWriter(journal.path, tracking)
             writer.start()
-            search = Search(made, journal, places(), artifacts_in(folder), watch)
-            ray_tune.run_trials(search, {"results": options.results}, folder, 1, places)
+            marks = Marks(trials * results, writer)
+            search = Search(made, journal, places(), artifacts_in(folder), lambda state: marks.at(state.iterations))
+            ray_tune.run_trials(search, {"results": results}, folder, 1, places)
             behind = writer.pending()
-            unsent = writer.close(timeout=600)
-    first, last = marks[0], marks[-1]
-    between = (last.results - first.results) / 1000
-    document = {
-        "trials": len(search.state.trials), "results": search.state.iterations,
-        "driver_ms_per_result": (last.cpu - first.cpu) / between,
-        "wall_ms_per_result": (last.wall - first.wall) / between,
-        "tracking_behind_at_end": behind, "unsent": unsent, "memory_mib": [round(mark.memory) for mark in marks],
-    }  # fmt: skip
-    print(json.dumps(document, indent=1))
+            unsent = writer.close(timeout=1 if down else 600)
+    return marks.document() | {"tracking_behind_at_end": behind, "unsent": unsent}
+
+
+class Counting(tune.Callback):
+    """Counts results for the marks; nothing else."""
+
+    def __init__(self, marks: Marks):
+        self.marks, self.results = marks, 0
+
+    def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
+        self.results += 1
+        self.marks.at(self.results)
+
+    def __reduce__(self):
+        return (Counting, (Marks(self.marks.expected),))
+
+
+def ray_alone(trials: int, results: int) -> dict[str, Any]:
+    """The same trials on Ray Tune with its own first-in-first-out scheduler, no searcher, its own snapshots."""
+    marks = Marks(trials * results)
+    with tempfile.TemporaryDirectory() as storage, ray_tune.ray_session(None):
+        trainable = tune.with_parameters(Trivial, materials={"results": results})
+        tune.Tuner(
+            tune.with_resources(trainable, {"cpu": 1}),
+            tune_config=tune.TuneConfig(num_samples=trials, reuse_actors=True),
+            run_config=tune.RunConfig(
+                storage_path=storage,
+                callbacks=[Counting(marks)],
+                checkpoint_config=tune.CheckpointConfig(num_to_keep=2, checkpoint_frequency=1),
+                verbose=0,
+            ),
+        ).fit()
+    return marks.document()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--results", type=int, default=20, help="a trial")
+    parser.add_argument("--tracking", choices=("sqlite", "down"), default="sqlite")
+    parser.add_argument("--floor", action="store_true", help="Ray Tune alone")
+    options = parser.parse_args()
+    ray_tune.RankerTrainable = Trivial
+    if options.floor:
+        document = ray_alone(options.trials, options.results)
+    else:
+        document = search_load(options.trials, options.results, options.tracking == "down")
+    print(json.dumps({"trials": options.trials, "results_per_trial": options.results} | document, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,22 +1,26 @@
 """How well does a look at a rung rank trainings? Kendall's τ over recorded curves, by what trials are compared by.
 
-    python benchmarks/rung_agreement.py [--curves benchmarks/curves] [--json]
+    python benchmarks/rung_agreement.py [--curves benchmarks/curves] [--given ../shared/data/curves] [--json]
 
 `best`: best value so far; `last`: the last value; `smoothed`: mean over the last three evaluations, which is what
 `search.compare: paired` ranks by (on equal queries the mean of differences is the difference of means); `weighted`: the
 same with queries weighted by the inverse of their noise. Each is correlated with the best value of the whole training
-(`own`) and with its mean over the other seeds of the configuration (`others`). Means over studies."""
+(`own`) and with its mean over the other seeds of the configuration (`others`). Means over studies.
+
+The curves under `--given` (12 configurations x 2 seeds of a cross-encoder on WikiQA) hold means over queries alone:
+`best`, `last` and `smoothed`, a row a seed. They are passed over, with a line on stderr, where they are missing."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from schedulers import Study, read_study
 from scipy.stats import kendalltau
-
-from benchmarks.schedulers import Study, read_study
 
 RUNGS = (1, 2, 3, 4, 6, 8)
 WINDOW = 3
@@ -25,19 +29,24 @@ WINDOW = 3
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--curves", type=Path, default=Path(__file__).with_name("curves"))
+    shared = Path(__file__).resolve().parents[2] / "shared" / "data" / "curves"
+    parser.add_argument("--given", type=Path, default=shared)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     studies = [study for file in sorted(options.curves.glob("*.jsonl*")) if (study := read_study(file))]
     rows = [
-        {"rung": rung, "by": by, **{against: round(float(np.mean(taus)), 3) for against, taus in found.items()}}
+        {"of": f"{len(studies)} studies", "rung": rung, "by": by}
+        | {against: round(float(np.mean(taus)), 3) for against, taus in found.items()}
         for rung in RUNGS
         for by, found in agreement(studies, rung).items()
     ]
+    rows += [row for file in given_files(options.given) for row in of_given(file)]
     if options.json:
         print(json.dumps(rows, indent=1))
     else:
-        print("| rung | by | own | others |\n|---|---|---|---|")
-        print("\n".join(f"| {row['rung']} | {row['by']} | {row['own']:.2f} | {row['others']:.2f} |" for row in rows))
+        print("| curves | rung | by | own | others |\n|---|---|---|---|---|")
+        for row in rows:
+            print(f"| {row['of']} | {row['rung']} | {row['by']} | {row['own']:.2f} | {row['others']:.2f} |")
 
 
 def agreement(studies: list[Study], rung: int) -> dict[str, dict[str, list[float]]]:
@@ -53,7 +62,39 @@ def agreement(studies: list[Study], rung: int) -> dict[str, dict[str, list[float
     return found
 
 
-def tau(first: np.ndarray, second: list[float]) -> float:
+def given_files(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.jsonl"))
+    if not files:
+        print(f"{folder} holds no curves: passed over", file=sys.stderr)
+    return files
+
+
+def of_given(file: Path) -> list[dict[str, object]]:
+    """Rows of curves that are means over queries, by seed: lines with `seed`, `config` and `dev_map` [iterations]."""
+    by_seed: dict[int, dict[str, list[float]]] = {}
+    for line in file.read_text().splitlines():
+        curve = json.loads(line)
+        by_seed.setdefault(curve["seed"], {})[json.dumps(curve["config"], sort_keys=True)] = curve["dev_map"]
+    names = sorted(set.intersection(*(set(curves) for curves in by_seed.values())))
+    dev = {seed: np.array([curves[name] for name in names]) for seed, curves in by_seed.items()}
+    rows = []
+    for seed, values in dev.items():
+        others = np.mean([dev[other].max(axis=1) for other in dev if other != seed], axis=0)
+        rows += [
+            {"of": f"{file.stem} seed {seed}", "rung": rung, "by": by}
+            | {"own": round(tau(early, values.max(axis=1)), 3), "others": round(tau(early, others), 3)}
+            for rung in RUNGS
+            for by, early in ranked_by(values[:, :rung]).items()
+        ]
+    return rows
+
+
+def ranked_by(dev: np.ndarray) -> dict[str, np.ndarray]:
+    """What trainings are ranked by after the last of these iterations, [trainings]; dev: [trainings, iterations]."""
+    return {"best": dev.max(axis=1), "last": dev[:, -1], "smoothed": dev[:, -WINDOW:].mean(axis=1)}
+
+
+def tau(first: np.ndarray, second: Sequence[float] | np.ndarray) -> float:
     """Kendall's τ-b."""
     return float(np.asarray(kendalltau(first, second))[0])
 
@@ -61,9 +102,8 @@ def tau(first: np.ndarray, second: list[float]) -> float:
 def at_rung(study: Study, rung: int) -> dict[str, np.ndarray]:
     """What every training of a study is ranked by after `rung` iterations, [trainings]."""
     values = np.stack([recorded.queries[study.last][:rung] for recorded in study.pool])  # [trainings, rung, queries]
-    dev = values.mean(axis=2)
     near = values[:, -WINDOW:].mean(axis=1)
-    found = {"best": dev.max(axis=1), "last": dev[:, -1], "smoothed": near.mean(axis=1)}
+    found = ranked_by(values.mean(axis=2))
     if rung > 1:
         noise = np.square(np.diff(values, axis=1)).mean(axis=(0, 1))
         found["weighted"] = np.average(near, axis=1, weights=1 / (noise + noise.mean()))

@@ -24,8 +24,6 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
         for key, value in used.items()
         if value != "none"
     ]
-    if run.training.pretrain_data is not None:
-        problems.append(Problem("training.pretrain_data", f"{name} is not pre-trained", "null"))
     if curriculum.objective_switch not in ("none", "mse"):
         wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
         problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))

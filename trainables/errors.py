@@ -52,6 +52,10 @@ class WorkFailed(Exception):
     """The work itself failed (exit status 1): says which part, and where its log is."""
 
 
+class DamagedCheckpoint(Exception):
+    """A checkpoint cannot be read; the message names it and says why. One before it may be whole."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Advice for an unknown name: the nearest known one, or all of them."""
     known = sorted(known)

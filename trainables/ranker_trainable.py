@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
+from trainables.storage import earlier, fetched
 from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for, materials_key
 from trainables.training.training import Training
@@ -22,8 +23,9 @@ DAMAGED = (OSError, ValueError, KeyError, SafetensorError, LightGBMError)  # wha
 
 
 class RankerTrainable(tune.Trainable):
-    """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder to go on from or None, threads: int,
-    queries: whether results hold the dev queries' values, adopt: whether the checkpoint is of another configuration}.
+    """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (here or in S3) to go on from or None,
+    threads: int, queries: whether results hold the dev queries' values, adopt: whether the checkpoint is of another
+    configuration}.
 
     `materials`: Materials by `materials_key`, from the object store. An actor is reused for trial after
     trial: data and text side stay, only the training is new.
@@ -44,19 +46,21 @@ class RankerTrainable(tune.Trainable):
         self.training = make_training(run, self._materials(run))
         self.notes: list[str] = []
         if config.get("adopt") and isinstance(self.training, Training):
-            self.training.adopt(Path(config["checkpoint"]))
+            with fetched(config["checkpoint"]) as folder:
+                self.training.adopt(folder)
         elif config["checkpoint"]:
-            self._load(Path(config["checkpoint"]))
+            self._load(config["checkpoint"])
 
-    def _load(self, checkpoint: Path) -> None:
+    def _load(self, checkpoint: str) -> None:
         """Goes on from a checkpoint; where it is damaged, from the one before it, or else from the start. The next
         result says so: a training repeats what it did, so only time is lost."""
         run, materials = self.training.run, self.training.materials
-        for folder in (checkpoint, *earlier(checkpoint)):
+        for address in (checkpoint, *earlier(checkpoint)):
             try:
-                return self.training.load(folder)
+                with fetched(address) as folder:
+                    return self.training.load(folder)
             except DAMAGED as error:
-                self.notes.append(f"{folder} is damaged ({error}); the training goes back behind it")
+                self.notes.append(f"{address} is damaged ({error}); the training goes back behind it")
                 self.training = make_training(run, materials)  # without what the load had read until then
 
     def _materials(self, run: TrainingRun) -> Materials:
@@ -89,9 +93,4 @@ class RankerTrainable(tune.Trainable):
 
     def load_checkpoint(self, checkpoint: str | None) -> None:
         if checkpoint:
-            self._load(Path(checkpoint))
-
-
-def earlier(checkpoint: Path) -> list[Path]:
-    """The checkpoints of the same trial before this one, newest first."""
-    return sorted((one for one in checkpoint.parent.glob("checkpoint_*") if one.name < checkpoint.name), reverse=True)
+            self._load(checkpoint)

@@ -113,7 +113,11 @@ class Experiment:
     def trials(self) -> int:
         """Trials of the search, the baseline included: no more than there are combinations."""
         combinations = self.space.combinations()
-        return self.search.trials if combinations is None else min(self.search.trials, combinations + 1)
+        return self.search.trials if combinations is None else min(self.search.trials, self.most_trials(combinations))
+
+    def most_trials(self, combinations: int) -> int:
+        """Trials with which a finite space is used up at the latest."""
+        return (combinations + 1) * self.search.repeats
 
     @property
     def rungs(self) -> list[int]:
@@ -276,5 +280,5 @@ def checked_whole(experiment: Experiment) -> Experiment:
     if search.searcher == "grid":
         experiment.space.require_finite()
         if "trials" not in search.model_fields_set:
-            search = search.model_copy(update={"trials": (experiment.space.combinations() or 0) + 1})
+            search = search.model_copy(update={"trials": experiment.most_trials(experiment.space.combinations() or 0)})
     return replace(experiment, search=search)

@@ -8,8 +8,9 @@ One line is one event with the key `event`; times are unix seconds. Kinds of eve
     warm_start    sources observations time                        what earlier searches found (`search.warm_start`)
     forecast      seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast time
     trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
-                  [anew] [adopted]                                 anew: from the start; adopted{trial,iteration,
-                                                                   checkpoint}: from there, under other params
+                  [anew] [adopted] [repeat_of]                     anew: from the start; adopted{trial,iteration,
+                                                                   checkpoint}: from there, under other params;
+                                                                   repeat_of: trial whose configuration it trains again
     result        trial iteration metrics time [queries]           iteration from 1, over all trainings of the trial
     pause         trial iteration reason time                      it waits at a rung and may go on later
     checkpoint    trial iteration path
@@ -39,6 +40,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from io import FileIO
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from trainables.errors import ConfigError, DataError, Problem
@@ -47,6 +49,7 @@ Event = dict[str, Any]
 FILE = "journal.jsonl"
 LOCK = "journal.lock"
 RUNNING = "running"
+RAN_TO_THE_END = ("completed", "baseline")  # outcomes
 PATIENCE, RETRY_SECONDS = 120.0, 5.0
 OUTSIDE = ("session", "confirmation")  # events whose time since the last event was no part of the search
 
@@ -89,6 +92,10 @@ class Journal:
                 if time.monotonic() - failed >= self.patience:
                     raise
                 time.sleep(min(RETRY_SECONDS, self.patience))
+
+    def extend(self, lines: bytes) -> None:
+        """Adds whole lines that another copy of the journal has behind the last one here."""
+        self._write(lines, os.fstat(self._file.fileno()).st_size)
 
     def _write(self, line: bytes, end: int) -> None:
         """Writes a line at `end`, the size of the file without what a failed attempt may have left."""
@@ -208,6 +215,8 @@ class TrialState:
     paused: bool = False
     adopted: dict[str, Any] | None = None
     """Where its present weights come from (scheduler pbt): trial, iteration, checkpoint."""
+    repeat_of: str | None = None
+    """The first trial of its configuration, where this one trains it again under another seed (`search.repeats`)."""
     outcome: str | None = None
     reason: str | None = None
     audit: int | None = None
@@ -226,6 +235,11 @@ class TrialState:
         values = self.dev(metric).items()
         known = [Dev(iteration, value) for iteration, value in values if iteration > own and not math.isnan(value)]
         return max(known, key=lambda at: at.dev, default=None)
+
+    @property
+    def configuration(self) -> str:
+        """The first trial of its configuration."""
+        return self.repeat_of or self.trial
 
     @property
     def iterations(self) -> int:
@@ -259,13 +273,33 @@ class SearchState:
     confirmations: list[Event] = field(default_factory=list)
 
     def best(self) -> tuple[TrialState, Dev] | None:
-        """The trial with the highest dev value, the baseline included; the lowest number wins a tie.
+        """The first of `ranked`."""
+        return next(iter(self.ranked()), None)
 
-        Failed trials do not count: what they reported may be what broke.
+    def ranked(self) -> list[tuple[TrialState, Dev]]:
+        """Trials by their best dev value, highest first, the baseline included; the lowest number wins a tie.
+
+        Once a configuration was repeated, trials stand by their configuration's: by the seeds that it came to the end
+        with, then by the mean over them. Failed trials do not count: what they reported may be what broke.
         """
         sound = [trial for trial in self.by_number() if trial.outcome != "failed"]
         reached = [(trial, at) for trial in sound if (at := trial.best(self.metric))]
-        return max(reached, key=lambda pair: pair[1].dev, default=None)
+        known = self.finals() if self.repeats else {}
+        standing = {name: (-len(values), -fmean(values)) for name, values in known.items()}
+        return sorted(reached, key=lambda pair: (*standing.get(pair[0].configuration, (0, 0.0)), -pair[1].dev))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a configuration was trained under more than one seed."""
+        return any(trial.repeat_of for trial in self.trials.values())
+
+    def finals(self) -> dict[str, list[float]]:
+        """Best dev values of the trainings that ran to their end, by configuration, in the order of the trials."""
+        found: dict[str, list[float]] = {}
+        for trial in self.by_number():
+            if trial.outcome in RAN_TO_THE_END and (at := trial.best(self.metric)):
+                found.setdefault(trial.configuration, []).append(at.dev)
+        return found
 
     def by_number(self) -> list[TrialState]:
         return sorted(self.trials.values(), key=lambda trial: trial.number)
@@ -324,7 +358,8 @@ class SearchState:
             return
         keys = ("trial", "number", "params", "seed", "baseline", "time")
         values = {key: event[key] for key in keys}
-        self.trials[event["trial"]] = TrialState(**values, chosen=event.get("chosen", {}))
+        more = {"chosen": event.get("chosen", {}), "repeat_of": event.get("repeat_of")}
+        self.trials[event["trial"]] = TrialState(**values, **more)
 
 
 def replay(events: Iterable[Event]) -> SearchState:

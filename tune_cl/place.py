@@ -1,15 +1,20 @@
-"""Where searches live: <storage>/<name>."""
+"""Where searches live: <storage>/<name>, in a folder or in S3."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
+from urllib.parse import urlsplit, urlunsplit
 
+from trainables.data.cache import cache_root, digest_of
 from trainables.errors import ConfigError, Problem, nearest
-from tune_cl.journal import FILE
+from trainables.storage import exists, folders_in, is_remote, joined
+from tune_cl.journal import FILE, Journal
+from tune_cl.mirror import WATCH_SECONDS, MirroredJournal, pull
 
 DEFAULT_STORAGE = "./tune_cl_runs"
 
@@ -23,10 +28,11 @@ def program(name: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """The folder of one search."""
+    """The folder of one search. `remote`: the S3 address of the storage, of which `storage` is this machine's copy."""
 
     storage: Path
     name: str
+    remote: str | None = None
 
     @property
     def folder(self) -> Path:
@@ -36,10 +42,61 @@ class Place:
     def journal(self) -> Path:
         return self.folder / FILE
 
+    @property
+    def address(self) -> str:
+        """The storage as users name it."""
+        return self.remote or str(self.storage)
+
+    @property
+    def remote_folder(self) -> str | None:
+        """S3 address of the search, None where it lives in a folder."""
+        return joined(self.remote, self.name) if self.remote else None
+
+    def below(self, *parts: str) -> str:
+        """Address of what every node of a cluster reads and writes there."""
+        return joined(self.remote_folder, *parts) if self.remote_folder else str(self.folder.joinpath(*parts))
+
+    def open(self, watch: float = WATCH_SECONDS) -> Journal:
+        """The journal, held by this process. In S3 the folder's copy is kept the same as the storage while it is.
+
+        `watch`: seconds for which a driver on another machine may show that it lives. Raises ConfigError where the
+        search is in use.
+        """
+        if self.remote_folder:
+            return MirroredJournal(self.folder, self.remote_folder, watch)
+        return Journal(self.folder)
+
+    def exists(self) -> bool:
+        return self.journal.exists() or (self.remote_folder is not None and exists(self.below(FILE)))
+
+    def pull(self) -> None:
+        """In S3: brings this machine's copy up to the storage. Raises ConfigError where they cannot be reconciled."""
+        if self.remote_folder:
+            pull(self.folder, self.remote_folder)
+
+    def known(self) -> list[str]:
+        """Names of the searches there."""
+        if not self.remote:
+            return [path.parent.name for path in self.storage.glob(f"*/{FILE}")]
+        return [name for name in folders_in(self.remote) if exists(joined(self.remote, name, FILE))]
+
+    def elsewhere(self, tracking_uri: str) -> str:
+        """A tracking address as other machines should read it in the journal: a database within this machine's copy
+        is not theirs, they make their own of the journal."""
+        return "" if self.remote and str(self.storage) in tracking_uri else tracking_uri
+
     def command(self, command: str) -> str:
         """What a user types to do `command` with this search."""
-        storage = "" if self.storage == local(DEFAULT_STORAGE) else f" --storage {self.storage}"
+        storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {shown(self.address)}"
         return f"{program('tune-cl')} {command} {self.name}{storage}"
+
+
+def place_of(storage: str, name: str) -> Place:
+    """Where a search of the name lies in the storage. Raises ConfigError for a storage that cannot be written to."""
+    if not is_remote(storage):
+        return Place(local(storage), name)
+    address = checked(storage)
+    return Place(cache_root() / "storage" / digest_of(address)[:16], name, address)
 
 
 def new_place(storage: str, name: str | None, space: str) -> Place:
@@ -47,33 +104,65 @@ def new_place(storage: str, name: str | None, space: str) -> Place:
 
     Raises ConfigError where a search of the given name exists.
     """
-    root = local(storage)
-    if name is None:
-        number = 1
-        while (root / (name := space if number == 1 else f"{space}-{number}") / FILE).exists():
-            number += 1
-    place = Place(root, name)
-    if place.journal.exists():
+    place = place_of(storage, name or space)
+    number = 1
+    while name is None and place.exists():
+        number += 1
+        place = replace(place, name=f"{space}-{number}")
+    if place.exists():
         raise ConfigError(
-            Problem("--name", f"a search '{name}' exists in {root}", f"tune-cl resume {name}, or another name")
+            Problem("--name", f"a search '{name}' exists in {place.address}", f"tune-cl resume {name}, or another name")
         )
     return place
 
 
 def known_place(storage: str, name: str) -> Place:
-    """The place of an existing search. Raises ConfigError where there is none."""
-    place = Place(local(storage), name)
+    """The place of an existing search, in S3 with this machine's copy brought up to it.
+
+    Raises ConfigError where there is none.
+    """
+    place = place_of(storage, name)
+    place.pull()
     if not place.journal.exists():
-        known = [path.parent.name for path in place.storage.glob(f"*/{FILE}")]
+        known = place.known()
         right = nearest(name, known) if known else "tune-cl run starts one"
-        raise ConfigError(Problem("NAME", f"no search '{name}' in {place.storage}", right))
+        raise ConfigError(Problem("NAME", f"no search '{name}' in {place.address}", right))
     return place
 
 
 def local(storage: str) -> Path:
     """Absolute path of a storage folder. Raises ConfigError for what this version cannot write to."""
     if "://" in storage:
-        raise ConfigError(
-            Problem("--storage", f"'{storage}' is not a folder", "a path; on a cluster, one that all nodes see")
-        )
+        right = "a path; on a cluster, one that all nodes see; or s3://BUCKET/FOLDER"
+        raise ConfigError(Problem("--storage", f"'{storage}' is not a folder", right))
     return Path(storage).resolve()
+
+
+def checked(address: str) -> str:
+    """An S3 address without a slash at the end. Raises ConfigError where there is no such bucket, or no way to it."""
+    split = urlsplit(address)
+    if "@" in split.netloc:
+        right = "s3://BUCKET/FOLDER; keys come from the environment, as for the AWS tools"
+        raise ConfigError(Problem("--storage", "has a key in it", right))
+    try:
+        there = exists(urlunsplit(split._replace(path="")))
+    except (OSError, ValueError) as error:
+        wrong = f"'{address}' cannot be opened: {error}"
+        raise ConfigError(Problem("--storage", wrong, "an address in reach")) from None
+    if not there:
+        right = "s3://BUCKET/FOLDER with a bucket that exists"
+        raise ConfigError(Problem("--storage", f"there is no bucket '{split.netloc}'", right))
+    return urlunsplit(split._replace(path=split.path.rstrip("/")))
+
+
+def shown(address: str) -> str:
+    """An address as a shell takes it."""
+    return quote(address) if is_remote(address) else address
+
+
+def found_again(recorded: str, folder: Path) -> Path:
+    """A file of the search in `folder`, by the path of a machine whose copy of the storage lay elsewhere."""
+    path = Path(recorded)
+    parts, own = path.parts, folder.resolve().parts[-2:]
+    at = [number for number in range(len(parts)) if parts[number : number + 2] == own]
+    return folder.joinpath(*parts[at[-1] + 2 :]) if at and not path.exists() else path

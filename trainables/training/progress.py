@@ -24,15 +24,16 @@ def metric_key(metric: str) -> str:
 
 
 class Progress:
-    """`history`: the metrics of each iteration done; `best_scores`: float32 [C] of the dev candidates at the best one;
-    `dev_values`: of each dev query after the last iteration, float64 [Q]."""
+    """`history`: the metrics of each iteration done; `best_scores`: float32 [C] of the dev candidates at the best one
+    (class logits [C, K] where pairs are classified); `dev_values`: of each dev query after the last iteration,
+    float64 [Q]; `adopted`: iterations taken over from another configuration, none of which is this one's best."""
 
     def __init__(self, run: TrainingRun, materials: Materials):
         self.run, self.materials = run, materials
         self.dev = required_split(materials.data, "dev")
         self.judge = judge_of(materials.data, self.dev, run.evaluation.relevance_level)
         self.history: list[dict[str, float]] = []
-        self.best_iteration = 0
+        self.best_iteration = self.adopted = 0
         self.best_scores = np.empty(0, np.float32)
         self.dev_values = np.empty(0)
 
@@ -42,8 +43,12 @@ class Progress:
         return len(self.history)
 
     @property
+    def has_best(self) -> bool:
+        return self.best_iteration > self.adopted
+
+    @property
     def best_value(self) -> float:
-        return self.history[self.best_iteration - 1][metric_key(self.run.metric)] if self.best_iteration else -math.inf
+        return self.history[self.best_iteration - 1][metric_key(self.run.metric)] if self.has_best else -math.inf
 
     @property
     def finished(self) -> bool:
@@ -63,6 +68,7 @@ class Progress:
             "data": self.materials.digest,
             "history": self.history,
             "best_iteration": self.best_iteration,
+            "adopted": self.adopted,
         }
 
     def same_run(self, folder: Path) -> bool:
@@ -76,8 +82,8 @@ class Progress:
             wrong = "is the state of another configuration"
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
         state = read_state(folder)
-        self.history, self.best_iteration = state["history"], state["best_iteration"]
-        if self.best_iteration:
+        self.history, self.best_iteration, self.adopted = state["history"], state["best_iteration"], state["adopted"]
+        if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)
 
 

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,23 +28,17 @@ from trainables.training.curriculum import make_curriculum, objective, total_ste
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.precision import choose_precision
 from trainables.training.pretraining import load_start
+from trainables.training.progress import STATE, Progress, metric_key, read_state
 from trainables.training.scoring import score_candidates
 
 
-def metric_key(metric: str) -> str:
-    """Name of the dev value in results."""
-    return f"dev_{metric}"
-
-
-class Training:
+class Training(Progress):
     """State of one training. All randomness is a function of (seed, step), and a curriculum that remembers what came
     is part of what `save` writes; so `load` then `iterate` gives the numbers of an unbroken run."""
 
     def __init__(self, run: TrainingRun, materials: Materials, device: str | None = None):
-        self.run, self.materials = run, materials
+        super().__init__(run, materials)
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.dev = required_split(materials.data, "dev")
-        self.judge = judge_of(materials.data, self.dev, run.evaluation.relevance_level)
         self.module = self._build_module()
         self.precision = choose_precision(run.training.precision, self.device, self.module)
         self.optimizer = torch.optim.AdamW(
@@ -64,12 +57,7 @@ class Training:
             run.training.window,
         )
         self.accumulation = Accumulation(run.training.micro_batch, self.device)
-        self.history: list[dict[str, float]] = []
-        self.best_iteration = 0
-        self.adopted = 0  # iterations taken over from another configuration (`adopt`)
         self.best_weights: dict[str, Tensor] = {}
-        self.best_scores = np.empty(0, np.float32)
-        self.dev_values = np.empty(0)  # of each dev query, float64 [Q], after the last iteration
 
     def _build_module(self) -> RankerModule:
         torch.manual_seed(torch_seed(self.run.seed, "initial weights"))
@@ -80,24 +68,6 @@ class Training:
             load_start(module, self.run, self.materials)
         return module.to(self.device)
 
-    # -- progress ------------------------------------------------------------------------------------------------
-
-    @property
-    def iteration(self) -> int:
-        """Iterations done."""
-        return len(self.history)
-
-    @property
-    def best_value(self) -> float:
-        has_best = self.best_iteration > self.adopted
-        return self.history[self.best_iteration - 1][metric_key(self.run.metric)] if has_best else -math.inf
-
-    @property
-    def finished(self) -> bool:
-        """The last iteration is done, or dev has not improved for `training.patience` iterations."""
-        settings = self.run.training
-        return self.iteration >= settings.max_iterations or self.iteration - self.best_iteration >= settings.patience
-
     # -- one iteration -------------------------------------------------------------------------------------------
 
     def iterate(self) -> dict[str, float]:
@@ -107,8 +77,7 @@ class Training:
         self._refresh_difficulty()
         metrics = self._train()
         scores = self.score(self.dev)
-        self.dev_values = self.judge(scores, [self.run.metric])[self.run.metric]
-        value = float(self.dev_values.mean())
+        value = self.evaluate(scores)
         if value > self.best_value:
             self.best_iteration = self.iteration + 1
             self.best_weights = checkpoint.trained_state(self.module)
@@ -235,38 +204,18 @@ class Training:
         """Writes the whole state into an existing folder."""
         save_file(checkpoint.trained_state(self.module), folder / "weights.safetensors")
         checkpoint.save_optimizer(self.optimizer, folder / "optimizer.safetensors")
-        if self.best_iteration > self.adopted:
+        if self.has_best:
             checkpoint.save_best(self.best_weights, self.best_scores, folder / checkpoint.BEST)
         if remembered := self.curriculum.state():
             checkpoint.save_arrays(remembered, folder / checkpoint.CURRICULUM)
-        state = {
-            "run": self.run.model_dump(),
-            "data": self.materials.digest,
-            "history": self.history,
-            "best_iteration": self.best_iteration,
-            "adopted": self.adopted,
-            "micro_batch": self.accumulation.samples,
-        }
-        checkpoint.write_json(folder / "state.json", state)
-
-    def same_run(self, folder: Path) -> bool:
-        """Whether `folder` holds the state of this configuration on this data."""
-        return self._wrote(read_state(folder))
-
-    def _wrote(self, state: dict[str, Any]) -> bool:
-        return TrainingRun.model_validate(state["run"]) == self.run and state["data"] == self.materials.digest
+        checkpoint.write_json(folder / STATE, self.document() | {"micro_batch": self.accumulation.samples})
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
-        state = read_state(folder)
-        if not self._wrote(state):
-            raise DataError(
-                Problem(str(folder), "is the state of another configuration", "a checkpoint of the same one")
-            )
-        self._restore(folder, state)
-        self.best_iteration, self.adopted = state["best_iteration"], state.get("adopted", 0)
-        if self.best_iteration > self.adopted:
-            self.best_weights, self.best_scores = checkpoint.load_best(folder / checkpoint.BEST)
+        self.take_up(folder)
+        self._restore(folder)
+        if self.has_best:
+            self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
 
     def adopt(self, folder: Path) -> None:
         """Goes on from what another configuration of the same ranker on the same data has learned: weights, moments,
@@ -275,21 +224,17 @@ class Training:
         other = TrainingRun.model_validate(state["run"])
         if other.ranker != self.run.ranker or state["data"] != self.materials.digest:
             raise DataError(Problem(str(folder), "is of another ranker or data", "a checkpoint of the same ones"))
-        self._restore(folder, state)
+        self._restore(folder)
+        self.history = state["history"]
         self.best_iteration = self.adopted = self.iteration
 
-    def _restore(self, folder: Path, state: dict[str, Any]) -> None:
-        """Weights, optimiser, the curriculum's memory and the history."""
+    def _restore(self, folder: Path) -> None:
+        """Weights, optimiser, the curriculum's memory and the size of micro-batches."""
         checkpoint.load_trained_state(self.module, load_file(folder / "weights.safetensors"))
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if (folder / checkpoint.CURRICULUM).is_file():
             self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))
-        self.history, self.accumulation.samples = state["history"], state["micro_batch"]
-
-
-def read_state(folder: Path) -> dict[str, Any]:
-    """The JSON part of a saved training: run, history, best_iteration."""
-    return checkpoint.read_json(folder / "state.json")
+        self.accumulation.samples = read_state(folder)["micro_batch"]
 
 
 def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:

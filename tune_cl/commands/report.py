@@ -14,7 +14,6 @@ from typing import Any
 
 from trainables.errors import ConfigError, Problem
 from trainables.evaluation.files import write_text
-from tune_cl.journal import Journal
 from tune_cl.place import DEFAULT_STORAGE, Place, known_place
 from tune_cl.tracking.uri import masked, resolve_tracking_uri
 
@@ -26,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html, .tex or .csv")
     parser.add_argument("--format", choices=list(SUFFIXES), default="html", help="default html")
-    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"where state lives (default {DEFAULT_STORAGE})")
+    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})")
     parser.add_argument("--tracking-uri", help="MLflow (default: the address that the search was told)")
 
 
@@ -53,7 +52,7 @@ def _text(findings: Any, form: str) -> str:
 def tracked(place: Place, output: Path, uri: str) -> None:
     """Has MLflow take the file as an artifact of the search. What keeps it from that is said, and no failure."""
     try:
-        journal = Journal(place.folder)
+        journal = place.open(watch=0)
     except ConfigError as held:
         print(f"not logged to MLflow: {held.problems[0].wrong}", file=sys.stderr)
         return

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from tune_cl.commands.tables import table
-from tune_cl.place import Place, program
+from tune_cl.place import place_of, program
 
 PORT = 5000  # MLflow's own default
 
@@ -51,7 +50,7 @@ def _difference(metric: str, best: dict[str, Any], baseline: dict[str, Any] | No
 
 def _next(document: dict[str, Any]) -> list[str]:
     """The commands that come next."""
-    place = Place(Path(document["storage"]), document["search"])
+    place = place_of(document["storage"], document["search"])
     ranker = place.folder / "trials" / "best-ranker"
     return [
         f"Prove it:             {place.command('confirm')}",

@@ -31,7 +31,7 @@ def add_overrides(parser: ArgumentParser) -> None:
 
 def add_session(parser: ArgumentParser) -> None:
     """Where a search runs and keeps its state."""
-    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"where state lives (default {DEFAULT_STORAGE})")
+    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})")
     parser.add_argument(
         "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
     )

@@ -13,6 +13,7 @@ from trainables.config import TrainingRun
 from trainables.errors import ConfigError, Problem
 from tune_cl.experiment import Experiment
 from tune_cl.journal import SearchState, TrialState
+from tune_cl.place import Place
 from tune_cl.search.space import Flat
 
 BASELINE = "baseline"
@@ -37,21 +38,25 @@ class Configuration:
 
 @dataclass(frozen=True)
 class SeedRun:
-    """One training of the confirmation, and the folder of all it leaves."""
+    """One training of the confirmation, and the folder of all it leaves. `remote`: where a search in S3 has it, the
+    folder is this machine's copy then."""
 
     configuration: Configuration
     seed: int
     run: TrainingRun
     folder: Path
+    remote: str | None = None
 
     @property
     def name(self) -> str:
         return f"{self.configuration.label}, seed {self.seed}"
 
 
-def seed_run(experiment: Experiment, configuration: Configuration, seed: int, root: Path) -> SeedRun:
+def seed_run(experiment: Experiment, configuration: Configuration, seed: int, place: Place) -> SeedRun:
     run = experiment.training_run(configuration.choice, seed)
-    return SeedRun(configuration, seed, run, root / configuration.folder / f"seed-{seed}")
+    parts = ("confirmation", configuration.folder, f"seed-{seed}")
+    remote = place.below(*parts) if place.remote else None
+    return SeedRun(configuration, seed, run, place.folder.joinpath(*parts), remote)
 
 
 def seeds_of(number: int, searched: int) -> list[int]:
@@ -70,8 +75,8 @@ def best_configurations(state: SearchState, baseline: Configuration, top: int) -
     Labels do not depend on `top`. Raises ConfigError where no trial is left.
     """
     labelled = configurations(state, baseline)
-    reached = {label: state.trials[found.trial].best(state.metric) for label, found in labelled.items()}
-    known = [(-at.dev, found) for label, found in labelled.items() if (at := reached[label])]
+    place = {trial.trial: place for place, (trial, _) in enumerate(state.ranked())}
+    known = [(place[found.trial], found) for found in labelled.values() if found.trial in place]
     if not known:
         right = "a search with at least one trial besides the baseline that did not fail"
         raise ConfigError(Problem("NAME", f"search '{state.name}' has no configuration to confirm", right))

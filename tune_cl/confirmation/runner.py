@@ -90,7 +90,7 @@ class Confirmation:
         return [self.baseline, *self.best]
 
     def _run(self, configuration: Configuration, seed: int) -> SeedRun:
-        return seed_run(self.experiment, configuration, seed, self.place.folder / "confirmation")
+        return seed_run(self.experiment, configuration, seed, self.place)
 
     def train(self, journal: Journal) -> None:
         """Trains what has not been trained, in a race seed after seed; Ray is started only where something is left."""
@@ -191,7 +191,7 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
 
     Trainings that an earlier confirmation finished are taken as they are. Raises Interrupted on Ctrl-C.
     """
-    with Journal(place.folder) as journal:
+    with place.open() as journal:
         state = replay(journal.events())
         work = Confirmation(place, state, Experiment.from_yaml(state.yaml), request, address)
         tell(state, work)
@@ -206,7 +206,7 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
                 raise Interrupted(f"{what} {request.command(place)}") from None
         document = work.document()
         write_json(verdict_file(place.folder, request.split), document)
-    return document
+        return document
 
 
 def tell(state: SearchState, work: Confirmation) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -14,17 +13,17 @@ from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
 from trainables.training.materials import Materials, materials_for, materials_key
 from tune_cl.confirmation.plan import SeedRun
-from tune_cl.confirmation.training import confirm_run
+from tune_cl.confirmation.remote import confirm_at, fetch_results
 from tune_cl.search.config import Resources
 
 RETRIES = 3  # of a task whose process or node died; it goes on from its last checkpoint
 
 
 def task(run: dict[str, Any], materials: Materials, folder: str, split: str, threads: int) -> str | None:
-    """Confirms one training; returns why it failed where no retry would mend it, else None."""
+    """Confirms one training, in a folder or in S3; returns why it failed where no retry would mend it, else None."""
     torch.set_num_threads(threads)
     try:
-        confirm_run(TrainingRun.model_validate(run), materials, Path(folder), split)
+        confirm_at(TrainingRun.model_validate(run), materials, folder, split)
     except (UserError, WorkFailed) as error:
         return str(error)
     return None
@@ -41,14 +40,21 @@ class Crew:
         self.task = ray.remote(**options)(task)
 
     def train(self, runs: Sequence[SeedRun], done: Callable[[SeedRun, str | None], None]) -> None:
-        """Trains all of them; calls `done` with each as it ends, and why it failed, or None."""
+        """Trains all of them; calls `done` with each as it ends, and why it failed, or None.
+
+        What one in S3 leaves has been copied to its folder by then.
+        """
         waiting = {self._start(run): run for run in runs}
         while waiting:
             [ended], _ = ray.wait(list(waiting), num_returns=1)
-            done(waiting.pop(ended), reason(ended))
+            run, why = waiting.pop(ended), reason(ended)
+            if run.remote and why is None:
+                fetch_results(run.remote, run.folder)
+            done(run, why)
 
     def _start(self, run: SeedRun) -> Any:
-        return self.task.remote(run.run.model_dump(), self._share(run.run), str(run.folder), self.split, self.threads)
+        folder = run.remote or str(run.folder)
+        return self.task.remote(run.run.model_dump(), self._share(run.run), folder, self.split, self.threads)
 
     def _share(self, run: TrainingRun) -> Any:
         """The materials in the object store."""

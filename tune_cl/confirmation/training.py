@@ -7,6 +7,7 @@ ranker was applied to: its TREC run (or predictions of classes), per-query value
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,17 @@ def result_of(folder: Path, split: str) -> dict[str, Any] | None:
     return read_json(path) if path.exists() else None
 
 
-def confirm_run(run: TrainingRun, materials: Materials, folder: Path, split: str) -> None:
+def confirm_run(
+    run: TrainingRun, materials: Materials, folder: Path, split: str, saved: Callable[[], None] = lambda: None
+) -> None:
     """Trains what is left to train, and applies the best weights on dev to `split`.
 
-    Raises WorkFailed where the loss is no longer a number.
+    `saved` is called whenever another iteration's state is in the folder. Raises WorkFailed where the loss is no
+    longer a number.
     """
     training = make_training(run, materials)
     if not (folder / TRAINING).exists():
-        finish_training(training, folder)
+        finish_training(training, folder, saved)
     trained = read_json(folder / TRAINING)
     take_saved(training, folder / RANKER)
     target = required_split(materials.data, split)
@@ -59,13 +63,14 @@ def confirm_run(run: TrainingRun, materials: Materials, folder: Path, split: str
     write_folder(folder / split, write)
 
 
-def finish_training(training: AnyTraining, folder: Path) -> None:
+def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], None]) -> None:
     """Iterates from the last saved state to the end; leaves the ranker and drops the states."""
     if latest := latest_iteration(folder / STATE):
         training.load(latest)
     while not training.finished:
         training.iterate()
         save_iteration(folder / STATE, training.iteration, training.save)
+        saved()
     save_best(training, folder / RANKER)
     dev = [row[f"dev_{training.run.metric}"] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)

@@ -10,13 +10,12 @@ from typing import Any
 
 from trainables.errors import DataError, Problem
 from tune_cl.experiment import Experiment
-from tune_cl.journal import Dev, SearchState, TrialState, begun, read_events
+from tune_cl.journal import RAN_TO_THE_END, Dev, SearchState, TrialState, begun, read_events
 from tune_cl.place import Place
 from tune_cl.search.schedulers.grace import curriculum_grace
 from tune_cl.tracking.layout import curriculum
 
 CONFIRMATION = "confirmation"  # folder of a search, with a verdict a split
-RAN_TO_THE_END = ("completed", "baseline")
 Document = dict[str, Any]
 
 
@@ -54,10 +53,8 @@ class Findings:
 
     @cached_property
     def ranked(self) -> list[tuple[TrialState, Dev]]:
-        """Trials with a curriculum that gave a value and did not fail, best first; the earlier wins a tie."""
-        trials = [trial for trial in self.state.by_number() if not trial.baseline and trial.outcome != "failed"]
-        reached = [(trial, at) for trial in trials if (at := trial.best(self.metric))]
-        return sorted(reached, key=lambda pair: -pair[1].dev)
+        """Trials with a curriculum that gave a value and did not fail, in the search's own order, best first."""
+        return [(trial, at) for trial, at in self.state.ranked() if not trial.baseline]
 
     @cached_property
     def ended(self) -> list[tuple[TrialState, Dev]]:

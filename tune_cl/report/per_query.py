@@ -13,6 +13,7 @@ from trainables.curriculum.scoring import word_counts
 from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.errors import DataError, Problem
+from tune_cl.place import found_again
 from tune_cl.report.findings import Document, Findings, leader, words
 
 MOST_TURNS = 8  # queries with more share a group
@@ -71,10 +72,10 @@ def _check(data: RankingData, findings: Findings) -> None:
 
 def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     """Split, words for the best, and the TSV files of the best and of the baseline."""
-    confirmed = findings.confirmation
+    confirmed, folder = findings.confirmation, findings.place.folder
     if confirmed and (top := leader(confirmed)):
         label = f"{top['label']}, means over {len(top['runs'])} seeds"
-        return confirmed["split"], label, _tables(top), _tables(confirmed["baseline"])
+        return confirmed["split"], label, _tables(top, folder), _tables(confirmed["baseline"], folder)
     if not (findings.ranked and findings.baseline):
         raise DataError(Problem("search", "nothing to compare", "a trial and the baseline with a dev value"))
     trials = findings.ranked[0][0], findings.baseline[0]
@@ -82,13 +83,13 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     if missing:
         right = "wait until both have ended"
         raise DataError(Problem("search", f"no values of single queries from {' and '.join(missing)}", right))
-    files = [Path(str(trial.artifacts)) / "dev.per_query.tsv" for trial in trials]
+    files = [found_again(str(trial.artifacts), folder) / "dev.per_query.tsv" for trial in trials]
     return "dev", f"{words(trials[0])}, one seed", [files[0]], [files[1]]
 
 
-def _tables(entry: Document) -> list[Path]:
+def _tables(entry: Document, folder: Path) -> list[Path]:
     """The table of single queries beside each run file."""
-    runs = [Path(run["run_file"]) for run in entry["runs"]]
+    runs = [found_again(run["run_file"], folder) for run in entry["runs"]]
     return [run.with_name(f"{run.name.partition('.')[0]}.per_query.tsv") for run in runs]
 
 

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 
 from trainables.config import TrainingRun
+from trainables.errors import DamagedCheckpoint
 from trainables.evaluation.files import write_text
 from trainables.evaluation.judging import judge_of, scores_file, write_scores
 from trainables.evaluation.trec import write_per_query
-from trainables.training.checkpoint import best_scores
+from trainables.ranker_trainable import DAMAGED
+from trainables.storage import fetched
+from trainables.training.checkpoint import BEST, best_scores
 from trainables.training.factory import make_training, save_best
 from trainables.training.materials import Materials, materials_for
 
 
+@contextmanager
+def reading(checkpoint: str | Path) -> Iterator[None]:
+    """What reading a damaged checkpoint raises, as DamagedCheckpoint."""
+    try:
+        yield
+    except DAMAGED as error:
+        raise DamagedCheckpoint(f"{checkpoint} is damaged ({error})") from error
+
+
 class Artifacts:
-    """Writes under `folder`/TRIAL; `materials` by materials_key."""
+    """Writes under `folder`/TRIAL; `materials` by materials_key. A checkpoint is a folder, here or in S3. Raises
+    DamagedCheckpoint before anything is written."""
 
     def __init__(self, folder: Path, materials: Mapping[str, Materials]):
         self.folder, self.materials = folder, materials
 
-    def __call__(self, trial: str, checkpoint: Path, run: TrainingRun) -> Path:
+    def __call__(self, trial: str, checkpoint: str | Path, run: TrainingRun) -> Path:
         """Files of a trial from its last checkpoint; returns their folder."""
         data = materials_for(run, self.materials).data
-        dev, scores = data.splits["dev"], best_scores(checkpoint)
+        with reading(checkpoint), fetched(checkpoint, BEST) as saved:
+            dev, scores = data.splits["dev"], best_scores(saved)
         folder = self.folder / trial
         write_scores(scores_file(folder, "dev", data), dev, data, scores, trial)
         values = judge_of(data, dev, run.evaluation.relevance_level)(scores)
@@ -33,9 +48,10 @@ class Artifacts:
         write_text(folder / "config.yaml", yaml.safe_dump(run.model_dump(), sort_keys=False))
         return folder
 
-    def ranker(self, checkpoint: Path, run: TrainingRun) -> Path:
+    def ranker(self, checkpoint: str | Path, run: TrainingRun) -> Path:
         """The best weights of a trial as a ranker for `tune-cl rerank`; returns its folder."""
         training = make_training(run, materials_for(run, self.materials), device="cpu")
-        training.load(checkpoint)
+        with reading(checkpoint), fetched(checkpoint) as saved:
+            training.load(saved)
         save_best(training, self.folder / "best-ranker")
         return self.folder / "best-ranker"

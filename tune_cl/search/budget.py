@@ -70,14 +70,16 @@ def cost_so_far(search: SearchConfig, state: SearchState) -> float:
 
 
 def finals(state: SearchState) -> list[float]:
-    """Best dev values of the trials with a curriculum that were not stopped."""
-    ended = [trial for trial in state.by_number() if trial.outcome == "completed"]
-    return [at.dev for trial in ended if (at := trial.best(state.metric))]
+    """Best dev values of the configurations with a curriculum that were not stopped: means over their seeds."""
+    return [fmean(values) for name, values in state.finals().items() if name != state.baseline]
 
 
 def best_value(state: SearchState) -> float:
+    """The best trial's dev value; its configuration's mean, once configurations were repeated."""
     best = state.best()
-    return best[1].dev if best else math.nan
+    if not best:
+        return math.nan
+    return fmean(state.finals().get(best[0].configuration, [best[1].dev])) if state.repeats else best[1].dev
 
 
 def chance_of_better(values: Sequence[float], best: float, margin: float, to_come: int) -> float | None:

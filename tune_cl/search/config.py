@@ -68,6 +68,7 @@ class SearchConfig(Section):
     cost: float | None = Field(default=None, gt=0, description="of all trials at search.price; null: no limit")
     price: Price = Field(default_factory=Price)
     stop_when: StopWhen = Field(default_factory=StopWhen)
+    repeats: int = Field(default=1, ge=1, description="seeds of a promising configuration at most; 1: no repeats")
     startup_trials: int = Field(default=8, ge=1, description="random trials before tpe, gp, cmaes model the space")
     points: tuple[dict[str, Any], ...] = Field(default=(), description="configurations to try first, in this order")
     warm_start: tuple[str, ...] = Field(default=(), description="names or folders of searches to learn from")
@@ -111,6 +112,9 @@ def misfits(search: SearchConfig, space: Space) -> list[Problem]:
     if search.scheduler == "pbt" and search.searcher not in ("random", "grid"):
         wrong = "trials change their configuration under pbt, so that none tells the searcher what its own is worth"
         problems.append(Problem("search.searcher", wrong, "random or grid"))
+    if search.repeats > 1 and search.scheduler == "pbt":
+        wrong = "trials change their configuration under pbt, so that none can be trained again as it was"
+        problems.append(Problem("search.repeats", wrong, "1, or another search.scheduler"))
     problems += unfit(search.scheduler, search.grace, search.promotion, search.compare, search.audit)
     if search.audit and search.scheduler == "none":
         right = "search.audit: 0, or a scheduler that stops trials"

@@ -26,6 +26,7 @@ CURRICULUM_KEYS = (
     "training.lr",
 )
 SHOWN = 12
+REFRESHES = 2  # of the panel, a second
 
 
 class Progress:
@@ -38,8 +39,11 @@ class Progress:
         self.iterations_before = state.iterations  # of earlier sessions, which say nothing about the pace now
         self.told = {trial.trial for trial in state.trials.values() if trial.outcome}
         self.live = (
-            Live(console=self.console, refresh_per_second=2, transient=True) if self.console.is_terminal else None
+            Live(console=self.console, refresh_per_second=REFRESHES, transient=True)
+            if self.console.is_terminal
+            else None
         )
+        self.shown_until = self.started
 
     def __enter__(self) -> Progress:
         if self.live:
@@ -55,7 +59,9 @@ class Progress:
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def update(self, state: SearchState) -> None:
-        for trial in state.by_number():
+        """Called after every event, so it does little: the panel, which compares all trials, is made anew only when it
+        is shown."""
+        for trial in state.trials.values():
             if trial.outcome and trial.trial not in self.told:
                 self.told.add(trial.trial)
                 if not self.live:
@@ -63,8 +69,9 @@ class Progress:
                         f"{trial.trial} {trial.outcome}: {self._value(state, trial)} "
                         f"after {trial.iterations} iterations, {label(trial)}"
                     )
-        if self.live:
+        if self.live and time.monotonic() >= self.shown_until:
             self.live.update(Group(self._headline(state), self._table(state)))
+            self.shown_until = time.monotonic() + 1 / REFRESHES
 
     def _headline(self, state: SearchState) -> Text:
         ended = sum(trial.outcome is not None for trial in state.trials.values())
@@ -116,9 +123,8 @@ def _dev(state: SearchState, trial: TrialState) -> float:
 
 def label(trial: TrialState) -> str:
     """The trial's choices in a line."""
-    if trial.baseline:
-        return "baseline: no curriculum"
-    return describe(trial.params)
+    again = f", again with seed {trial.seed}" if trial.repeat_of else ""
+    return ("baseline: no curriculum" if trial.baseline else describe(trial.params)) + again
 
 
 def describe(params: dict[str, Any]) -> str:

@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Self
 
 import ray
@@ -19,6 +18,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from trainables.ranker_trainable import RankerTrainable
+from trainables.storage import addressed, is_remote
 from trainables.training.materials import Materials
 from tune_cl.search.search import FINISHED, Plan, Search
 
@@ -26,10 +26,13 @@ QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has it all
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C reaches us
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # Ray's snapshots, which grow with the search, are never read: only first and last
+    "TUNE_ONLY_STORE_CHECKPOINT_SCORE_ATTRIBUTE": "1",  # Ray keeps no copy of a result beside each checkpoint
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_DEDUP_LOGS": "0",
 }
 RETRIES = 3  # of a trial whose process or node died
+KEPT = 2  # checkpoints of a trial: where the last is damaged, the one before it serves
 
 
 class _Adaptor:
@@ -74,12 +77,30 @@ class _Suggestions(_Adaptor, Searcher):
 
 
 class _Rungs(_Adaptor, FIFOScheduler):
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        """Sets how many checkpoints are kept here, not in the run's configuration: a number there makes Ray write its
+        snapshot of all trials each time one trial has saved so often, which costs more the longer the search is."""
+        super().on_trial_add(tune_controller, trial)
+        trial.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep = KEPT
+
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict) -> str:
         keep = self.search.result(trial.config["trial"], result)
         return TrialScheduler.CONTINUE if keep else TrialScheduler.STOP
 
 
 class _Recorder(_Adaptor, tune.Callback):
+    storage: str
+
+    @classmethod
+    def into(cls, search: Search, storage: str) -> Self:
+        recorder = cls.of(search)
+        recorder.storage = storage
+        return recorder
+
+    def address(self, path: str) -> str:
+        """A checkpoint's address. In S3 Ray gives the path in the file system: the bucket, then the key."""
+        return addressed(self.storage, path) if is_remote(self.storage) else path
+
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
         """A trial's last result passes by the scheduler, so it is told here; a known one is passed over."""
         self.search.result(trial.config["trial"], result)
@@ -87,7 +108,7 @@ class _Recorder(_Adaptor, tune.Callback):
             self.search.note(trial.config["trial"], result["note"])
 
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
-        self.search.checkpoint(trial.config["trial"], trial.last_result["iteration"], checkpoint.path)
+        self.search.checkpoint(trial.config["trial"], trial.last_result["iteration"], self.address(checkpoint.path))
 
     def on_trial_complete(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
         self.search.ended(trial.config["trial"])
@@ -122,11 +143,11 @@ def ray_session(address: str | None) -> Iterator[None]:
 
 
 def run_trials(
-    search: Search, materials: Mapping[str, Materials], storage: Path, session: int, places: Callable[[], int]
+    search: Search, materials: Mapping[str, Materials], storage: str, session: int, places: Callable[[], int]
 ) -> None:
     """Runs the search's trials to the end; returns when it has no more, or raises what stopped it.
 
-    `places`: how many may run or wait for a node now.
+    `storage`: folder or S3 address for Ray's checkpoints; `places`: how many may run or wait for a node now.
     """
     resources = search.experiment.search.resources
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(search.experiment.trials)  # `places` is the limit, not Ray's guess
@@ -143,9 +164,9 @@ def run_trials(
         ),
         run_config=tune.RunConfig(
             name=f"session-{session}",
-            storage_path=str(storage / "ray"),
-            callbacks=[_Recorder.of(search)],
-            checkpoint_config=tune.CheckpointConfig(num_to_keep=2, checkpoint_frequency=1),
+            storage_path=storage,
+            callbacks=[_Recorder.into(search, storage)],
+            checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1),
             failure_config=tune.FailureConfig(max_failures=RETRIES),
             verbose=0,
         ),

@@ -6,15 +6,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from trainables.errors import Interrupted, WorkFailed
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials
 from tune_cl.experiment import Experiment
-from tune_cl.journal import Journal, SearchState, read_events, replay
+from tune_cl.journal import RAN_TO_THE_END, Journal, SearchState, TrialState, read_events, replay
 from tune_cl.place import Place
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.budget import training_seconds
@@ -35,8 +36,10 @@ PACKAGES = ("tune-cl", "ray", "torch", "transformers", "optuna", "mlflow", "nump
 def start_search(experiment: Experiment, place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
     """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad."""
     materials = materials_of(experiment)
+    for earlier in experiment.search.warm_start:
+        replace(place, name=earlier).pull()
     warm = warm_start_event(experiment, next(iter(materials.values())).data.digest, place.storage)
-    with Journal(place.folder) as journal:
+    with place.open() as journal:
         journal.append(_search_event(experiment, place, materials, tracking_uri))
         if warm:
             print(*(f"note: {note}" for note in notes_of(warm)), sep="\n", file=sys.stderr)
@@ -48,7 +51,7 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
     """Goes on with a search; one that is done only has its tracking caught up."""
     experiment = Experiment.from_yaml(replay(read_events(place.journal)).yaml)
     materials = materials_of(experiment)
-    with Journal(place.folder) as journal:
+    with place.open() as journal:
         if journal.note:
             print(journal.note, file=sys.stderr)
         return _session(experiment, place, journal, materials, tracking_uri, address)
@@ -66,6 +69,8 @@ def _session(
     made = next(iter(materials.values()))
     for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
         print(f"note: {note}", file=sys.stderr)
+    if place.remote and not place.elsewhere(tracking_uri):
+        print(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all", file=sys.stderr)
     writer = MlflowWriter(journal.path, tracking_uri)
     writer.start()
     try:
@@ -100,7 +105,7 @@ def _run(
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
         with Progress(trials, iterations, before) as progress:
             search = Search(experiment, journal, places(), artifacts, progress.update)
-            run_trials(search, materials, place.folder, search.state.sessions, places)
+            run_trials(search, materials, place.below("ray"), search.state.sessions, places)
     _close(search, artifacts)
     return search.state
 
@@ -110,9 +115,8 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     state, resources = search.state, search.experiment.search.resources
     ranker = None
     if best := state.best():
-        checkpoint, _ = Search.last_checkpoint(best[0])
-        if checkpoint:
-            ranker = str(artifacts.ranker(Path(checkpoint), search.run_of(best[0])))
+        run = search.run_of(best[0])
+        ranker = search.left_by(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
     hours = training_seconds(state) / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
     event = {"event": "search_end", "best": best_of(state), "pareto": pareto(state), "cost": cost}
@@ -124,7 +128,25 @@ def best_of(state: SearchState) -> dict[str, Any] | None:
     if not (best := state.best()):
         return None
     trial, at = best
-    return {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
+    found = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
+    return found | seeds_of(state, trial)
+
+
+def baseline_of(state: SearchState) -> dict[str, Any] | None:
+    """The baseline as the result document shows it, under the search's seed."""
+    trial = state.baseline_trial()
+    if not trial or not (at := trial.best(state.metric)):
+        return None
+    return {"params": trial.params, "dev": at.dev, "iteration": at.iteration} | seeds_of(state, trial)
+
+
+def seeds_of(state: SearchState, trial: TrialState) -> dict[str, Any]:
+    """Seeds and mean best dev value of the trainings of a trial's configuration that ran to the end; nothing where no
+    configuration was repeated."""
+    ended = [other for other in state.by_number() if other.configuration == trial.configuration]
+    seeds = [other.seed for other in ended if other.outcome in RAN_TO_THE_END]
+    finals = state.finals().get(trial.configuration)
+    return {"seeds": seeds, "dev_mean": fmean(finals)} if state.repeats and finals else {}
 
 
 def curves_of(state: SearchState) -> dict[str, list[float]]:
@@ -162,8 +184,8 @@ def _search_event(
         "yaml": experiment.to_yaml(),
         "versions": _versions(),
         "git_commit": _git_commit(),
-        "tracking_uri": masked(tracking_uri),
-        "storage": str(place.storage),
+        "tracking_uri": place.elsewhere(masked(tracking_uri)),
+        "storage": place.address,
         "forecast": experiment.forecast(),
         "time": time.time(),
     }
@@ -185,14 +207,13 @@ def _git_commit() -> str | None:
 def _document(state: SearchState, place: Place, tracking_uri: str, writer: MlflowWriter) -> dict[str, Any]:
     """The JSON document of `run` and `resume` (interface section 3)."""
     counts = state.counts()
-    best, baseline = best_of(state), state.baseline_trial()
+    best = best_of(state)
     if best is None:
         reasons = {trial.reason for trial in state.trials.values() if trial.reason}
         raise WorkFailed(
             f"no trial of search '{state.name}' gave a dev value: "
             f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {place.journal}"
         )
-    at = baseline.best(state.metric) if baseline else None
     return {
         "search": state.name,
         "data": state.data["name"],
@@ -208,8 +229,8 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
         "best": best,
         "selection_bias": selection_bias(curves_of(state)),
         "pareto": pareto(state),
-        "baseline": {"params": baseline.params, "dev": at.dev, "iteration": at.iteration} if baseline and at else None,
-        "storage": str(place.storage),
+        "baseline": baseline_of(state),
+        "storage": place.address,
         "tracking_uri": masked(tracking_uri),
         "mlflow_run_id": writer.run_id,
         "mlflow_view": writer.view_path,

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from trainables.config import TrainingRun
+from trainables.errors import DamagedCheckpoint
+from trainables.storage import exists
 from tune_cl.experiment import Experiment
-from tune_cl.journal import Event, Journal, SearchState, TrialState, begun
+from tune_cl.journal import RAN_TO_THE_END, Event, Journal, SearchState, TrialState, begun
 from tune_cl.search.audit import Audit
 from tune_cl.search.budget import ending
 from tune_cl.search.forecast import forecast_event
+from tune_cl.search.repeats import Race, seed_of
 from tune_cl.search.samplers import Observation, Outcome, make_sampler
 from tune_cl.search.schedulers import Verdict, make_scheduler
 from tune_cl.search.schedulers.grace import scaled_run
@@ -69,13 +73,13 @@ class Stop:
 
 @dataclass
 class Search:
-    """`artifacts(trial, checkpoint folder, run)` writes a finished trial's files and returns their folder;
-    `watch(state)` is told after every event."""
+    """`artifacts(trial, checkpoint folder, run)` writes a finished trial's files and returns their folder, or raises
+    DamagedCheckpoint; `watch(state)` is told after every event."""
 
     experiment: Experiment
     journal: Journal
     slots: int
-    artifacts: Callable[[str, Path, TrainingRun], Path]
+    artifacts: Callable[[str, str, TrainingRun], Path]
     watch: Callable[[SearchState], None] = lambda state: None
 
     def __post_init__(self) -> None:
@@ -86,6 +90,8 @@ class Search:
         self.audit = Audit(search.audit, self.experiment.seed, self.experiment.trials, search.reduction_factor)
         self.sampler = make_sampler(self.experiment)
         self.scheduler = make_scheduler(self.experiment)
+        self.race = Race(search.repeats)
+        self.asked: dict[str, int] = {}  # the sampler's number of a trial; the baseline's is 0, repeats have none
         events = list(self.journal.events())
         self.state: SearchState = begun(events[0])
         for event in events[1:]:
@@ -105,22 +111,29 @@ class Search:
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
-            return self._plan(trial.number, trial.chosen, checkpoint)
+            return self._again(trial, checkpoint)
         return self._new_or_paused()
 
     def _new_or_paused(self) -> Plan | str:
-        """A paused trial that may go on, else a new one."""
+        """A configuration that is to train again, else a paused trial that may go on, else a new configuration."""
         number = len(self.state.trials)
         if end := ending(self.experiment, self.state) if number else None:
             self.ended_by = end.reason
-        if not self.ended_by:
-            if paused := self.scheduler.next_paused(last=False):
-                return self._go_on(paused)
-            if number < self.experiment.trials:
-                choice = self.sampler.ask(number) if number else self.experiment.baseline_choice()
-                if choice is not None:
-                    return self._plan(number, choice, None)
-        return self._last_paused()
+        if self.ended_by:
+            return self._last_paused()
+        left = number < self.experiment.trials
+        if left and self.race.due:
+            return self._repeat(self.state.trials[self.race.due[0]])
+        if paused := self.scheduler.next_paused(last=False):
+            return self._go_on(paused)
+        return (self._new(number) if left else None) or self._last_paused()
+
+    def _new(self, number: int) -> Plan | str | None:
+        """The baseline, then what the sampler answers; None when every configuration has been tried."""
+        choice = self.sampler.ask(len(self.asked)) if number else self.experiment.baseline_choice()
+        if choice is not None:
+            return self._plan(number, choice, None)
+        return WAIT if self.running and self.race.seeds > 1 else None  # those that run may be repeated
 
     def _last_paused(self) -> Plan | str:
         """When no new trial comes: paused ones that may still go on; the others end where they are."""
@@ -165,7 +178,7 @@ class Search:
             self.running.discard(trial)
             self.record({"event": "pause", "trial": trial, "iteration": stop.iteration, "reason": stop.reason})
             return
-        outcome = stop.outcome if stop else "baseline" if trial == BASELINE else "completed"
+        outcome = stop.outcome if stop else "baseline" if self.state.trials[trial].baseline else "completed"
         self._end(trial, outcome, stop.reason if stop else None)
 
     def failed(self, trial: str, reason: str) -> None:
@@ -182,16 +195,28 @@ class Search:
         """A paused trial from its checkpoint, or, planned for more iterations, anew."""
         trial = self.state.trials[name]
         if self.experiment.search.grace == "scaled":
-            return self._plan(trial.number, trial.chosen, None, anew=True)
+            return self._again(trial, None, anew=True)
         checkpoint, iteration = self.last_checkpoint(trial)
         if change := self.scheduler.change(name):
             checkpoint = self.state.trials[change.source].checkpoints[iteration]
             adopted = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
             return self._plan(trial.number, change.chosen, checkpoint, adopted=adopted)
-        return self._plan(trial.number, trial.chosen, checkpoint)
+        return self._again(trial, checkpoint)
 
-    def _plan(self, number: int, choice: dict[str, Any], checkpoint: str | None, **how: Any) -> Plan:
-        run, trial = self.experiment.training_run(choice), trial_id(number)
+    def _again(self, trial: TrialState, checkpoint: str | None, **how: Any) -> Plan:
+        """A trial that has begun before."""
+        how |= {"repeat_of": trial.repeat_of} if trial.repeat_of else {}
+        return self._plan(trial.number, trial.chosen, checkpoint, trial.seed, **how)
+
+    def _repeat(self, first: TrialState) -> Plan:
+        """A new trial of the configuration of `first`, under its next seed."""
+        seed = seed_of(self.experiment.seed, len(self.race.values[first.trial]))
+        return self._plan(len(self.state.trials), first.chosen, None, seed, repeat_of=first.trial)
+
+    def _plan(
+        self, number: int, choice: dict[str, Any], checkpoint: str | None, seed: int | None = None, **how: Any
+    ) -> Plan:
+        run, trial = self.experiment.training_run(choice, seed), trial_id(number)
         event = {
             "event": "trial",
             "trial": trial,
@@ -199,27 +224,44 @@ class Search:
             "params": run.in_force(),
             "chosen": choice,
             "seed": run.seed,
-            "baseline": number == 0,
+            "baseline": how.get("repeat_of", trial) == BASELINE,
         }
         self.record(event | how)
         self.running.add(trial)
         search, state = self.experiment.search, self.state.trials[trial]
         threads = max(1, int(search.resources.cpu))
+        queries = search.compare == "paired" or search.repeats > 1
         adopts = state.adopted is not None and state.adopted["checkpoint"] == checkpoint
-        return Plan(trial, self.run_of(state), checkpoint, threads, search.compare == "paired", adopts)
+        return Plan(trial, self.run_of(state), checkpoint, threads, queries, adopts)
 
     def run_of(self, trial: TrialState) -> TrainingRun:
         """The present training of a trial: under grace `scaled` that of its rung."""
-        return scaled_run(self.experiment.training_run(trial.chosen), self.scheduler.budget(trial.trial))
+        return scaled_run(self.experiment.training_run(trial.chosen, trial.seed), self.scheduler.budget(trial.trial))
 
     @staticmethod
-    def last_checkpoint(trial: TrialState) -> tuple[str | None, int]:
-        """The newest checkpoint of the present training that is still there, and its iteration."""
+    def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
+        """The checkpoints of the present training that are still there, each with its iteration, newest first."""
         adopted = trial.adopted or {"iteration": trial.offset, "checkpoint": None}
         for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
-            if iteration > adopted["iteration"] and Path(path).is_dir():
-                return path, iteration
-        return adopted["checkpoint"], adopted["iteration"]
+            if iteration > adopted["iteration"] and exists(path):
+                yield path, iteration
+        if adopted["checkpoint"]:
+            yield adopted["checkpoint"], adopted["iteration"]
+
+    @classmethod
+    def last_checkpoint(cls, trial: TrialState) -> tuple[str | None, int]:
+        """The newest of `checkpoints`; without any None, and the iteration after which the present training began."""
+        return next(cls.checkpoints(trial), (None, trial.offset))
+
+    def left_by(self, trial: TrialState, write: Callable[[str], Path]) -> str | None:
+        """What `write` makes of the trial's newest checkpoint; where that is damaged, of the one before it, which is
+        said. None without a whole one."""
+        for checkpoint, _ in self.checkpoints(trial):
+            try:
+                return str(write(checkpoint))
+            except DamagedCheckpoint as damage:
+                self.note(trial.trial, f"{damage}; the trial's files come from the checkpoint before it, if there is one")
+        return None
 
     def _forecast(self, trial: str) -> None:
         """Once the baseline has shown what an iteration takes, what the search will."""
@@ -228,10 +270,9 @@ class Search:
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
-        checkpoint, _ = self.last_checkpoint(state)
-        folder = None
-        if checkpoint and outcome != "failed":
-            folder = str(self.artifacts(trial, Path(checkpoint), self.run_of(state)))
+        run, folder = self.run_of(state), None
+        if outcome != "failed":
+            folder = self.left_by(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
         best = None if outcome == "failed" else state.best(self.experiment.metric)
         self.running.discard(trial)
         self.record(
@@ -254,28 +295,52 @@ class Search:
         self.watch(self.state)
 
     def _take_in(self, event: Event) -> None:
-        """State, sampler and scheduler are functions of the events, live and on replay alike."""
-        if event["event"] == "warm_start":
-            self.sampler.warm_up([Observation(**seen) for seen in event["observations"]])
-        trial = event.get("trial", BASELINE)
+        """State, sampler, scheduler and race are functions of the events, live and on replay alike."""
+        kind, trial = event["event"], event.get("trial", BASELINE)
         before = self.state.trials.get(trial)
         was_paused = before is not None and before.paused
-        known = event["event"] == "result" and event["iteration"] in self.state.trials[trial].results
+        known = kind == "result" and before is not None and event["iteration"] in before.results
         self.state.apply(event)
-        if trial == BASELINE:
-            return
-        if event["event"] == "trial" and before is None:
-            chosen = event["chosen"]
-            self.sampler.replay(event["number"], chosen)
-            self.scheduler.start(trial, self.experiment.grace(chosen), self.experiment.curriculum_end(chosen), chosen)
-        elif event["event"] == "trial" and was_paused:
+        if kind == "warm_start":
+            self.sampler.warm_up([Observation(**seen) for seen in event["observations"]])
+        elif kind == "trial" and before is None:
+            self._begun(self.state.trials[trial])
+        elif kind == "trial" and was_paused:
             self.stops.pop(trial, None)
             self.scheduler.resumed(trial, event["chosen"])
-        elif event["event"] == "result" and not known and trial not in self.audit.taken:
-            self._judge(trial, event)
-        elif event["event"] == "end" and trial not in self.audit.taken:
-            self.scheduler.ended(trial)
-            self._tell(trial, event["outcome"])
+        elif kind == "result" and not known:
+            self._reported(self.state.trials[trial], event)
+        elif kind == "end":
+            self._over(self.state.trials[trial])
+
+    def _begun(self, trial: TrialState) -> None:
+        if trial.repeat_of:
+            self.race.begun(trial.repeat_of)
+            return
+        number = self.asked[trial.trial] = len(self.asked)
+        if trial.trial == BASELINE:
+            return
+        self.sampler.replay(number, trial.chosen)
+        grace, end = self.experiment.grace(trial.chosen), self.experiment.curriculum_end(trial.chosen)
+        self.scheduler.start(trial.trial, grace, end, trial.chosen)
+
+    def _reported(self, trial: TrialState, event: Event) -> None:
+        if self.race.seeds > 1:
+            self.race.result(trial.trial, event["iteration"], event["queries"])
+        if trial.trial in self.asked and trial.trial != BASELINE and trial.trial not in self.audit.taken:
+            self._judge(trial.trial, event)
+
+    def _over(self, trial: TrialState) -> None:
+        """A trial's end: its configuration trains again, or the sampler is told what it came to."""
+        if trial.trial in self.audit.taken:  # told when it was stopped
+            return
+        if trial.trial in self.asked and trial.trial != BASELINE:
+            self.scheduler.ended(trial.trial)
+        best = trial.best(self.experiment.metric) if trial.outcome in RAN_TO_THE_END else None
+        iteration = best.iteration + trial.offset if best else None
+        again = self.race.seeds > 1 and self.race.ended(trial.trial, trial.configuration, iteration)
+        if trial.configuration != BASELINE and not again:
+            self._tell(trial.configuration, "completed" if trial.repeat_of else str(trial.outcome))
 
     def _judge(self, trial: str, event: Event) -> None:
         """What a new result means for its trial."""
@@ -295,8 +360,10 @@ class Search:
             self.stops[trial] = Stop(iteration, "stopped_early", f"not among the best at iteration {iteration}")
 
     def _tell(self, trial: str, outcome: str) -> None:
-        state = self.state.trials[trial]
-        self.sampler.tell(state.number, state.dev(self.experiment.metric), TOLD[outcome])
+        """Tells the sampler of a configuration, once: its curve, or the mean of its trainings' best values."""
+        dev, finals = self.state.trials[trial].dev(self.experiment.metric), self.state.finals().get(trial, [])
+        values = {max(dev): fmean(finals)} if len(finals) > 1 else dev
+        self.sampler.tell(self.asked[trial], values, TOLD[outcome])
 
 
 def trial_id(number: int) -> str:

@@ -10,11 +10,9 @@ from typing import Any
 
 from trainables.errors import ConfigError, Problem, nearest
 from tune_cl.experiment import Experiment
-from tune_cl.journal import FILE, Event, SearchState, read_events, replay
+from tune_cl.journal import FILE, RAN_TO_THE_END, Event, SearchState, read_events, replay
 from tune_cl.search.samplers import Observation
 from tune_cl.search.space import Flat, Space
-
-FINISHED = ("completed", "baseline")
 
 
 def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Event | None:
@@ -31,7 +29,7 @@ def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Even
     for journal in journals:
         state = replay(read_events(journal))
         found = observed(experiment, digest, state)
-        finished = sum(trial.outcome in FINISHED for trial in state.trials.values())
+        finished = sum(trial.outcome in RAN_TO_THE_END and not trial.repeat_of for trial in state.trials.values())
         sources.append({"search": state.name, "observations": len(found), "dropped": finished - len(found)})
         observations += [asdict(observation) for observation in found]
     return {"event": "warm_start", "sources": sources, "observations": observations}
@@ -47,13 +45,12 @@ def notes_of(event: Event) -> list[str]:
 
 
 def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Observation]:
-    """The finished trials of an earlier search that lie in the space.
+    """The finished trials of an earlier search that lie in the space; one that was repeated counts once, by its mean.
 
     Parameters that the space does not open are ignored. Values are kept as they are where both searches have data,
     ranker, metric, evaluation and iterations in common; else they become standard scores within their search.
     """
-    trials = [(trial, at.dev) for trial in state.by_number() if trial.outcome in FINISHED
-              if (at := trial.best(state.metric))]  # fmt: skip
+    trials = [(state.trials[name], fmean(values)) for name, values in state.finals().items()]
     comparable = _comparable(experiment, digest, state)
     values = [dev for _, dev in trials]
     mean, spread = (0.0, 1.0) if comparable or not values else (fmean(values), pstdev(values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 FILE = "tracking.json"
@@ -34,7 +34,7 @@ class Cursor:
     def save(self, folder: Path) -> None:
         path = folder / FILE
         new = path.with_suffix(".new")
-        new.write_text(json.dumps(asdict(self), indent=1))
+        new.write_text(json.dumps(vars(self)))  # a long search saves often: no copy, no indentation
         os.replace(new, path)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from mlflow.entities import Metric
 
 from tune_cl.journal import Event, parse, read_events
+from tune_cl.place import found_again
 from tune_cl.tracking import layout
 from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.layout import PARENT, milliseconds
@@ -104,7 +105,6 @@ class Delivery:
         if key not in self.cursor.runs:
             found = self.find(key) if self.in_doubt else None
             self.cursor.runs[key] = found or self.store.create(self.experiment(), name, tags(), milliseconds(start))
-            self.save()
         return self.cursor.runs[key]
 
     def find(self, key: str) -> str | None:
@@ -169,20 +169,19 @@ class Delivery:
         if event["iteration"] > self.cursor.reached.get(key, 0):
             self.buffer.setdefault(key, {}).setdefault(event["iteration"], event)
 
-    def flush(self, key: str) -> None:
-        """Sends the results kept for a trial."""
+    def flush(self, key: str, *more: Metric) -> None:
+        """Sends the results kept for a trial, and more points of its run."""
         results = self.buffer.pop(key, {})
-        if not results:
-            return
         metrics = [point for event in results.values() for point in points(event["metrics"], event)]
-        self.store.log_metrics(self.known(key), metrics, self.in_doubt)
-        self.cursor.reached[key] = max(results)
+        if metrics or more:
+            self.store.log_metrics(self.known(key), [*metrics, *more], self.in_doubt)
+        if results:
+            self.cursor.reached[key] = max(results)
 
     def end_trial(self, event: Event) -> None:
         key = event["trial"]
-        self.flush(key)
+        self.flush(key, *self.best(event.get("best"), event["time"]))
         run = self.known(key)
-        self.log_best(run, event.get("best"), event["time"])
         audited = None if event.get("audit") is None else True
         told = {"outcome": event["outcome"], "reason": event.get("reason"), "audit": audited}
         self.store.log_tags(run, layout.tags(told))
@@ -194,7 +193,7 @@ class Delivery:
 
     def end_search(self, event: Event) -> None:
         run, best = self.known(PARENT), event["best"] or {}
-        self.log_best(run, best, event["time"])
+        self.flush(PARENT, *self.best(best, event["time"]))
         values = {"best_trial": best.get("trial_id"), "cost": event["cost"] | {"seconds": event["seconds"]}}
         self.store.log_tags(run, layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)})
         for priced in event.get("pareto", []):
@@ -204,11 +203,11 @@ class Delivery:
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
         self.drop_strays()
 
-    def log_best(self, run: str, best: Event | None, when: float) -> None:
-        """One value for the whole run, by which runs compare."""
-        if best and best.get("dev") is not None:
-            point = Metric(layout.best_name(self.search), best["dev"], milliseconds(when), best["iteration"])
-            self.store.log_metrics(run, [point], self.in_doubt)
+    def best(self, best: Event | None, when: float) -> list[Metric]:
+        """The one value of a whole run by which runs compare, where there is one."""
+        if not best or best.get("dev") is None:
+            return []
+        return [Metric(layout.best_name(self.search), best["dev"], milliseconds(when), best["iteration"])]
 
     def confirm(self, event: Event) -> None:
         key = layout.confirmation_key(event)
@@ -234,12 +233,16 @@ class Delivery:
 
     def send_owed(self) -> None:
         """Copies artifacts. They wait in a queue of their own: no metric waits for one."""
+        sent = False
         for key, path, folder in list(self.cursor.owed):
             with self.heeding_refusals(path):
-                if not Path(path).exists():
+                here = found_again(path, self.journal.parent)
+                if not here.exists():
                     raise Refused("it is not there any more")
-                self.store.log_artifact(self.known(key), Path(path), folder)
+                self.store.log_artifact(self.known(key), here, folder)
             self.cursor.owed.remove((key, path, folder))
+            sent = True
+        if sent:
             self.save()
 
     def drop_strays(self) -> None:

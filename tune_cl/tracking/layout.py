@@ -79,7 +79,7 @@ def trial_tags(search: Event, trial: Event) -> dict[str, str]:
     """Tags of a child run from the event `trial`."""
     cut_keys = cut_parameters(trial["params"])
     values = {"kind": "trial", "trial_id": trial["trial"], "seed": trial["seed"], "baseline": trial["baseline"]}
-    values |= {"cut_parameters": ", ".join(cut_keys) if cut_keys else None}
+    values |= {"cut_parameters": ", ".join(cut_keys) if cut_keys else None, "repeat_of": trial.get("repeat_of")}
     return tags(values) | child_tags(search, trial["trial"])
 
 
@@ -106,7 +106,8 @@ def confirmation_key(confirmation: Event) -> str:
 
 def trial_name(trial: Event) -> str:
     """Run name: the trial id and what makes the trial recognisable, e.g. `t0003 root 2 response_words`."""
-    return f"{trial['trial']} {'baseline' if trial['baseline'] else curriculum(trial['params'])}".rstrip()
+    again = f" seed {trial['seed']}" if trial.get("repeat_of") else ""
+    return f"{trial['trial']} {'baseline' if trial['baseline'] else curriculum(trial['params'])}".rstrip() + again
 
 
 def curriculum(params: Mapping[str, Any]) -> str:

@@ -1,0 +1,298 @@
+"""Searches whose storage is an S3 bucket: a real HTTP server of S3 on this machine (moto)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tests.builders import tiny_data
+from tests.test_run import SPACE, finish, start
+from tests.trec_folder import write_trec_folder
+from trainables import storage
+from trainables.config import TrainingRun
+from trainables.data.cache import cache_root
+from trainables.errors import ConfigError, WorkFailed
+from trainables.training.materials import materials_for
+from tune_cl import mirror
+from tune_cl.confirmation import remote
+from tune_cl.confirmation.training import read_values, result_of
+from tune_cl.journal import read_events, replay
+from tune_cl.mirror import MirroredJournal
+from tune_cl.place import Place, found_again, known_place, new_place, place_of
+
+BUCKET = "searches"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Query of the addresses on this server."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    served = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    served.start()
+    host, port = served.get_host_and_port()
+    client = boto3.client(
+        "s3",
+        endpoint_url=f"http://{host}:{port}",
+        region_name="us-east-1",
+        aws_access_key_id="id",
+        aws_secret_access_key="key",
+    )
+    client.create_bucket(Bucket=BUCKET)
+    yield f"endpoint_override={host}:{port}&scheme=http"
+    served.stop()
+
+
+@pytest.fixture
+def s3(server: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A storage of the test's own."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "key")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(mirror, "CLOSING_SECONDS", 0.0)
+    return f"s3://{BUCKET}/{request.node.originalname}?{server}"
+
+
+def on_another_machine(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """From here on as on a machine of another name, with a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    monkeypatch.setattr(mirror.socket, "gethostname", lambda: home.name)
+
+
+def events(count: int) -> list[dict]:
+    return [{"event": "note", "trial": "t0001", "text": f"äöü {number}"} for number in range(count)]
+
+
+def begin(place: Place, count: int = 3) -> list[dict]:
+    """A search with some events and a file."""
+    with place.open() as journal:
+        for event in events(count):
+            journal.append(event)
+        (place.folder / "trials" / "t0001").mkdir(parents=True)
+        (place.folder / "trials" / "t0001" / "config.yaml").write_text("seed: 1\n")
+    return events(count)
+
+
+def test_a_folder_comes_back_as_it_went(s3: str, tmp_path: Path) -> None:
+    (tmp_path / "a" / "deep er").mkdir(parents=True)
+    (tmp_path / "a" / "deep er" / "x=1 %.bin").write_bytes(bytes(range(256)) * 5000)
+    (tmp_path / "a" / "result.json").write_text("{}")
+    address = storage.joined(s3, "my search", "a")
+    storage.upload(tmp_path / "a", address, last=("result.json",))
+    assert storage.files_below(address) == {"deep er/x=1 %.bin": 1280000, "result.json": 2}
+    with storage.fetched(address) as copy:
+        assert (copy / "deep er" / "x=1 %.bin").read_bytes() == bytes(range(256)) * 5000
+    with storage.fetched(address, "result.json") as part:
+        assert [path.name for path in part.iterdir()] == ["result.json"]
+    assert not part.exists()
+    with pytest.raises(FileNotFoundError), storage.fetched(storage.joined(s3, "nothing")):
+        pass
+
+
+@pytest.mark.parametrize("in_s3", [True, False])
+def test_earlier_checkpoints_are_those_of_the_same_trial(s3: str, tmp_path: Path, in_s3: bool) -> None:
+    for name in ("checkpoint_000000", "checkpoint_000002", "checkpoint_000010", "checkpoint_tmp_00", "other"):
+        (tmp_path / "trial" / name).mkdir(parents=True)
+        (tmp_path / "trial" / name / "state").write_text(name)
+    root = str(tmp_path / "trial")
+    if in_s3:
+        storage.upload(tmp_path / "trial", root := storage.joined(s3, "trial"))
+    at = {number: storage.joined(root, f"checkpoint_{number:06d}") for number in (0, 2, 10)}
+    assert storage.earlier(at[10]) == [at[2], at[0]] and storage.earlier(at[0]) == []
+    assert storage.exists(at[2]) and not storage.exists(storage.joined(root, "checkpoint_000001"))
+
+
+def test_a_session_leaves_all_of_it_in_the_storage(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = new_place(s3, "toy", "toy")
+    known = begin(place)
+    assert set(storage.files_below(place.below())) == {"journal.jsonl", "trials/t0001/config.yaml"}  # and no lease
+    on_another_machine(monkeypatch, tmp_path / "other")
+    with pytest.raises(ConfigError, match="a search 'toy' exists in s3://"):
+        new_place(s3, "toy", "toy")
+    assert new_place(s3, None, "toy").name == "toy-2"
+    again = known_place(s3, "toy")
+    assert again.folder != place.folder and (again.folder / "trials" / "t0001" / "config.yaml").is_file()
+    with again.open() as journal:
+        assert list(journal.events()) == known
+        journal.append({"event": "interrupted", "time": 1.0})
+    recorded = str(place.folder / "trials" / "t0001")
+    shutil.rmtree(place.folder)
+    assert found_again(recorded, again.folder) == again.folder / "trials" / "t0001"
+
+
+def test_a_copy_left_behind_catches_up_and_one_that_went_its_own_way_is_refused(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = new_place(s3, "toy", "toy")
+    begin(place)
+    first = place.journal.read_bytes()
+    home = cache_root().parent
+    on_another_machine(monkeypatch, tmp_path / "other")
+    with known_place(s3, "toy").open() as journal:
+        journal.append({"event": "interrupted", "time": 1.0})
+        ahead = journal.path.read_bytes()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    assert known_place(s3, "toy").journal.read_bytes() == ahead
+    place.journal.write_bytes(first + b'{"event": "interrupted", "time": 2.0}\n')
+    with pytest.raises(ConfigError, match="gone different ways"):
+        known_place(s3, "toy")
+    with pytest.raises(ConfigError, match="gone different ways"):
+        place.open()
+    assert storage.read(place.below("journal.jsonl")) == ahead
+    shutil.rmtree(place.folder)
+    known_place(s3, "toy").open().close()  # the refused one left no lease
+
+
+def test_events_reach_the_storage_while_the_session_runs(s3: str, tmp_path: Path) -> None:
+    place = new_place(s3, "toy", "toy")
+    assert place.remote_folder
+    with MirroredJournal(place.folder, place.remote_folder, every=0.05) as journal:
+        for event in events(3):
+            journal.append(event)
+        with journal.path.open("ab") as torn:
+            torn.write(b'{"event": "no')
+        while (storage.read(place.below("journal.jsonl")) or b"").count(b"\n") < 3:
+            pass
+        assert [json.loads(line) for line in (storage.read(place.below("journal.jsonl")) or b"").splitlines()] == events(3)
+
+
+def test_a_second_driver_is_refused_and_a_dead_one_outwaited(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = new_place(s3, "toy", "toy")
+    assert place.remote_folder
+    with MirroredJournal(place.folder, place.remote_folder, every=0.05) as journal:
+        on_another_machine(monkeypatch, tmp_path / "other")
+        second = place_of(s3, "toy")
+        with pytest.raises(ConfigError, match="in use by process"):
+            second.open(watch=5.0)
+        with pytest.raises(ConfigError, match="in use by process"):
+            second.open(watch=0)
+        journal._closing.set()  # the first one's process is stopped, and no longer renews
+        journal._thread.join()
+        with second.open(watch=0.2) as taken:
+            taken.append({"event": "interrupted", "time": 1.0})
+            taken_over = taken.path.read_bytes()
+        journal._attempt()  # it wakes up
+        with pytest.raises(WorkFailed, match="another driver has taken over"):
+            journal.append({"event": "interrupted", "time": 2.0})
+    assert storage.read(place.below("journal.jsonl")) == taken_over
+
+
+def test_an_outage_loses_nothing(s3: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    place = new_place(s3, "toy", "toy")
+
+    def away(*_: object) -> None:
+        raise OSError("no route to host")
+
+    with place.open() as journal:
+        with monkeypatch.context() as outage:
+            outage.setattr(mirror.storage, "write", away)
+            journal.append(events(1)[0])
+            assert not journal._attempt() and not journal._attempt()
+        assert storage.read(place.below("journal.jsonl")) is None
+    assert caplog.text.count("out of reach") == 1
+    assert json.loads(storage.read(place.below("journal.jsonl")) or b"") == events(1)[0]
+
+
+@pytest.mark.parametrize(
+    ("address", "wrong"),
+    [
+        ("s3://no-such-bucket/x", "there is no bucket 'no-such-bucket'"),
+        ("s3://id:secret@searches/x", "has a key in it"),
+    ],
+)
+def test_bad_addresses(s3: str, address: str, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=wrong) as refused:
+        place_of(f"{address}?{s3.partition('?')[2]}", "toy")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
+    return write_trec_folder(made, tmp_path_factory.mktemp("data") / "data")
+
+
+def test_a_confirmation_goes_on_where_it_was_killed(
+    s3: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = TrainingRun.model_validate(
+        {
+            "data": {"source": str(data)},
+            "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
+            "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 3},
+        }
+    )
+    materials = materials_for(run, {})
+    address, kept = storage.joined(s3, "seed-1"), remote.keep_state
+
+    def killed_after_two(folder: Path, to: str) -> None:
+        kept(folder, to)
+        if (folder / "state" / "iteration-00002").exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(remote, "keep_state", killed_after_two)
+        with pytest.raises(KeyboardInterrupt):
+            remote.confirm_at(run, materials, address, "test")
+    assert list(storage.files_below(address)) == ["state.tar"]
+    remote.take_up(address, tmp_path / "state")
+    assert [path.name for path in (tmp_path / "state" / "state").iterdir()] == ["iteration-00002"]
+    remote.confirm_at(run, materials, address, "test")
+    remote.confirm_at(run, materials, address, "dev")  # needs no training
+    remote.fetch_results(address, tmp_path / "here")
+    remote.confirm_at(run, materials, str(tmp_path / "whole"), "test")
+    assert "state.tar" not in storage.files_below(address)
+    assert result_of(tmp_path / "here", "dev") and not (tmp_path / "here" / "ranker").exists()
+    ours, whole = (read_values(tmp_path / folder, "test", "map") for folder in ("here", "whole"))
+    assert (ours == whole).all()
+
+
+def test_a_search_goes_on_from_the_storage_alone(
+    s3: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real Ray: stopped by Ctrl-C, the machine lost, resumed and reported on another one."""
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    limits = ["--trials", "2", "--max-iterations", "4"]
+    first, second = tmp_path / "first", tmp_path / "second"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(first))
+    running = start(tmp_path, "run", "toy.yaml", "--data", str(data), "--storage", s3, *limits, "--json")
+    place = place_of(s3, "toy")
+    wait_for_iterations(place.journal, 2)
+    os.killpg(running.pid, signal.SIGINT)
+    _, told = finish(running, status=130)
+    assert f"resume toy --storage '{s3}'" in told
+    shutil.rmtree(first)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(second))
+    place = known_place(s3, "toy")
+    before = replay(read_events(place.journal))
+    assert all(storage.exists(path) for path in list(before.trials["t0000"].checkpoints.values())[-2:])
+    out, _ = finish(start(tmp_path, "resume", "toy", "--storage", s3, "--json"))
+    document = json.loads(out)
+    assert (document["storage"], document["trials"], document["errored"]) == (s3, 2, 0)
+    after = replay(read_events(place.journal))
+    assert after.trials["t0000"].results.items() >= before.trials["t0000"].results.items()
+    assert storage.read(place.below("journal.jsonl")) == place.journal.read_bytes()
+    finish(start(tmp_path, "report", "toy", "--storage", s3))
+    assert {"report.html", "trials/t0001/dev.run.txt", "trials/best-ranker/model.safetensors"} <= set(
+        storage.files_below(place.below())
+    )
+
+
+def wait_for_iterations(journal: Path, count: int) -> None:
+    deadline = time.monotonic() + 120
+    while not journal.exists() or sum(event["event"] == "result" for event in read_events(journal)) < count:
+        assert time.monotonic() < deadline, "the search makes no progress"
+        time.sleep(0.05)

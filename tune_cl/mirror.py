@@ -1,0 +1,234 @@
+"""A search in S3: a copy of its folder on the driver's machine, kept the same in the storage.
+
+The search works on the copy as on any folder. A thread brings what changes into the storage every `SYNC_SECONDS`, the
+files first and then the journal as it was before them: where the journal there has an event, what it speaks of is
+there too. A lease in the storage keeps a second driver out. Should two have worked at once all the same, their journals
+show it: of copy and storage one must begin with the other. Ray's checkpoints do not pass through here; the nodes write
+them into the storage themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from uuid import uuid4
+
+from trainables import storage
+from trainables.errors import ConfigError, Problem, WorkFailed
+from tune_cl.journal import FILE, LOCK, Event, Journal
+
+LEASE, SENT = "driver.json", ".mirrored.json"
+SYNC_SECONDS = 5.0
+WATCH_SECONDS = 3 * SYNC_SECONDS  # a lease that does not change for so long is of a driver that died
+CLOSING_SECONDS = 60.0  # for which the last changes are tried to be sent
+OF_STORAGE_ONLY = {"ray", "ranker", "state.tar", LEASE}  # checkpoints of trials and confirmations: not copied here
+OF_COPY_ONLY = {FILE, LOCK, "tracking.json", "tracking.new"}  # the journal goes by itself, the cursor is this machine's
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Lease:
+    """Who drives the search at `address`: {holder, token, process, beat}. Its clock is the storage's content, so
+    machines whose times differ agree."""
+
+    address: str
+    holder: str
+    token: str = field(default_factory=lambda: uuid4().hex)
+    beat: int = 0
+
+    def take(self, name: str, watch: float) -> None:
+        """Raises ConfigError where another machine's driver renews it within `watch` seconds, or with 0 at once."""
+        held = storage.read(self.address)
+        if held is not None and json.loads(held)["holder"] != self.holder:  # on this machine the journal's lock decides
+            self._outwait(held, name, watch)
+        self.renew(taking=True)
+
+    def _outwait(self, held: bytes, name: str, watch: float) -> None:
+        process = json.loads(held)["process"]
+        if watch:
+            print(f"note: looking for {watch:.0f} s whether {process} still drives '{name}'", file=sys.stderr)
+        deadline = time.monotonic() + watch
+        while (now := storage.read(self.address)) is not None:
+            if now != held or not watch:
+                wrong = f"search '{name}' is in use by {process}"
+                raise ConfigError(Problem("name", wrong, "stop that one first, or choose another --name"))
+            if time.monotonic() > deadline:
+                return
+            time.sleep(min(1.0, watch / 10))
+
+    def renew(self, taking: bool = False) -> bool:
+        """Says that this driver lives; False where another one took the lease."""
+        held = storage.read(self.address)
+        if not taking and (held is None or json.loads(held)["token"] != self.token):
+            return False
+        self.beat += 1
+        process = f"process {os.getpid()} on {socket.gethostname()}"
+        told = {"holder": self.holder, "token": self.token, "process": process, "beat": self.beat}
+        storage.write(self.address, json.dumps(told).encode())
+        return True
+
+    def release(self) -> None:
+        held = storage.read(self.address)
+        if held is not None and json.loads(held)["token"] == self.token:
+            storage.remove(self.address)
+
+
+class MirroredJournal(Journal):
+    """The journal of a search in S3, and the thread that brings the copy's folder there.
+
+    Raises ConfigError where another driver holds the search, or where this copy and the storage have gone different
+    ways; OSError where the storage is out of reach.
+    """
+
+    def __init__(self, folder: Path, remote: str, watch: float = WATCH_SECONDS, every: float = SYNC_SECONDS):
+        super().__init__(folder)
+        self.remote, self.every = remote, every
+        self.lost = False
+        """Whether another driver took the search from this one."""
+        self._sent: dict[str, State] = {}
+        self._journal_sent = -1
+        self._closing = threading.Event()
+        self._failing = False
+        self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}")
+        self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
+        try:
+            self._lease.take(folder.name, watch)
+            pull_into(self, remote)
+            self._sent = _read_sent(folder)
+        except BaseException:
+            self._lease.release()
+            super().close()
+            raise
+        self._thread.start()
+
+    def append(self, event: Event) -> None:
+        """As Journal.append; the storage has the event some seconds later. Raises WorkFailed where another driver
+        took the search over."""
+        if self.lost:
+            right = "one driver at a time; what it did since the other began is in this machine's copy only"
+            raise WorkFailed(f"another driver has taken over '{self.path.parent.name}' ({self.remote}): {right}")
+        super().append(event)
+
+    def close(self) -> None:
+        """Brings the last changes into the storage, then lets another driver hold the search."""
+        self._closing.set()
+        self._thread.join()
+        deadline = time.monotonic() + CLOSING_SECONDS
+        try:
+            while not self._attempt(last=True):
+                if self.lost or time.monotonic() > deadline:
+                    log.warning("%s lacks the last changes; tune-cl resume on this machine sends them", self.remote)
+                    break
+                time.sleep(1.0)
+        finally:
+            super().close()
+
+    def _run(self) -> None:
+        while not self._closing.wait(self.every) and not self.lost:
+            self._attempt()
+
+    def _attempt(self, last: bool = False) -> bool:
+        """Renews the lease and sends what changed; False where that failed. An outage is said once."""
+        if self.lost:
+            return False
+        try:
+            if not self._lease.renew():
+                self.lost = True
+                return False
+            self._send()
+            if last:
+                self._lease.release()
+        except OSError as error:
+            if not self._failing:
+                log.warning("%s is out of reach, trying again: %s", self.remote, error)
+            self._failing = True
+            return False
+        self._failing = False
+        return True
+
+    def _send(self) -> None:
+        journal = whole_lines(self.path)
+        for name, state in changed(self.path.parent, self._sent).items():
+            storage.upload_file(self.path.parent / name, storage.joined(self.remote, *PurePosixPath(name).parts))
+            self._sent[name] = state
+        _write_sent(self.path.parent, self._sent)
+        if len(journal) != self._journal_sent:
+            storage.write(storage.joined(self.remote, FILE), journal)
+            self._journal_sent = len(journal)
+
+
+State = tuple[int, int]  # size in bytes, time of the last change in ns
+
+
+def changed(folder: Path, sent: dict[str, State]) -> dict[str, State]:
+    """Files of the folder that differ from what was sent, and their states; hidden ones are still being written."""
+    states = {}
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder)
+        if name.name in OF_COPY_ONLY or any(part.startswith(".") for part in name.parts):
+            continue
+        try:
+            if path.is_file():
+                states[name.as_posix()] = (path.stat().st_size, path.stat().st_mtime_ns)
+        except FileNotFoundError:  # replaced by a new one under our eyes: the next look sees that
+            continue
+    return {name: state for name, state in states.items() if sent.get(name) != state}
+
+
+def whole_lines(path: Path) -> bytes:
+    """The journal without a line that is still being written."""
+    content = path.read_bytes() if path.exists() else b""
+    return content[: content.rfind(b"\n") + 1]
+
+
+def pull(folder: Path, remote: str) -> None:
+    """Brings a copy up to what the storage holds, for a reader or before a session.
+
+    Raises ConfigError as MirroredJournal does, save that a driver at work on this machine has the newest copy.
+    """
+    if not storage.exists(storage.joined(remote, FILE)):
+        return
+    try:
+        journal = Journal(folder)
+    except ConfigError:
+        return
+    with journal:
+        pull_into(journal, remote)
+
+
+def pull_into(journal: Journal, remote: str) -> None:
+    """What the storage has and the held copy has not: the files first, then the journal's events.
+
+    Raises ConfigError where each has events that the other lacks.
+    """
+    folder = journal.path.parent
+    here, there = whole_lines(journal.path), storage.read(storage.joined(remote, FILE)) or b""
+    if here.startswith(there):
+        return
+    if not there.startswith(here):
+        wrong = f"the copy {folder} and {remote} have gone different ways: two drivers worked at once"
+        raise ConfigError(Problem("--storage", wrong, "remove the copy to go on from the storage"))
+    names = [name for name in storage.files_below(remote) if not OF_STORAGE_ONLY & set(PurePosixPath(name).parts)]
+    storage.download(remote, folder, (name for name in names if name != FILE))
+    sent = {name: state for name, state in changed(folder, {}).items() if name in names}
+    _write_sent(folder, sent)
+    journal.extend(there[len(here) :])
+
+
+def _read_sent(folder: Path) -> dict[str, State]:
+    """What the storage has of the folder; nothing where that was never noted: it is sent again then."""
+    path = folder / SENT
+    return {name: (size, when) for name, (size, when) in json.loads(path.read_text()).items()} if path.exists() else {}
+
+
+def _write_sent(folder: Path, sent: dict[str, State]) -> None:
+    new = folder / f"{SENT}.new"
+    new.write_text(json.dumps(sent))
+    os.replace(new, folder / SENT)
