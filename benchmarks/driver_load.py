@@ -6,8 +6,8 @@
 
 Driver time is the CPU time of the driver's process, tracking thread included, between the first quarter of the results
 and the last: MLflow's import and its new database, some seconds, come before. `main` and `tracking` are its two
-threads' parts, the rest is Ray's own threads'. Memory is the resident size each time a quarter of the results is in. The
-goal is 15 ms a result.
+threads' parts, the rest is Ray's own threads'. Memory is the resident size at each quarter
+of the results. The goal is 15 ms a result.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import psutil
 from ray import tune
 
 from trainables.config import TrainingRun
+from trainables.ranker_trainable import LeanResults
 from tune_cl.experiment import Experiment, build
 from tune_cl.journal import Journal
 from tune_cl.search import ray_tune
@@ -37,7 +38,7 @@ from tune_cl.tracking.uri import resolve_tracking_uri
 METRICS = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 
 
-class Trivial(tune.Trainable):
+class Trivial(LeanResults):
     """Reports at once, and writes a checkpoint of one number."""
 
     def setup(self, config: dict[str, Any], materials: dict[str, Any]) -> None:
@@ -122,10 +123,10 @@ class Marks:
         }
 
 
-def artifacts_in(folder: Path) -> Callable[[str, Path, TrainingRun], Path]:
+def artifacts_in(folder: Path) -> Callable[[str, str, TrainingRun], Path]:
     """Leaves one small file for each trial, for MLflow to copy."""
 
-    def write(trial: str, checkpoint: Path, run: TrainingRun) -> Path:
+    def write(trial: str, checkpoint: str, run: TrainingRun) -> Path:
         made = folder / "trials" / trial
         made.mkdir(parents=True, exist_ok=True)
         (made / "run.txt").write_text(trial)
@@ -147,7 +148,8 @@ def search_load(trials: int, results: int, down: bool) -> dict[str, Any]:
             writer.start()
             marks = Marks(trials * results, writer)
             search = Search(made, journal, places(), artifacts_in(folder), lambda state: marks.at(state.iterations))
-            ray_tune.run_trials(search, {"results": results}, folder, 1, places)
+            materials: dict[str, Any] = {"results": results}  # what Trivial takes in place of data
+            ray_tune.run_trials(search, materials, str(folder / "ray"), 1, places)
             behind = writer.pending()
             unsent = writer.close(timeout=1 if down else 600)
     return marks.document() | {"tracking_behind_at_end": behind, "unsent": unsent}

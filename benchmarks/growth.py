@@ -81,7 +81,7 @@ def search(trials: int, slots: int = 1, searcher: str = "random") -> None:
         experiment = load_experiment(str(path))
         with Journal(Path(name) / "growth") as journal:
             journal.append({**FIRST, "yaml": experiment.to_yaml(), "forecast": experiment.forecast()})
-            crew = Search(experiment, journal, slots, lambda trial, checkpoint, run: checkpoint)
+            crew = Search(experiment, journal, slots, lambda trial, checkpoint, run: Path(checkpoint))
             running: dict[str, int] = {}
             while True:
                 plan = crew.next_trial()

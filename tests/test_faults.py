@@ -20,8 +20,11 @@ from tests.tracking_cases import delivered, fresh_database, search_event
 from tests.trec_folder import write_trec_folder
 from trainables.config import TrainingRun
 from trainables.ranker_trainable import RankerTrainable
+from trainables.training.checkpoint import BEST
+from trainables.training.materials import materials_key, prepare
 from tune_cl.experiment import Experiment
 from tune_cl.journal import FILE, read_events
+from tune_cl.search.artifacts import Artifacts
 from tune_cl.tracking.uri import resolve_tracking_uri
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -169,6 +172,35 @@ def test_a_damaged_checkpoint_costs_an_iteration_and_is_said(
         assert dev(again) == {iteration: value for iteration, value in dev(whole).items() if iteration > kept}
         assert "checkpoint_000004 is damaged" in again[0]["note"]
     assert not list(tmp_path.rglob("executed"))
+
+
+@pytest.mark.parametrize("whole", [1, 0])
+def test_a_trial_whose_last_checkpoint_is_damaged_as_it_ends_leaves_files_of_the_one_before(
+    whole: int, config: dict[str, Any], experiment: Experiment, tmp_path: Path
+) -> None:
+    """Its two checkpoints that Ray keeps, `whole` of them whole; the search goes on either way."""
+    run = TrainingRun.model_validate(config["run"])
+    trained(config, tmp_path / "ray")
+    artifacts = Artifacts(tmp_path / "trials", {materials_key(run): prepare(run)})
+    kept = [tmp_path / "ray" / f"checkpoint_{number:06d}" for number in (3, 4)]
+    for folder in kept[whole:]:
+        (folder / BEST).write_bytes((folder / BEST).read_bytes()[:-7])
+    crew = Crew(tmp_path / "a", experiment)
+    crew.search.artifacts = lambda trial, checkpoint, _: artifacts(trial, checkpoint, run)
+    crew.search.next_trial()
+    for iteration, folder in zip((3, 4), kept, strict=True):
+        crew.search.checkpoint("t0000", iteration, str(folder))
+    crew.search.ended("t0000")
+    trial = crew.search.state.trials["t0000"]
+    ranker = crew.search.left_by(trial, lambda checkpoint: artifacts.ranker(checkpoint, run))
+    crew.journal.close()
+    assert trial.outcome == "baseline"
+    assert trial.artifacts == (str(tmp_path / "trials" / "t0000") if whole else None)
+    assert ranker == (str(tmp_path / "trials" / "best-ranker") if whole else None)
+    notes = [event["text"] for event in read_events(crew.journal.path) if event["event"] == "note"]
+    damaged = [str(folder) for folder in reversed(kept[whole:])] * 2  # for its files, and for its ranker
+    assert [text.split(" is damaged")[0] for text in notes] == damaged
+    assert (tmp_path / "trials" / "t0000" / "dev.per_query.tsv").exists() == bool(whole)
 
 
 def test_the_search_tells_of_a_damaged_checkpoint(

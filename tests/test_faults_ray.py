@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from tests.toy_trainable import steps_of, toy_search
+from tests.toy_trainable import BALLAST, steps_of, toy_search
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import SearchState
-from tune_cl.search.places import READ_SECONDS, Places
+from tune_cl.search import places as places_module
+from tune_cl.search import ray_tune
+from tune_cl.search.places import Places
 from tune_cl.search.ray_tune import ray_session
 
 SPACE = """
@@ -46,8 +49,12 @@ def cluster() -> Iterator[Cluster]:
         made.shutdown()
 
 
-def test_trials_go_on_where_processes_and_nodes_die(cluster: Cluster, experiment: Experiment, tmp_path: Path) -> None:
+def test_trials_go_on_where_processes_and_nodes_die(
+    cluster: Cluster, experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second node comes while the search runs and gets a trial; the first is lost later."""
+    monkeypatch.setattr(places_module, "READ_SECONDS", 0.5)  # so that the new node is seen well before the end
+    monkeypatch.setattr(ray_tune, "RETRIES", 2)  # a process costs seconds; no trial here needs a third retry
     first = next(node for node in cluster.worker_nodes)
     folder, at_once, lost = tmp_path / "search", [], []
 
@@ -62,7 +69,7 @@ def test_trials_go_on_where_processes_and_nodes_die(cluster: Cluster, experiment
     with ray_session(cluster.address):
         places = Places(experiment.search.resources, experiment.search.max_concurrent, cluster=True)
         assert places() == 1
-        state = toy_search(experiment, folder, places, {"seconds": READ_SECONDS / 10, "faults": FAULTS}, watch)
+        state = toy_search(experiment, folder, places, {"seconds": 0.1, "faults": FAULTS}, watch)
     assert lost and max(at_once) == 2
     outcomes = {trial.trial: trial.outcome for trial in state.by_number()}
     assert outcomes == {"t0000": "baseline"} | {
@@ -78,13 +85,58 @@ def test_trials_go_on_where_processes_and_nodes_die(cluster: Cluster, experiment
     assert 0 <= repeated <= 2  # of the one trial that the lost node had
 
 
-def test_a_local_ray_refuses_those_without_its_token(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[str]:
+    """A Ray of this machine; its address. For the tests after the cluster's: a process has one Ray at a time."""
+    with ray_session(None):
+        yield ray.get_runtime_context().gcs_address
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("mounting a small file system needs root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_trials_whose_checkpoint_finds_no_space_go_on_or_fail_with_the_reason(
+    local_ray: str, experiment: Experiment, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One trial finds space again when it is retried; for another there is none until it has failed."""
+    folder, faults = tmp_path / "search", {"t0001": "full", "t0002": "stays full"}
+    monkeypatch.setattr(ray_tune, "RETRIES", 1)
+
+    def watch(state: SearchState) -> None:
+        if "t0002" in state.trials and state.trials["t0002"].outcome:
+            (small_disk / BALLAST).unlink(missing_ok=True)
+
+    state = toy_search(experiment, folder, lambda: 1, {"faults": faults, "storage": str(small_disk)}, watch)
+    assert [trial.outcome for trial in state.by_number()] == ["baseline", "completed", "failed", *["completed"] * 4]
+    assert "No space left on device" in str(state.trials["t0002"].reason)
+    assert steps_of(folder, "t0001") == [1, 2, 3, 3, 4, 5, 6]
+    assert steps_of(folder, "t0002") == [1, 2, 3, 3]
+    for trial in state.by_number():
+        assert sorted(trial.results) == ([1, 2, 3] if trial.trial == "t0002" else [1, 2, 3, 4, 5, 6])
+        kept = [iteration for iteration, path in sorted(trial.checkpoints.items()) if Path(path).is_dir()]
+        assert kept == ([1, 2] if trial.trial == "t0002" else [5, 6])
+
+
+def test_a_local_ray_refuses_those_without_its_token(local_ray: str, tmp_path: Path) -> None:
     """Ray on Linux listens on every interface; the token keeps others out."""
     program = "import ray, sys; ray.init(sys.argv[1], logging_level=50)"
-    with ray_session(None):
-        address = ray.get_runtime_context().gcs_address
-        stranger = os.environ | {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 32}
-        done = subprocess.run(
-            [sys.executable, "-c", program, address], env=stranger, capture_output=True, text=True, check=False
-        )
+    stranger = os.environ | {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 32}
+    done = subprocess.run(
+        [sys.executable, "-c", program, local_ray], env=stranger, capture_output=True, text=True, check=False
+    )
     assert done.returncode != 0 and "AuthenticationError" in done.stderr, done.stderr

@@ -14,6 +14,7 @@ from scipy.stats import ttest_1samp
 
 from tests.test_search import SPACE, Crew, Killed, summary
 from trainables.errors import ConfigError
+from tune_cl.commands.result import render
 from tune_cl.confirmation.plan import baseline_of, best_configurations
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.search.budget import best_value, finals
@@ -148,10 +149,10 @@ def test_the_sampler_hears_of_a_configuration_once_by_its_mean(tmp_path: Path) -
     search = Crew(tmp_path / "a", toy(tmp_path)).work().search
     assert isinstance(search.sampler, TpeSampler)
     asked = [trial.trial for trial in search.state.by_number() if not trial.repeat_of]
-    assert search.asked == {trial: number for number, trial in enumerate(asked)}
+    assert search.course.asked == {trial: number for number, trial in enumerate(asked)}
     assert sorted(search.sampler.chosen) == list(range(1, len(asked)))
     raced = {name: values for name, values in search.state.finals().items() if name != BASELINE and len(values) > 1}
-    told = {name: search.sampler.told[search.asked[name]].value for name in raced if name not in search.race.due}
+    told = {name: search.sampler.told[search.course.asked[name]].value for name in raced if name not in search.race.due}
     assert told and told == {name: pytest.approx(fmean(raced[name])) for name in told}
 
 
@@ -180,6 +181,19 @@ def test_the_best_is_found_by_the_mean_over_seeds_everywhere(tmp_path: Path) -> 
     state.data["digest"] = "of the same data"
     seen = {seen.value for seen in observed(experiment, "of the same data", state)}
     assert seen == {fmean(devs) for name, devs in values.items() if name != BASELINE}
+
+
+def test_the_result_shows_means_where_there_are_several_seeds() -> None:
+    best: dict[str, Any] = {"trial_id": "t0003", "params": {}, "dev": 0.5, "iteration": 2}
+    plain = {"params": {}, "dev": 0.4, "iteration": 2}
+    document: dict[str, Any] = dict.fromkeys(("search", "ranker", "data", "metric", "mlflow_view"), "x")
+    document |= {"trials": 4, "stopped_early": 0, "errored": 0, "iterations": 8, "seconds": 1.0}
+    document |= {"storage": "/tmp/runs", "tracking_uri": "http://here", "best": best, "baseline": plain}
+    assert "+0.1000 x on dev. The best of many trials on one seed" in render(document)
+    best |= {"seeds": [0, 9], "dev_mean": 0.45}
+    plain |= {"seeds": [0, 9], "dev_mean": 0.42}
+    shown = render(document)
+    assert "+0.0300 x on dev. The best of many trials on a few seeds" in shown and "mean over seeds" in shown
 
 
 def test_a_space_that_is_used_up_waits_for_its_repeats(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def rows(*arguments: str) -> tuple[list[dict], str]:
 
 
 def test_the_given_curves_agree_as_their_table_says(shared: Path) -> None:
-    folder = shared / "data" / "curves"
+    folder = shared / "curves"
     if not folder.exists():
         pytest.skip(f"no curves in {folder}")
     found = [row for row in rows("--given", str(folder))[0] if row["by"] == "best"]

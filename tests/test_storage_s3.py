@@ -24,6 +24,7 @@ from trainables.data.cache import cache_root
 from trainables.errors import ConfigError, WorkFailed
 from trainables.training.materials import materials_for
 from tune_cl import mirror
+from tune_cl.cli import main
 from tune_cl.confirmation import remote
 from tune_cl.confirmation.training import read_values, result_of
 from tune_cl.journal import read_events, replay
@@ -111,9 +112,7 @@ def test_earlier_checkpoints_are_those_of_the_same_trial(s3: str, tmp_path: Path
     assert storage.exists(at[2]) and not storage.exists(storage.joined(root, "checkpoint_000001"))
 
 
-def test_a_session_leaves_all_of_it_in_the_storage(
-    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_leaves_all_of_it_in_the_storage(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = new_place(s3, "toy", "toy")
     known = begin(place)
     assert set(storage.files_below(place.below())) == {"journal.jsonl", "trials/t0001/config.yaml"}  # and no lease
@@ -162,9 +161,11 @@ def test_events_reach_the_storage_while_the_session_runs(s3: str, tmp_path: Path
             journal.append(event)
         with journal.path.open("ab") as torn:
             torn.write(b'{"event": "no')
-        while (storage.read(place.below("journal.jsonl")) or b"").count(b"\n") < 3:
-            pass
-        assert [json.loads(line) for line in (storage.read(place.below("journal.jsonl")) or b"").splitlines()] == events(3)
+        sent = b""
+        while sent.count(b"\n") < 3:
+            time.sleep(0.05)
+            sent = storage.read(place.below("journal.jsonl")) or b""
+        assert [json.loads(line) for line in sent.splitlines()] == events(3)
 
 
 def test_a_second_driver_is_refused_and_a_dead_one_outwaited(
@@ -265,7 +266,7 @@ def test_a_search_goes_on_from_the_storage_alone(
 ) -> None:
     """Real Ray: stopped by Ctrl-C, the machine lost, resumed and reported on another one."""
     (tmp_path / "toy.yaml").write_text(SPACE)
-    limits = ["--trials", "2", "--max-iterations", "4"]
+    limits = ["--trials", "2", "--max-iterations", "4", "--tracking-uri", f"sqlite:///{tmp_path / 'mlflow.db'}"]
     first, second = tmp_path / "first", tmp_path / "second"
     monkeypatch.setenv("XDG_CACHE_HOME", str(first))
     running = start(tmp_path, "run", "toy.yaml", "--data", str(data), "--storage", s3, *limits, "--json")
@@ -285,7 +286,8 @@ def test_a_search_goes_on_from_the_storage_alone(
     after = replay(read_events(place.journal))
     assert after.trials["t0000"].results.items() >= before.trials["t0000"].results.items()
     assert storage.read(place.below("journal.jsonl")) == place.journal.read_bytes()
-    finish(start(tmp_path, "report", "toy", "--storage", s3))
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", "toy", "--storage", s3]) == 0
     assert {"report.html", "trials/t0001/dev.run.txt", "trials/best-ranker/model.safetensors"} <= set(
         storage.files_below(place.below())
     )

@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,22 @@ from tune_cl.journal import Journal, SearchState
 from tune_cl.search import ray_tune
 from tune_cl.search.search import BASELINE, Search
 
+BALLAST = "ballast"  # file that fills a storage
 METRICS = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 
 
 class Toy(tune.Trainable):
-    """`materials`: {folder: where it notes each step it makes, seconds: of a step, faults: trial -> what befalls it}.
+    """`materials`: {folder: where it notes each step it makes, seconds: of a step, faults: trial -> what befalls it,
+    storage: where checkpoints go}.
 
     Faults: `killed` ends the process with SIGKILL in step 3, once; `raises` fails before the first step; `nan` gives
-    a loss that is no number in step 2.
+    a loss that is no number in step 2; `full` fills the storage when step 3 is to be saved, once, and empties it when
+    the trial goes on; `stays full` fills it each time and leaves it so.
     """
 
     def setup(self, config: dict[str, Any], materials: dict[str, Any]) -> None:
         self.folder, self.seconds, self.faults = materials["folder"], materials["seconds"], materials["faults"]
+        self.ballast = Path(materials["storage"]) / BALLAST
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -61,10 +66,22 @@ class Toy(tune.Trainable):
         }  # fmt: skip
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
+        first = steps_of(self.folder, self.trial).count(3) == 1
+        if self.done == 3 and (self.fault == "stays full" or (self.fault == "full" and first)):
+            fill(self.ballast)
         (Path(checkpoint_dir) / "done.json").write_text(json.dumps(self.done))
 
     def load_checkpoint(self, checkpoint: str | None) -> None:
+        if self.fault == "full":
+            self.ballast.unlink(missing_ok=True)
         self.done = json.loads((Path(str(checkpoint)) / "done.json").read_text())
+
+
+def fill(ballast: Path) -> None:
+    """Takes all space that is left on the file system."""
+    with ballast.open("ab", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
 
 
 def steps_of(folder: str | Path, trial: str) -> list[int]:
@@ -88,11 +105,11 @@ def toy_search(
     watch: Callable[[SearchState], None] = lambda state: None,
 ) -> SearchState:
     """Runs a search of Toys in the Ray that this process is connected to."""
-    made = {"folder": str(folder), "seconds": 0.0, "faults": {}} | materials
+    made = {"folder": str(folder), "seconds": 0.0, "faults": {}, "storage": str(folder / "ray")} | materials
     with Journal(folder) as journal, pytest.MonkeyPatch.context() as patch:
         if not journal.path.stat().st_size:
             journal.append(search_event(experiment, folder))
         patch.setattr(ray_tune, "RankerTrainable", Toy)
         search = Search(experiment, journal, places(), lambda trial, checkpoint, run: folder / trial, watch)
-        ray_tune.run_trials(search, made, folder, 1, places)
+        ray_tune.run_trials(search, made, made["storage"], 1, places)
         return search.state

@@ -22,7 +22,16 @@ DIGITS = 4  # of the dev queries' values in results
 DAMAGED = (OSError, ValueError, KeyError, SafetensorError, LightGBMError)  # what reading a damaged checkpoint raises
 
 
-class RankerTrainable(tune.Trainable):
+class LeanResults(tune.Trainable):
+    """Sends results without the trial's configuration, which the driver has: with its hundred keys Ray would copy and
+    flatten it at each result, and keep it."""
+
+    def get_auto_filled_metrics(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        filled = super().get_auto_filled_metrics(*arguments, **options)
+        return {key: value for key, value in filled.items() if key != "config"}
+
+
+class RankerTrainable(LeanResults):
     """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (here or in S3) to go on from or None,
     threads: int, queries: whether results hold the dev queries' values, adopt: whether the checkpoint is of another
     configuration}.

@@ -17,6 +17,7 @@ from tune_cl.journal import FILE, Journal
 from tune_cl.mirror import WATCH_SECONDS, MirroredJournal, pull
 
 DEFAULT_STORAGE = "./tune_cl_runs"
+STORAGE_HELP = f"where state lives: a folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})"
 
 
 def program(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from trainables.errors import ConfigError, Problem
 from trainables.evaluation.files import write_text
-from tune_cl.place import DEFAULT_STORAGE, Place, known_place
+from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, Place, known_place
 from tune_cl.tracking.uri import masked, resolve_tracking_uri
 
 SUFFIXES = {"html": ".html", "latex": ".tex", "csv": ".csv"}
@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html, .tex or .csv")
     parser.add_argument("--format", choices=list(SUFFIXES), default="html", help="default html")
-    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})")
+    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
     parser.add_argument("--tracking-uri", help="MLflow (default: the address that the search was told)")
 
 

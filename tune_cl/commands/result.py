@@ -32,6 +32,9 @@ def _comparison(metric: str, best: dict[str, Any], baseline: dict[str, Any] | No
     other = baseline or {"dev": None, "iteration": None, "params": {}}
     keys = [key for key in best["params"] | other["params"] if best["params"].get(key) != other["params"].get(key)]
     rows = [(f"dev {metric}", best["dev"], other["dev"]), ("at iteration", best["iteration"], other["iteration"])]
+    if "dev_mean" in best:  # configurations were repeated (search.repeats)
+        rows += [("mean over seeds", best["dev_mean"], other.get("dev_mean"))]
+        rows += [("seeds", len(best["seeds"]), len(other.get("seeds", ())))]
     rows += [(key, best["params"].get(key), other["params"].get(key)) for key in keys]
     return table(["", f"best ({best['trial_id']})", "baseline"], rows)
 
@@ -39,11 +42,12 @@ def _comparison(metric: str, best: dict[str, Any], baseline: dict[str, Any] | No
 def _difference(metric: str, best: dict[str, Any], baseline: dict[str, Any] | None) -> str:
     if baseline is None:
         return "The baseline gave no dev value, so there is nothing to compare with."
-    difference = best["dev"] - baseline["dev"]
+    by, told = ("dev_mean", "a few seeds") if "dev_mean" in best and "dev_mean" in baseline else ("dev", "one seed")
+    difference = best[by] - baseline[by]
     if difference <= 0:
         return f"No curriculum was above plain training on dev (best {difference:+.4f} {metric})."
     return (
-        f"{difference:+.4f} {metric} on dev. The best of many trials on one seed looks better than it is: "
+        f"{difference:+.4f} {metric} on dev. The best of many trials on {told} looks better than it is: "
         "this is no verdict yet."
     )
 

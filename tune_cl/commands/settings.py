@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.place import DEFAULT_STORAGE
+from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP
 
 
 def add_experiment(parser: ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_overrides(parser: ArgumentParser) -> None:
 
 def add_session(parser: ArgumentParser) -> None:
     """Where a search runs and keeps its state."""
-    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})")
+    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
     parser.add_argument(
         "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
     )

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import ray
@@ -26,7 +27,7 @@ QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has it all
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C reaches us
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
-    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # Ray's snapshots, which grow with the search, are never read: only first and last
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # Ray's snapshots grow with the search and are never read: first and last only
     "TUNE_ONLY_STORE_CHECKPOINT_SCORE_ATTRIBUTE": "1",  # Ray keeps no copy of a result beside each checkpoint
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_DEDUP_LOGS": "0",
@@ -118,8 +119,9 @@ class _Recorder(_Adaptor, tune.Callback):
 
 
 def _reason(trial: Any) -> str:
-    error = trial.get_error()
-    text = str(error).strip().splitlines() if error else []
+    """The last line of the trial's error, from the driver's own file: Ray's `get_error` reads the copy in the storage,
+    which comes with its next snapshot, and never where the storage is the trouble."""
+    text = Path(trial.error_file).read_text().strip().splitlines() if trial.error_file else []
     return text[-1] if text else "the trial's process ended without an error message"
 
 
@@ -130,7 +132,7 @@ def ray_session(address: str | None) -> Iterator[None]:
     for name in ("ray", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)
     ray.init(
-        address=address,
+        address=address or "local",  # left open, Ray would join whatever cluster runs on this machine
         log_to_driver=False,
         logging_level=logging.ERROR,
         configure_logging=True,

@@ -1,7 +1,7 @@
 """The search itself, without Ray: which trial comes next, what a result means, what is recorded.
 
-All that happens goes to the journal first. A search that stopped is rebuilt by replaying it: sampler, rungs and
-open trials come out as they were, whatever Ray had saved.
+All that happens goes to the journal first, and from there into the search's course. A search that stopped is rebuilt by
+replaying it: sampler, rungs and open trials come out as they were, whatever Ray had saved.
 """
 
 from __future__ import annotations
@@ -11,30 +11,20 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from trainables.config import TrainingRun
 from trainables.errors import DamagedCheckpoint
 from trainables.storage import exists
 from tune_cl.experiment import Experiment
-from tune_cl.journal import RAN_TO_THE_END, Event, Journal, SearchState, TrialState, begun
-from tune_cl.search.audit import Audit
+from tune_cl.journal import Event, Journal, SearchState, TrialState
 from tune_cl.search.budget import ending
+from tune_cl.search.course import BASELINE, PAUSED, Course, Stop
 from tune_cl.search.forecast import forecast_event
-from tune_cl.search.repeats import Race, seed_of
-from tune_cl.search.samplers import Observation, Outcome, make_sampler
-from tune_cl.search.schedulers import Verdict, make_scheduler
+from tune_cl.search.repeats import seed_of
 from tune_cl.search.schedulers.grace import scaled_run
 
 WAIT, FINISHED = "wait", "finished"  # in place of a plan: none just now, none any more
-BASELINE = "t0000"
-PAUSED = "paused"  # in place of an outcome
-TOLD: dict[str, Outcome] = {
-    "completed": "completed",
-    "stopped_early": "pruned",
-    "failed": "failed",
-}  # what the sampler calls it
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 log = logging.getLogger(__name__)
 
@@ -62,15 +52,6 @@ class Plan:
         }
 
 
-@dataclass(frozen=True)
-class Stop:
-    """The decision to end a trial once it has reported `iteration`."""
-
-    iteration: int
-    outcome: str
-    reason: str
-
-
 @dataclass
 class Search:
     """`artifacts(trial, checkpoint folder, run)` writes a finished trial's files and returns their folder, or raises
@@ -84,18 +65,10 @@ class Search:
 
     def __post_init__(self) -> None:
         self.running: set[str] = set()
-        self.stops: dict[str, Stop] = {}
         self.ended_by: str | None = None
-        search = self.experiment.search
-        self.audit = Audit(search.audit, self.experiment.seed, self.experiment.trials, search.reduction_factor)
-        self.sampler = make_sampler(self.experiment)
-        self.scheduler = make_scheduler(self.experiment)
-        self.race = Race(search.repeats)
-        self.asked: dict[str, int] = {}  # the sampler's number of a trial; the baseline's is 0, repeats have none
-        events = list(self.journal.events())
-        self.state: SearchState = begun(events[0])
-        for event in events[1:]:
-            self._take_in(event)
+        self.course = Course(self.experiment, self.journal.events())
+        self.state, self.stops, self.race = self.course.state, self.course.stops, self.course.race
+        self.sampler, self.scheduler, self.audit = self.course.sampler, self.course.scheduler, self.course.audit
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
 
     # -- what Tune asks ------------------------------------------------------------------------------------------
@@ -130,7 +103,7 @@ class Search:
 
     def _new(self, number: int) -> Plan | str | None:
         """The baseline, then what the sampler answers; None when every configuration has been tried."""
-        choice = self.sampler.ask(len(self.asked)) if number else self.experiment.baseline_choice()
+        choice = self.sampler.ask(len(self.course.asked)) if number else self.experiment.baseline_choice()
         if choice is not None:
             return self._plan(number, choice, None)
         return WAIT if self.running and self.race.seeds > 1 else None  # those that run may be repeated
@@ -260,7 +233,9 @@ class Search:
             try:
                 return str(write(checkpoint))
             except DamagedCheckpoint as damage:
-                self.note(trial.trial, f"{damage}; the trial's files come from the checkpoint before it, if there is one")
+                self.note(
+                    trial.trial, f"{damage}; the trial's files come from the checkpoint before it, if there is one"
+                )
         return None
 
     def _forecast(self, trial: str) -> None:
@@ -291,79 +266,8 @@ class Search:
         """Appends an event to the journal and takes it in."""
         event = {**event, "time": time.time()}
         self.journal.append(event)
-        self._take_in(event)
+        self.course.take_in(event)
         self.watch(self.state)
-
-    def _take_in(self, event: Event) -> None:
-        """State, sampler, scheduler and race are functions of the events, live and on replay alike."""
-        kind, trial = event["event"], event.get("trial", BASELINE)
-        before = self.state.trials.get(trial)
-        was_paused = before is not None and before.paused
-        known = kind == "result" and before is not None and event["iteration"] in before.results
-        self.state.apply(event)
-        if kind == "warm_start":
-            self.sampler.warm_up([Observation(**seen) for seen in event["observations"]])
-        elif kind == "trial" and before is None:
-            self._begun(self.state.trials[trial])
-        elif kind == "trial" and was_paused:
-            self.stops.pop(trial, None)
-            self.scheduler.resumed(trial, event["chosen"])
-        elif kind == "result" and not known:
-            self._reported(self.state.trials[trial], event)
-        elif kind == "end":
-            self._over(self.state.trials[trial])
-
-    def _begun(self, trial: TrialState) -> None:
-        if trial.repeat_of:
-            self.race.begun(trial.repeat_of)
-            return
-        number = self.asked[trial.trial] = len(self.asked)
-        if trial.trial == BASELINE:
-            return
-        self.sampler.replay(number, trial.chosen)
-        grace, end = self.experiment.grace(trial.chosen), self.experiment.curriculum_end(trial.chosen)
-        self.scheduler.start(trial.trial, grace, end, trial.chosen)
-
-    def _reported(self, trial: TrialState, event: Event) -> None:
-        if self.race.seeds > 1:
-            self.race.result(trial.trial, event["iteration"], event["queries"])
-        if trial.trial in self.asked and trial.trial != BASELINE and trial.trial not in self.audit.taken:
-            self._judge(trial.trial, event)
-
-    def _over(self, trial: TrialState) -> None:
-        """A trial's end: its configuration trains again, or the sampler is told what it came to."""
-        if trial.trial in self.audit.taken:  # told when it was stopped
-            return
-        if trial.trial in self.asked and trial.trial != BASELINE:
-            self.scheduler.ended(trial.trial)
-        best = trial.best(self.experiment.metric) if trial.outcome in RAN_TO_THE_END else None
-        iteration = best.iteration + trial.offset if best else None
-        again = self.race.seeds > 1 and self.race.ended(trial.trial, trial.configuration, iteration)
-        if trial.configuration != BASELINE and not again:
-            self._tell(trial.configuration, "completed" if trial.repeat_of else str(trial.outcome))
-
-    def _judge(self, trial: str, event: Event) -> None:
-        """What a new result means for its trial."""
-        at, value = event["iteration"], event["metrics"][f"dev_{self.experiment.metric}"]
-        verdict = self.scheduler.judge(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
-        if verdict is Verdict.PAUSE:
-            self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")
-        elif verdict is Verdict.STOP:
-            self._stop(trial, at)
-
-    def _stop(self, trial: str, iteration: int) -> None:
-        """The scheduler's decision. A trial of the audit goes on, but to sampler and scheduler it has ended here."""
-        if self.audit.takes(trial, iteration):
-            self.scheduler.ended(trial)
-            self._tell(trial, "stopped_early")
-        else:
-            self.stops[trial] = Stop(iteration, "stopped_early", f"not among the best at iteration {iteration}")
-
-    def _tell(self, trial: str, outcome: str) -> None:
-        """Tells the sampler of a configuration, once: its curve, or the mean of its trainings' best values."""
-        dev, finals = self.state.trials[trial].dev(self.experiment.metric), self.state.finals().get(trial, [])
-        values = {max(dev): fmean(finals)} if len(finals) > 1 else dev
-        self.sampler.tell(self.asked[trial], values, TOLD[outcome])
 
 
 def trial_id(number: int) -> str:

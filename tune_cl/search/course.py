@@ -1,0 +1,124 @@
+"""What a search has come to: state, sampler, scheduler, race and audit, all of them functions of its events.
+
+Live and on replay alike: a search that stopped is rebuilt by taking in its journal's events again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean
+
+from tune_cl.experiment import Experiment
+from tune_cl.journal import RAN_TO_THE_END, Event, SearchState, TrialState, begun
+from tune_cl.search.audit import Audit
+from tune_cl.search.repeats import Race
+from tune_cl.search.samplers import Observation, Outcome, make_sampler
+from tune_cl.search.schedulers import Verdict, make_scheduler
+
+BASELINE = "t0000"
+PAUSED = "paused"  # in place of an outcome
+TOLD: dict[str, Outcome] = {
+    "completed": "completed",
+    "stopped_early": "pruned",
+    "failed": "failed",
+}  # what the sampler calls it
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The decision to end a trial once it has reported `iteration`."""
+
+    iteration: int
+    outcome: str
+    reason: str
+
+
+class Course:
+    """`events`: all so far, the first being the event `search`."""
+
+    def __init__(self, experiment: Experiment, events: Iterator[Event]):
+        search = experiment.search
+        self.metric = experiment.metric
+        self.experiment = experiment
+        self.audit = Audit(search.audit, experiment.seed, experiment.trials, search.reduction_factor)
+        self.sampler = make_sampler(experiment)
+        self.scheduler = make_scheduler(experiment)
+        self.race = Race(search.repeats)
+        self.stops: dict[str, Stop] = {}
+        self.asked: dict[str, int] = {}  # the sampler's number of a trial; the baseline's is 0, repeats have none
+        self.state: SearchState = begun(next(events))
+        for event in events:
+            self.take_in(event)
+
+    def take_in(self, event: Event) -> None:
+        """One more event."""
+        kind, trial = event["event"], event.get("trial", BASELINE)
+        before = self.state.trials.get(trial)
+        was_paused = before is not None and before.paused
+        known = kind == "result" and before is not None and event["iteration"] in before.results
+        self.state.apply(event)
+        if kind == "warm_start":
+            self.sampler.warm_up([Observation(**seen) for seen in event["observations"]])
+        elif kind == "trial" and before is None:
+            self._begun(self.state.trials[trial])
+        elif kind == "trial" and was_paused:
+            self.stops.pop(trial, None)
+            self.scheduler.resumed(trial, event["chosen"])
+        elif kind == "result" and not known:
+            self._reported(self.state.trials[trial], event)
+        elif kind == "end":
+            self._over(self.state.trials[trial])
+
+    def _begun(self, trial: TrialState) -> None:
+        if trial.repeat_of:
+            self.race.begun(trial.repeat_of)
+            return
+        number = self.asked[trial.trial] = len(self.asked)
+        if trial.trial == BASELINE:
+            return
+        self.sampler.replay(number, trial.chosen)
+        grace, end = self.experiment.grace(trial.chosen), self.experiment.curriculum_end(trial.chosen)
+        self.scheduler.start(trial.trial, grace, end, trial.chosen)
+
+    def _reported(self, trial: TrialState, event: Event) -> None:
+        if self.race.seeds > 1:
+            self.race.result(trial.trial, event["iteration"], event["queries"])
+        if trial.trial in self.asked and trial.trial != BASELINE and trial.trial not in self.audit.taken:
+            self._judge(trial.trial, event)
+
+    def _over(self, trial: TrialState) -> None:
+        """A trial's end: its configuration trains again, or the sampler is told what it came to."""
+        if trial.trial in self.audit.taken:  # told when it was stopped
+            return
+        if trial.trial in self.asked and trial.trial != BASELINE:
+            self.scheduler.ended(trial.trial)
+        best = trial.best(self.metric) if trial.outcome in RAN_TO_THE_END else None
+        iteration = best.iteration + trial.offset if best else None
+        again = self.race.seeds > 1 and self.race.ended(trial.trial, trial.configuration, iteration)
+        if trial.configuration != BASELINE and not again:
+            self._tell(trial.configuration, "completed" if trial.repeat_of else str(trial.outcome))
+
+    def _judge(self, trial: str, event: Event) -> None:
+        """What a new result means for its trial."""
+        at, value = event["iteration"], event["metrics"][f"dev_{self.metric}"]
+        verdict = self.scheduler.judge(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
+        if verdict is Verdict.PAUSE:
+            self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")
+        elif verdict is Verdict.STOP:
+            self._stop(trial, at)
+
+    def _stop(self, trial: str, iteration: int) -> None:
+        """The scheduler's decision. A trial of the audit goes on, but to sampler and scheduler it has ended here."""
+        if self.audit.takes(trial, iteration):
+            self.scheduler.ended(trial)
+            self._tell(trial, "stopped_early")
+        else:
+            self.stops[trial] = Stop(iteration, "stopped_early", f"not among the best at iteration {iteration}")
+
+    def _tell(self, trial: str, outcome: str) -> None:
+        """Tells the sampler of a configuration, once: its curve, or the mean of its trainings' best values."""
+        dev = self.state.trials[trial].dev(self.metric)
+        finals = self.state.finals().get(trial, []) if self.race.seeds > 1 else []
+        values = {max(dev): fmean(finals)} if len(finals) > 1 else dev
+        self.sampler.tell(self.asked[trial], values, TOLD[outcome])
