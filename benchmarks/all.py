@@ -35,7 +35,7 @@ BENCHMARKS = (
     Benchmark("scoring.py", ("{data}/answers/wikiqa",)),
     Benchmark("conv_knrm_training.py", ("{data}/answers/wikiqa",)),
     Benchmark("trial_start.py"),
-    Benchmark("candidates.py", ("{data}/trec/nfcorpus",)),
+    Benchmark("candidates.py", ("{data}/trec/nfcorpus", "--repeats", "2")),
     Benchmark("lambdamart_prefixes.py"),
     Benchmark("threads.py", ("{data}/answers/wikiqa",)),
 )

@@ -87,7 +87,8 @@ class Cluster:
         out, err = asked.communicate(timeout=120)
         assert asked.returncode == 0, err
         alive: dict[str, bool] = {}
-        for address, lives in json.loads(out.splitlines()[-1]):
+        printed = next(line for line in out.splitlines() if line.startswith("[["))  # Ray adds remarks
+        for address, lives in json.loads(printed):
             alive[address] = alive.get(address, False) or lives
         return alive
 
