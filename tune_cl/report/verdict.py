@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.report.findings import Document, Findings, leader, words
 from tune_cl.report.markup import Html, code, number, p_value, paragraph, plain, signed, table, tag
 
@@ -76,7 +77,8 @@ def verdict_section(findings: Findings) -> Html:
     """The verdict of the confirmation, or what dev says so far and the command that confirms it."""
     confirmed = findings.confirmation
     if confirmed:
-        return tag("div", *_verdict(findings, confirmed), class_=f"verdict {confirmed['verdict'].split()[0]}")
+        colour = confirmed["verdict"].split()[0] if _lasts(confirmed) else ""
+        return tag("div", *_verdict(findings, confirmed), class_=f"verdict {colour}".rstrip())
     told = [tag("strong", "No verdict yet: nothing has been confirmed"), paragraph(_on_dev(findings))]
     command = findings.place.command("confirm")
     return tag("div", *told, paragraph("Confirm it on held-out queries with several seeds:"), code(command),
@@ -103,10 +105,23 @@ HEADLINES = {
     "no difference shown": "No difference from plain training was shown",
     "worse": "No: the curriculum is worse than plain training",
 }
+OF_THESE_SEEDS = {
+    "better": "With these seeds a curriculum beats plain training; for new ones that is not shown",
+    "worse": "With these seeds a curriculum is worse than plain training; for new ones that is not shown",
+}
+
+
+def _lasts(confirmed: Document) -> bool:
+    """Whether a difference is also there where the seeds count as a sample (docs/verdict.md). One seed tells nothing
+    of others: its p is no number."""
+    top = leader(confirmed)
+    p = top.get("p_both_adjusted") if top else None
+    return p is not None and p <= LEVEL
 
 
 def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
-    parts = [tag("strong", HEADLINES.get(confirmed["verdict"], confirmed["verdict"]))]
+    headlines = HEADLINES if _lasts(confirmed) else HEADLINES | OF_THESE_SEEDS
+    parts = [tag("strong", headlines.get(confirmed["verdict"], confirmed["verdict"]))]
     top, plain_training = leader(confirmed), confirmed["baseline"]
     if top:
         low, high = top.get("ci95") or (None, None)
@@ -118,8 +133,8 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
                 f"correction ({confirmed.get('correction', 'none')}) over {_count(confirmed)}."
             )
         )
-        if top.get("p_both") is not None:
-            parts.append(paragraph(f"Where the seeds count as a sample too, not as given: p {p_value(top['p_both'])}."))
+        if (p := top.get("p_both_adjusted")) is not None:
+            parts.append(paragraph(f"Where the seeds count as a sample too, not as given: p {p_value(p)}, corrected."))
     seeds = confirmed["seeds"]
     parts.append(
         paragraph(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
