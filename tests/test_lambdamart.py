@@ -21,7 +21,7 @@ from trainables.training.factory import load_saved, make_training, save_best, tr
 from trainables.training.materials import NO_TEXTS, Materials, prepare
 from trainables.training.prefixes import Prefixes
 from trainables.training.saved_trees import SavedTrees
-from trainables.training.trees import TreeTraining, settings_of, some_queries, stages
+from trainables.training.trees import TreeTraining, drawn_queries, settings_of, stages
 
 TREES, ITERATIONS = 4, 5  # an iteration, a training
 
@@ -151,8 +151,8 @@ def test_the_first_stage_tells_its_loss_and_share(data: RankingData) -> None:
 
 def test_the_loss_is_told_of_some_queries_of_large_data(data: RankingData) -> None:
     split = data.splits["train"]
-    some = some_queries(split, 10)
-    assert len(some) == 10 and some_queries(split, 40) is split
+    some = drawn_queries(split, 10)
+    assert len(some) == 10 and drawn_queries(split, 40) is split
     for place, query in enumerate(some.query):
         at = int(np.flatnonzero(split.query == query)[0])
         of, own = slice(*split.offsets[at : at + 2]), slice(*some.offsets[place : place + 2])

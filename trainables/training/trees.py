@@ -15,6 +15,7 @@ from trainables.config import TrainingRun
 from trainables.curriculum.subset import subset_rows
 from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, Split, required_split
+from trainables.data.combine import some_queries
 from trainables.errors import WorkFailed
 from trainables.evaluation.metrics import Evaluator
 from trainables.randomness import generator
@@ -89,21 +90,11 @@ def tree_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def some_queries(split: Split, count: int) -> Split:
+def drawn_queries(split: Split, count: int) -> Split:
     """The split with at most `count` of its queries, always the same ones."""
     if len(split) <= count:
         return split
-    chosen = np.sort(generator(0, "training loss").permutation(len(split))[:count])
-    rows = np.isin(split.owner, chosen)
-    judged = np.isin(np.repeat(np.arange(len(split)), np.diff(split.judged_offsets)), chosen)
-    columns = {name: getattr(split, name)[rows] for name in ("document", "grade", "rank", "score")}
-    return Split(
-        query=split.query[chosen],
-        offsets=np.concatenate([[0], np.cumsum(split.sizes[chosen])]),
-        judged_grade=split.judged_grade[judged],
-        judged_offsets=np.concatenate([[0], np.cumsum(np.diff(split.judged_offsets)[chosen])]),
-        **columns,
-    )
+    return some_queries(split, np.sort(generator(0, "training loss").permutation(len(split))[:count]))
 
 
 def add_scores(
@@ -137,7 +128,7 @@ class TreeTraining(Progress):
         self._growing: tuple[Stage, lgb.Booster] | None = None  # a booster that can go on without being built anew
         self._dataset: tuple[Stage, lgb.Dataset] | None = None
         self._dev_features = self.features[self.dev.document]
-        self._seen = some_queries(self.train, LOSS_QUERIES)
+        self._seen = drawn_queries(self.train, LOSS_QUERIES)
         self._seen_features = self.features[self._seen.document]
         self._seen_evaluator = Evaluator(self._seen, materials.data.document_ids, run.evaluation.relevance_level)
         self._dev_scores = np.zeros(len(self.dev.document))
