@@ -63,7 +63,7 @@ def rates(
     for repetition in range(repetitions):
         rng = generator(repetition, "simulation", seeds, queries)
         baseline, *others = draw(noise, (configurations + 1, seeds, queries), rng)
-        judged = judge(baseline, [others[0] + difference, *others[1:]], "holm")
+        judged = judge([(values, baseline) for values in (others[0] + difference, *others[1:])], "holm")
         first, verdict = judged[0], verdict_of(judged)
         counts["any"] += any(one.p_adjusted <= LEVEL for one in judged)
         counts["any_both"] += any(one.p_both_adjusted <= LEVEL for one in judged)

@@ -20,9 +20,10 @@ from trainables.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.training.checkpoint import latest_iteration, read_json
 from trainables.training.training import Training
 from tune_cl.cli import main
-from tune_cl.commands.confirm import render
+from tune_cl.commands.confirm import of_curriculum, render
 from tune_cl.commands.evaluate import evaluate
 from tune_cl.confirmation import runner
+from tune_cl.confirmation.ablation import ablations
 from tune_cl.confirmation.document import verdict_file
 from tune_cl.confirmation.plan import SeedRun, baseline_of, best_configurations, seeds_of
 from tune_cl.confirmation.runner import Request, confirm_search
@@ -267,6 +268,47 @@ def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(place: Place,
     crew.fails = {"baseline, seed 4": "the training loss became nan"}
     with pytest.raises(WorkFailed, match="baseline, seed 4: the training loss became nan"):
         confirm(place, seeds=3)
+
+
+def test_an_ablation_is_the_configuration_without_its_curriculum(place: Place, crew: type[LocalCrew]) -> None:
+    document = confirm(place, seeds=2, ablate=True)
+    root, linear = document["configurations"]
+    ablation = root["ablation"]
+    differing = {key for key in root["params"] if root["params"][key] != ablation["params"].get(key)}
+    assert ablation["label"] == "plain, lr=0.02" and ablation["params"]["training.lr"] == 0.02
+    assert ablation["params"]["curriculum.pacing"] == "none" and all(key.startswith("curriculum.") for key in differing)
+    assert ablation["difference"] == pytest.approx(root["mean"] - ablation["mean"])
+    assert root["also_differs"] == ["training.lr"] and linear["also_differs"] == []
+    assert linear["ablation"]["label"] == "baseline" and linear["ablation"]["mean"] == document["baseline"]["mean"]
+    assert linear["ablation"]["p_value"] == linear["p_value"], "what is the baseline already is not trained again"
+    assert crew.trained == [f"{of}, seed {seed}" for seed in (1, 3) for of in ("baseline", *LABELS, "plain, lr=0.02")]
+    assert "without its curriculum" in render(document)
+    assert "Against 'plain, lr=0.02', which is the same without its curriculum: " in of_curriculum(root, "map")
+    assert of_curriculum(linear, "map") == ""
+
+
+def test_a_difference_that_may_come_from_other_keys_is_said(place: Place, crew: type[LocalCrew]) -> None:
+    document = confirm(place, top=1, seeds=1)
+    assert "It differs from the baseline in training.lr too: --ablate tells them apart." in render(document)
+    assert "ablation" not in document["configurations"][0]
+
+
+def test_a_failed_ablation_is_told_and_not_compared(place: Place, crew: type[LocalCrew]) -> None:
+    crew.fails = {"plain, lr=0.02, seed 3": "the training loss became nan"}
+    root, linear = confirm(place, seeds=2, ablate=True)["configurations"]
+    assert "ablation" not in root and "ablation" in linear and root["p_value"] <= 1
+
+
+def test_a_configuration_without_a_curriculum_has_no_ablation(place: Place) -> None:
+    state = state_of(place)
+    experiment = Experiment.from_yaml(state.yaml)
+    baseline = baseline_of(state, experiment)
+    plain_at_another_rate = {"curriculum.pacing": "none", "training.lr": 0.02}
+    state.trials["t0001"].params = experiment.training_run(plain_at_another_rate).in_force()
+    state.trials["t0001"].chosen = plain_at_another_rate
+    found = ablations(state, baseline, experiment)
+    assert found["lr=0.02"] is None
+    assert found[LABELS[0]] is not None and found[LABELS[0]].label == "lr=0.02", "a configuration of the search itself"
 
 
 def test_wrong_options_are_reported_together(place: Place, capsys: Any) -> None:

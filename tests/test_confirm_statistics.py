@@ -84,7 +84,7 @@ def test_bootstrap_interval_holds_the_true_mean_as_often_as_it_says() -> None:
 def test_verdict_rule(shifts: tuple[float, float], verdict: str, marks: list[str]) -> None:
     baseline = series(3, 40)
     others = [series(3, 40, shift, number) for number, shift in enumerate(shifts, 1)]
-    judged = judge(baseline, others, "holm")
+    judged = judge([(values, baseline) for values in others], "holm")
     assert (verdict_of(judged), [one.marks for one in judged]) == (verdict, marks)
 
 
@@ -92,9 +92,9 @@ def test_marks_follow_the_corrected_value() -> None:
     """p near .03: a dagger alone, none beside two other configurations."""
     wave = np.tile([1.0, -1.0], 50)
     baseline, value = np.zeros((2, 100)), np.tile(0.22 + wave, (2, 1))
-    [alone] = judge(baseline, [value], "holm")
+    [alone] = judge([(value, baseline)], "holm")
     assert alone.marks == "†" and 0.02 < alone.p_adjusted < 0.04
-    among = judge(baseline, [value, np.tile(wave, (2, 1)), np.tile(wave, (2, 1))], "holm")
+    among = judge([(values, baseline) for values in (value, np.tile(wave, (2, 1)), np.tile(wave, (2, 1)))], "holm")
     assert among[0].marks == "" and among[0].p_adjusted == pytest.approx(3 * alone.p_adjusted)
 
 

@@ -109,30 +109,6 @@ def test_before_a_confirmation_the_page_says_that_there_is_no_verdict(tmp_path: 
     assert "queries of dev" in found.sections["groups"]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "headline"), [("better", "Yes"), ("no difference shown", "No difference"), ("worse", "No: ")]
-)
-def test_with_a_confirmation_its_verdict_stands_first(tmp_path: Path, verdict: str, headline: str) -> None:
-    case = whole(tmp_path)
-    case.confirm(verdict=verdict)
-    found, _ = report(case)
-    told = found.sections["verdict"]
-    assert told.startswith(f"Verdict{headline}") and "No verdict yet" not in told
-    assert "root n=2, turns: map 0.6000 on test" in told and "+0.1000" in told and "3 seeds (1, 2, 3)" in told
-    assert "0.6000‡ (0.0123)" in found.sections["configurations"]
-    assert "means over 3 seeds, against plain training; 12 queries of test" in found.sections["groups"]
-
-
-@pytest.mark.parametrize(("verdict", "found_for"), [("better", "beats"), ("worse", "is worse than")])
-def test_what_may_not_hold_for_new_seeds_is_no_plain_yes_or_no(tmp_path: Path, verdict: str, found_for: str) -> None:
-    case = whole(tmp_path)
-    case.confirm(verdict=verdict, p_both=0.2)
-    found, findings = report(case)
-    told = found.sections["verdict"]
-    assert told.startswith(f"VerdictWith these seeds a curriculum {found_for} plain training; for new ones that is not")
-    assert "p 0.200" in told and f'class="verdict {verdict}"' not in page(findings)
-
-
 def test_a_baseline_alone_is_enough(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add([0.3, 0.4], "baseline")

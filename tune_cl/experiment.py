@@ -56,8 +56,19 @@ class Experiment:
         opened key takes the value `baseline` gives it, else its prior's most likely value, its first choice or the
         middle of its range.
         """
-        kept = {key: leaf for key, leaf in self.space.leaves.items() if not key.startswith("curriculum.")}
-        return Space(kept, self.space.context).decide(lambda key, leaf: leaf.middle(), given=self.baseline)
+        return self._without_curriculum(self.baseline, {})
+
+    def ablated(self, choice: Mapping[str, Any]) -> Flat:
+        """A choice with the baseline's curriculum: all other opened keys keep their values, whatever `baseline` says
+        of them."""
+        off = {key: value for key, value in self.baseline.items() if key.startswith("curriculum.")}
+        return self._without_curriculum(off, choice)
+
+    def _without_curriculum(self, given: Mapping[str, Any], kept: Mapping[str, Any]) -> Flat:
+        """`given`, and of each opened key outside the curriculum the value `kept`, else the leaf's own middle."""
+        leaves = {key: leaf for key, leaf in self.space.leaves.items() if not key.startswith("curriculum.")}
+        space = Space(leaves, self.space.context)
+        return space.decide(lambda key, leaf: kept[key] if key in kept else leaf.middle(), given=given)
 
     def base_run(self) -> TrainingRun:
         """The baseline's training."""

@@ -4,8 +4,9 @@ tune-cl confirm penha2020_pacing --top 5 --seeds 10 --correction bonferroni
 
 Trains the K configurations that were best on dev, and the baseline, with N new seeds each; applies each best dev
 checkpoint to the split once, and tests the differences over queries. Asked again with more seeds, it trains those that
-are missing. With --race, configurations that can no longer be the best on dev get no more seeds. docs/verdict.md tells
-how the verdict is made."""
+are missing. With --race, configurations that can no longer be the best on dev get no more seeds. With --ablate, each
+configuration is also held against itself without its curriculum: where the search opened more than the curriculum, that
+tells what the curriculum is worth. docs/verdict.md tells how the verdict is made."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from tune_cl.journal import read_events, replay
 from tune_cl.place import known_place
 from tune_cl.tracking.uri import resolve_tracking_uri
 
+MOST_KEYS = 4  # named in a sentence
 CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg", "none": "no correction"}
 
 
@@ -29,6 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--split", default="test", choices=("test", "dev"), help="what is compared on (default test)")
     parser.add_argument("--correction", default="holm", help="holm, bonferroni, bh (default holm)")
     parser.add_argument("--race", action="store_true", help="no more seeds for those that can no longer win on dev")
+    parser.add_argument("--ablate", action="store_true", help="train each configuration without its curriculum too")
     add_session(parser)
 
 
@@ -38,7 +41,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri, told)
     from tune_cl.confirmation.runner import Request, confirm_search  # imports Ray and torch
 
-    request = Request(options.top, options.seeds, options.split, options.correction, options.race)
+    request = Request(options.top, options.seeds, options.split, options.correction, options.race, options.ablate)
     return confirm_search(place, request, tracking_uri, options.address)
 
 
@@ -51,7 +54,16 @@ def render(document: dict[str, Any]) -> str:
         f"{run['label']}, seed {run['seed']}: not tested, for it failed: {run['reason']}" for run in document["failed"]
     ]
     notes += [f"{one['label']}: not tested, out of the race after seeds {one['seeds']}" for one in document["dropped"]]
-    return "\n".join([head, "", table(columns, rows), "", *notes, f"{document['verdict']}: {in_words(document)}"])
+    lines = [head, "", table(columns, rows), "", *_ablations(document), *notes]
+    return "\n".join([*lines, f"{document['verdict']}: {in_words(document)}"])
+
+
+def _ablations(document: dict[str, Any]) -> list[str]:
+    """A table of the configurations with an ablation, each beside it; nothing without one."""
+    pairs = [(row, row["ablation"]) for row in document["configurations"] if "ablation" in row]
+    columns = ["configuration", "without its curriculum", "mean ± sd", "difference [95 %]", "p adjusted", ""]
+    rows = [(row["label"], *_row(ablation)) for row, ablation in pairs]
+    return [table(columns, rows), ""] if rows else []
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
@@ -72,13 +84,31 @@ def in_words(document: dict[str, Any]) -> str:
         best = max(configurations, key=lambda row: row["difference"])
         low, high = best["ci95"]
         fits = f"'{best['label']}' is {best['difference']:+.4f} {document['metric']} from the baseline, and anything"
-        return f"{fits} from {low:+.4f} to {high:+.4f} fits the data ({tested})."
+        return (
+            f"{fits} from {low:+.4f} to {high:+.4f} fits the data ({tested}).{of_curriculum(best, document['metric'])}"
+        )
     if document["verdict"] == "worse":
         row, verb = configurations[0], "is below"
     else:
         row, verb = max((row for row in configurations if row["marks"]), key=lambda row: row["difference"]), "is above"
     found = f"'{row['label']}' {verb} the baseline by {abs(row['difference']):.4f} {document['metric']}"
-    return f"{found}, p = {row['p_adjusted']:.2g} ({tested}).{_of_seeds(row)}"
+    return f"{found}, p = {row['p_adjusted']:.2g} ({tested}).{_of_seeds(row)}{of_curriculum(row, document['metric'])}"
+
+
+def of_curriculum(row: dict[str, Any], metric: str) -> str:
+    """What of a configuration's difference its curriculum accounts for, where it is not all that differs from the
+    baseline."""
+    others = row["also_differs"]
+    if not others:
+        return ""
+    if "ablation" not in row:
+        more = f" and {len(others) - MOST_KEYS} more keys" if len(others) > MOST_KEYS else ""
+        return f" It differs from the baseline in {', '.join(others[:MOST_KEYS])}{more} too: --ablate tells them apart."
+    ablation = row["ablation"]
+    difference = f"{ablation['difference']:+.4f} {metric}, p = {ablation['p_adjusted']:.2g}"
+    return (
+        f" Against '{ablation['label']}', which is the same without its curriculum: {difference}.{_of_seeds(ablation)}"
+    )
 
 
 def _of_seeds(row: dict[str, Any]) -> str:

@@ -56,12 +56,20 @@ def _next(document: dict[str, Any]) -> list[str]:
     """The commands that come next."""
     place = place_of(document["storage"], document["search"])
     ranker = place.folder / "trials" / "best-ranker"
+    ablate = " --ablate" if _more_than_the_curriculum(document["best"], document["baseline"]) else ""
     return [
-        f"Prove it:             {place.command('confirm')}",
+        f"Prove it:             {place.command('confirm')}{ablate}",
         f"Read the report:      {place.command('report')}",
         *_open_mlflow(document),
         f"Use the best ranker:  {program('tune-cl')} rerank {ranker} --query TEXT --documents FILE",
     ]
+
+
+def _more_than_the_curriculum(best: dict[str, Any], baseline: dict[str, Any] | None) -> bool:
+    """Whether the best trial may owe what it is better by to other keys."""
+    ours, theirs = best["params"], (baseline or best)["params"]
+    keys = [key for key in ours | theirs if key != "seed" and not key.startswith("curriculum.")]
+    return any(ours.get(key) != theirs.get(key) for key in keys)
 
 
 def _open_mlflow(document: dict[str, Any]) -> list[str]:

@@ -4,34 +4,73 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trainables.evaluation.significance import bootstrap_ci
-from tune_cl.confirmation.plan import SeedRun
+from tune_cl.confirmation.ablation import also_differs
+from tune_cl.confirmation.plan import Configuration, SeedRun
 from tune_cl.confirmation.training import read_values, result_of
 from tune_cl.confirmation.verdict import Judged, judge, verdict_of
 
 Runs = Sequence[SeedRun]
 
 
-def document_of(runs: Mapping[str, Runs], split: str, metric: str, correction: str) -> dict[str, Any]:
-    """The verdict's part of the document. `runs` by label, of equal seeds: the baseline, then the configurations,
-    best on dev first; all have ended."""
-    values = {label: np.stack([read_values(run.folder, split, metric) for run in of]) for label, of in runs.items()}
-    baseline, *others = runs
-    judged = judge(values[baseline], [values[label] for label in others], correction)
-    intervals = [bootstrap_ci((values[label] - values[baseline]).mean(axis=0)) for label in others]
-    rows = [_row(runs[label], values[label], split) for label in runs]
-    tested = [row | _comparison(one, interval) for row, one, interval in zip(rows[1:], judged, intervals, strict=True)]
+@dataclass(frozen=True)
+class Compared:
+    """What is compared on one split. `runs` by label, of equal seeds; all have ended."""
+
+    runs: Mapping[str, Runs]
+    split: str
+    metric: str
+    correction: str
+
+    @cached_property
+    def values(self) -> dict[str, np.ndarray]:
+        """Per-query values, [seeds, queries]."""
+        return {
+            label: np.stack([read_values(run.folder, self.split, self.metric) for run in runs])
+            for label, runs in self.runs.items()
+        }
+
+    def judged(self, references: Mapping[str, str]) -> dict[str, Judged]:
+        """The test of each label against its reference, corrected over all of `references`."""
+        pairs = [(self.values[label], self.values[reference]) for label, reference in references.items()]
+        return dict(zip(references, judge(pairs, self.correction), strict=True))
+
+    def configuration(self, label: str) -> Configuration:
+        return self.runs[label][0].configuration
+
+    def row(self, label: str) -> dict[str, Any]:
+        return _row(self.runs[label], self.values[label], self.split)
+
+    def comparison(self, label: str, reference: str, judged: Judged) -> dict[str, Any]:
+        interval = bootstrap_ci((self.values[label] - self.values[reference]).mean(axis=0))
+        return _comparison(judged, interval)
+
+
+def document_of(compared: Compared, labels: Sequence[str], ablations: Mapping[str, str]) -> dict[str, Any]:
+    """The verdict's part of the document. `labels`: the baseline, then the configurations, best on dev first;
+    `ablations`: the label of a configuration's ablation by its own, for those that have one."""
+    baseline, *others = labels
+    judged = compared.judged(dict.fromkeys(others, baseline))
+    rows = {label: compared.row(label) | compared.comparison(label, baseline, judged[label]) for label in others}
+    for label in others:
+        rows[label]["also_differs"] = also_differs(compared.configuration(label), compared.configuration(baseline))
+    references = {label: ablations[label] for label in others if label in ablations}
+    for label, one in compared.judged(references).items():
+        own = references[label]
+        rows[label]["ablation"] = compared.row(own) | compared.comparison(label, own, one)
     return {
-        "baseline": rows[0],
-        "configurations": tested,
-        "correction": correction,
-        "queries": values[baseline].shape[1],
-        "verdict": verdict_of(judged),
+        "baseline": compared.row(baseline),
+        "configurations": list(rows.values()),
+        "correction": compared.correction,
+        "queries": compared.values[baseline].shape[1],
+        "verdict": verdict_of(list(judged.values())),
     }
 
 

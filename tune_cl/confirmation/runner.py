@@ -16,7 +16,8 @@ from trainables.errors import ConfigError, DataError, Interrupted, Problem, Work
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.training.checkpoint import write_json
 from trainables.training.materials import Materials
-from tune_cl.confirmation.document import document_of, failure, verdict_file
+from tune_cl.confirmation.ablation import ablations
+from tune_cl.confirmation.document import Compared, document_of, failure, verdict_file
 from tune_cl.confirmation.plan import (
     Configuration,
     SeedRun,
@@ -31,7 +32,7 @@ from tune_cl.confirmation.training import result_of
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, SearchState, replay
 from tune_cl.place import Place
-from tune_cl.search.materials import materials_of
+from tune_cl.search.materials import materials_of, require_unchanged
 from tune_cl.search.ray_tune import ray_session
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 
@@ -45,6 +46,7 @@ class Request:
     split: str = "test"
     correction: str = "holm"
     race: bool = False
+    ablate: bool = False
 
     def __post_init__(self) -> None:
         flags = {"--top": self.top, "--seeds": self.seeds}
@@ -59,7 +61,8 @@ class Request:
     def command(self, place: Place) -> str:
         """What a user types to go on."""
         options = f"--top {self.top} --seeds {self.seeds} --split {self.split} --correction {self.correction}"
-        return f"{place.command('confirm')} {options}{' --race' if self.race else ''}"
+        flags = f"{' --race' if self.race else ''}{' --ablate' if self.ablate else ''}"
+        return f"{place.command('confirm')} {options}{flags}"
 
 
 @dataclass
@@ -79,10 +82,13 @@ class Confirmation:
         self.baseline = baseline_of(self.state, self.experiment)
         self.best = best_configurations(self.state, self.baseline, self.request.top)
         self.seeds = seeds_of(self.request.seeds, self.experiment.seed)
-        self.runs = {(one.label, seed): self._run(one, seed) for one in self.rows for seed in self.seeds}
+        known = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
+        self.ablations = {one.label: known[one.label] for one in self.best if one.label in known}
+        self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
         self.materials = materials_of(self.experiment)
         self.reported = reported(self.state)
-        check_data(next(iter(self.materials.values())), self.state, self.request.split)
+        require_unchanged(self.materials, self.state.data)
+        require_queries(next(iter(self.materials.values())), self.request.split)
 
     @property
     def rows(self) -> list[Configuration]:
@@ -98,7 +104,9 @@ class Confirmation:
         with ExitStack() as session:
             crew = None
             for number, seeds in enumerate(rounds, 1):
-                left = self._left(journal, [self.runs[one.label, seed] for seed in seeds for one in self.running])
+                left = self._left(
+                    journal, [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
+                )
                 if left and crew is None:
                     session.enter_context(ray_session(self.address))
                     crew = Crew(self.materials, self.experiment.search.resources, self.request.split)
@@ -112,6 +120,12 @@ class Confirmation:
         """The baseline and the configurations that get the next seed."""
         out = self.dropped.keys() | {run.configuration.label for run, _ in self.failed}
         return [one for one in self.rows if one is self.baseline or one.label not in out]
+
+    @property
+    def with_ablations(self) -> list[Configuration]:
+        """Those of `running`, then their ablations."""
+        own = [self.ablations.get(one.label) for one in self.running]
+        return list({one.label: one for one in (*self.running, *own) if one}.values())
 
     def _left(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
         """Those without a result yet; of the others the journal is told what it lacks."""
@@ -178,9 +192,13 @@ class Confirmation:
         whole = [one.label for one in self.running]
         if self.failed_baseline or len(whole) < 2:
             raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
-        runs = {label: [self.runs[label, seed] for seed in self.seeds] for label in whole}
         head = {"search": self.state.name, "metric": self.state.metric, "split": self.request.split}
-        judged = document_of(runs, self.request.split, self.state.metric, self.request.correction)
+        failed = {run.configuration.label for run, _ in self.failed}
+        ended = [one.label for one in self.with_ablations if one.label not in failed]
+        runs = {label: [self.runs[label, seed] for seed in self.seeds] for label in ended}
+        compared = Compared(runs, self.request.split, self.state.metric, self.request.correction)
+        own = {label: one.label for label, one in self.ablations.items() if one and one.label in runs}
+        judged = document_of(compared, whole, own)
         document = {**head, "seeds": self.seeds, **judged}
         dropped = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
         return document | {"failed": [failure(run, why) for run, why in self.failed], "dropped": dropped}
@@ -225,13 +243,9 @@ def flush(writer: MlflowWriter, command: str) -> None:
         say(f"{left} events have not reached MLflow ({writer.trouble}); send them later with: {command}")
 
 
-def check_data(materials: Materials, state: SearchState, split: str) -> None:
-    """Raises DataError where the data is not that of the search, or its split too small for a test."""
-    data = materials.data
-    if data.digest != state.data["digest"]:
-        wrong = f"'{data.name}' has changed since the search"
-        raise DataError(Problem("data.source", wrong, "the data that the search ran on, or a new search"))
-    if len(required_split(data, split)) < 2:
+def require_queries(materials: Materials, split: str) -> None:
+    """Raises DataError where a split is too small for a test."""
+    if len(required_split(materials.data, split)) < 2:
         raise DataError(Problem("--split", f"'{split}' has one query only", "two or more, for a paired test"))
 
 

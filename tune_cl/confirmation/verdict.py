@@ -17,7 +17,7 @@ MARKS = ((0.01, "‡"), (LEVEL, "†"))
 
 @dataclass(frozen=True)
 class Judged:
-    """A configuration's test against the baseline; its p_value and p_both corrected over all that were tested."""
+    """A configuration's test against its reference; its p_value and p_both corrected over all that were tested."""
 
     test: SeededTest
     p_adjusted: float
@@ -25,7 +25,7 @@ class Judged:
 
     @property
     def marks(self) -> str:
-        """† 95 %, ‡ 99 % after correction, and only for more than the baseline (Penha & Hauff 2020, Table 5)."""
+        """† 95 %, ‡ 99 % after correction, and only for more than the reference (Penha & Hauff 2020, Table 5)."""
         if self.test.difference <= 0:
             return ""
         return next((mark for level, mark in MARKS if self.p_adjusted <= level), "")
@@ -35,11 +35,14 @@ class Judged:
         return self.test.difference < 0 and self.p_adjusted <= LEVEL
 
 
-def judge(baseline: np.ndarray, configurations: Sequence[np.ndarray], correction: str) -> list[Judged]:
-    """Tests each configuration's values [N, Q] against the baseline's [N, Q], row by row of equal seed."""
-    tests = [seeded_test(values, baseline) for values in configurations]
+def judge(pairs: Sequence[tuple[np.ndarray, np.ndarray]], correction: str) -> list[Judged]:
+    """Tests the values [N, Q] of each pair's first against those of its second, row by row of equal seed; corrected
+    over all pairs."""
+    if not pairs:
+        return []
+    tests = [seeded_test(values, reference) for values, reference in pairs]
     adjusted = adjust([test.p_value for test in tests], correction)
-    one_seed = len(baseline) < 2  # and p_both is no number
+    one_seed = len(pairs[0][0]) < 2  # and p_both is no number
     both = np.full(len(tests), np.nan) if one_seed else adjust([test.p_both for test in tests], correction)
     return [Judged(test, float(p), float(p_both)) for test, p, p_both in zip(tests, adjusted, both, strict=True)]
 

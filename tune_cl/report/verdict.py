@@ -111,17 +111,43 @@ OF_THESE_SEEDS = {
 }
 
 
+OF_MORE_THAN_THE_CURRICULUM = {
+    "better": "Better than the baseline, but not shown to be so by its curriculum",
+    "worse": "Worse than the baseline, but not shown to be so by its curriculum",
+}
+
+
 def _lasts(confirmed: Document) -> bool:
     """Whether a difference is also there where the seeds count as a sample (docs/verdict.md). One seed tells nothing
     of others: its p is no number."""
     top = leader(confirmed)
-    p = top.get("p_both_adjusted") if top else None
+    return top is not None and _significant(top)
+
+
+def _significant(entry: Document) -> bool:
+    p = entry.get("p_both_adjusted")
     return p is not None and p <= LEVEL
 
 
+def _of_its_curriculum(confirmed: Document) -> bool:
+    """Whether the difference is the curriculum's: nothing else differs from the baseline, or the configuration
+    differs in the same way from itself without its curriculum."""
+    top = leader(confirmed)
+    if top is None or not top.get("also_differs"):
+        return True
+    ablation = top.get("ablation")
+    return bool(ablation) and _significant(ablation) and ablation["difference"] * top["difference"] > 0
+
+
+def _headline(confirmed: Document) -> str:
+    verdict = confirmed["verdict"]
+    if verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
+        return OF_MORE_THAN_THE_CURRICULUM[verdict]
+    return (HEADLINES if _lasts(confirmed) else HEADLINES | OF_THESE_SEEDS)[verdict]
+
+
 def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
-    headlines = HEADLINES if _lasts(confirmed) else HEADLINES | OF_THESE_SEEDS
-    parts = [tag("strong", headlines.get(confirmed["verdict"], confirmed["verdict"]))]
+    parts = [tag("strong", _headline(confirmed))]
     top, plain_training = leader(confirmed), confirmed["baseline"]
     if top:
         low, high = top.get("ci95") or (None, None)
@@ -135,6 +161,8 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
         )
         if (p := top.get("p_both_adjusted")) is not None:
             parts.append(paragraph(f"Where the seeds count as a sample too, not as given: p {p_value(p)}, corrected."))
+        if text := _ablation(findings, top):
+            parts.append(paragraph(text))
     seeds = confirmed["seeds"]
     parts.append(
         paragraph(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
@@ -142,6 +170,23 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
     if confirmed["verdict"] == "no difference shown":
         parts.append(paragraph("That is not proof of equality: the interval says how large a difference may remain."))
     return parts
+
+
+def _ablation(findings: Findings, top: Document) -> str:
+    """What of the difference is the curriculum's, where it is not all that differs from the baseline."""
+    others = top.get("also_differs")
+    if not others:
+        return ""
+    told = f"It differs from the baseline in {', '.join(others)} too"
+    if "ablation" not in top:
+        return f"{told}: {findings.place.command('confirm')} --ablate tells what its curriculum is worth."
+    own = top["ablation"]
+    low, high = own["ci95"]
+    return (
+        f"{told}. Without its curriculum it has {findings.metric} {number(own['mean'])}: a difference of "
+        f"{signed(own['difference'])}, 95 % confidence interval [{signed(low)}, {signed(high)}], p "
+        f"{p_value(own['p_adjusted'])}, and with the seeds as a sample p {p_value(own['p_both_adjusted'])}."
+    )
 
 
 def _count(confirmed: Document) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from trainables.errors import DataError, Problem
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials, materials_key, prepare
 from trainables.training.pretraining import with_start
@@ -26,3 +29,19 @@ def materials_of(experiment: Experiment) -> dict[str, Materials]:
     for run in {materials_key(run): run for run in runs}.values():
         known[materials_key(run)] = with_start(base, run, known[materials_key(run)])
     return with_teacher(base, experiment.scorings, known)
+
+
+def identity(materials: Mapping[str, Materials]) -> dict[str, str]:
+    """What the journal keeps of a search's data: its name, and the digests that `require_unchanged` compares."""
+    made = next(iter(materials.values()))
+    kept = {"name": made.data.name, "digest": made.data.digest}
+    return kept | ({"pretrain_digest": made.pretrain_digest} if made.pretrain_digest else {})
+
+
+def require_unchanged(materials: Mapping[str, Materials], kept: Mapping[str, str]) -> None:
+    """Raises DataError where the data is not what it was when the search began, whose journal holds `kept`."""
+    now = identity(materials)
+    for key, what in (("digest", "data.source"), ("pretrain_digest", "training.pretrain_data")):
+        if now.get(key) != kept.get(key):
+            wrong = "the data has changed since the search began"
+            raise DataError(Problem(what, wrong, "the data that the search began with, or a new search"))

@@ -19,7 +19,7 @@ from tune_cl.journal import RAN_TO_THE_END, Journal, SearchState, TrialState, re
 from tune_cl.place import Place
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.budget import training_seconds
-from tune_cl.search.materials import materials_of
+from tune_cl.search.materials import identity, materials_of, require_unchanged
 from tune_cl.search.pareto import pareto
 from tune_cl.search.places import Places
 from tune_cl.search.progress import Progress
@@ -48,9 +48,15 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
 
 
 def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
-    """Goes on with a search; one that is done only has its tracking caught up."""
-    experiment = Experiment.from_yaml(replay(read_events(place.journal)).yaml)
-    materials = materials_of(experiment)
+    """Goes on with a search; one that is done only has its tracking caught up, for which its data is not read.
+
+    Raises DataError where the data has changed: trials before and after could not be compared.
+    """
+    state = replay(read_events(place.journal))
+    experiment = Experiment.from_yaml(state.yaml)
+    materials = {} if state.end else materials_of(experiment)
+    if materials:
+        require_unchanged(materials, state.data)
     with place.open() as journal:
         if journal.note:
             print(journal.note, file=sys.stderr)
@@ -65,10 +71,11 @@ def _session(
     tracking_uri: str,
     address: str | None,
 ) -> dict[str, Any]:
-    """One sitting of a search: from its first event, or from where the last sitting ended."""
-    made = next(iter(materials.values()))
-    for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
-        print(f"note: {note}", file=sys.stderr)
+    """One sitting of a search: from its first event, or from where the last sitting ended. `materials`: none for a
+    search that is done."""
+    for made in list(materials.values())[:1]:
+        for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
+            print(f"note: {note}", file=sys.stderr)
     if place.remote and not place.elsewhere(tracking_uri):
         print(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all", file=sys.stderr)
     writer = MlflowWriter(journal.path, tracking_uri)
@@ -169,13 +176,12 @@ def _flush(writer: MlflowWriter, place: Place) -> None:
 def _search_event(
     experiment: Experiment, place: Place, materials: Mapping[str, Materials], tracking_uri: str
 ) -> dict[str, Any]:
-    data = next(iter(materials.values())).data
     run = experiment.base_run()
     return {
         "event": "search",
         "name": place.name,
         "space": experiment.name,
-        "data": {"name": data.name, "digest": data.digest},
+        "data": identity(materials),
         "ranker": run.ranker["name"],
         "metric": experiment.metric,
         "mode": "max",

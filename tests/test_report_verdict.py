@@ -1,0 +1,63 @@
+"""The first words of the report: what the confirmation has shown, and what it has not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report_cases import whole
+from tests.test_report import report
+from tune_cl.report.page import page
+
+
+@pytest.mark.parametrize(
+    ("verdict", "headline"), [("better", "Yes"), ("no difference shown", "No difference"), ("worse", "No: ")]
+)
+def test_with_a_confirmation_its_verdict_stands_first(tmp_path: Path, verdict: str, headline: str) -> None:
+    case = whole(tmp_path)
+    case.confirm(verdict=verdict)
+    found, _ = report(case)
+    told = found.sections["verdict"]
+    assert told.startswith(f"Verdict{headline}") and "No verdict yet" not in told
+    assert "root n=2, turns: map 0.6000 on test" in told and "+0.1000" in told and "3 seeds (1, 2, 3)" in told
+    assert "0.6000‡ (0.0123)" in found.sections["configurations"]
+    assert "means over 3 seeds, against plain training; 12 queries of test" in found.sections["groups"]
+
+
+@pytest.mark.parametrize(("verdict", "found_for"), [("better", "beats"), ("worse", "is worse than")])
+def test_what_may_not_hold_for_new_seeds_is_no_plain_yes_or_no(tmp_path: Path, verdict: str, found_for: str) -> None:
+    case = whole(tmp_path)
+    case.confirm(verdict=verdict, p_both=0.2)
+    found, findings = report(case)
+    told = found.sections["verdict"]
+    assert told.startswith(f"VerdictWith these seeds a curriculum {found_for} plain training; for new ones that is not")
+    assert "p 0.200" in told and f'class="verdict {verdict}"' not in page(findings)
+
+
+@pytest.mark.parametrize(
+    ("ablation", "headline", "told"),
+    [
+        (None, "Better than the baseline, but not shown to be so by its curriculum", "--ablate tells what its curric"),
+        ({"difference": 0.07, "p_both_adjusted": 0.01}, "Yes: a curriculum beats plain training", "+0.0700"),
+        ({"difference": 0.02, "p_both_adjusted": 0.3}, "Better than the baseline, but not shown", "sample p 0.300"),
+        ({"difference": -0.02, "p_both_adjusted": 0.01}, "Better than the baseline, but not shown", "-0.0200"),
+    ],
+)
+def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
+    tmp_path: Path, ablation: dict[str, Any] | None, headline: str, told: str
+) -> None:
+    case = whole(tmp_path)
+    case.confirm(verdict="better")
+    path = case.place.folder / "confirmation" / "test.json"
+    document = json.loads(path.read_text())
+    document["configurations"][0]["also_differs"] = ["training.lr"]
+    if ablation:
+        own = {"label": "plain, lr=0.02", "mean": 0.5, "p_adjusted": 0.001, "ci95": [0.0, 0.1]}
+        document["configurations"][0]["ablation"] = own | ablation
+    path.write_text(json.dumps(document))
+    verdict = report(case)[0].sections["verdict"]
+    assert verdict.startswith(f"Verdict{headline}") and "differs from the baseline in training.lr too" in verdict
+    assert told in verdict

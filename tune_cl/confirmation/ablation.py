@@ -1,0 +1,52 @@
+"""What the curriculum itself is worth: each configuration beside the same one without it (`confirm --ablate`).
+
+Where a search opens more than the curriculum (learning rate, ranker), a configuration that beats the baseline may owe
+it to those. Its ablation has the same values of them and the baseline's curriculum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tune_cl.confirmation.plan import Configuration, configurations, seedless, short
+from tune_cl.experiment import Experiment
+from tune_cl.journal import SearchState
+from tune_cl.search.space import Flat
+
+CURRICULUM = "curriculum."
+
+
+def also_differs(configuration: Configuration, baseline: Configuration) -> list[str]:
+    """Keys in force outside the curriculum in which a configuration is not as the baseline."""
+    ours, theirs = configuration.params, baseline.params
+    keys = [key for key in {**ours, **theirs} if not key.startswith(CURRICULUM)]
+    return [key for key in keys if key not in ours or key not in theirs or ours[key] != theirs[key]]
+
+
+def ablations(state: SearchState, baseline: Configuration, experiment: Experiment) -> dict[str, Configuration | None]:
+    """The ablation of every configuration of the search, by the configuration's label; None where it has no curriculum.
+
+    An ablation that is the baseline or a configuration of the search itself is that one; configurations that differ
+    in their curricula alone share theirs. Neither labels nor sharing depend on which of them are confirmed.
+    """
+    searched = configurations(state, baseline)
+    known = [baseline, *searched.values()]
+    found: dict[str, Configuration | None] = {}
+    for label, configuration in searched.items():
+        choice = experiment.ablated(configuration.choice)
+        params = seedless(experiment.training_run(choice).in_force())
+        if params == configuration.params:
+            found[label] = None
+            continue
+        same = next((one for one in known if one.params == params), None)
+        if same is None:
+            same = Configuration(_label(choice, params, configuration, known), configuration.trial, choice, params)
+            known.append(same)
+        found[label] = same
+    return found
+
+
+def _label(choice: Flat, params: Flat, configuration: Configuration, known: Iterable[Configuration]) -> str:
+    opened = [key for key in choice if key in params and not key.startswith(CURRICULUM)]
+    label = ", ".join(["plain", *(f"{key.rsplit('.', 1)[-1]}={short(params[key])}" for key in opened)])
+    return f"{label} ({configuration.trial})" if any(one.label == label for one in known) else label
