@@ -55,9 +55,12 @@ def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
     document = json.loads(path.read_text())
     document["configurations"][0]["also_differs"] = ["training.lr"]
     if ablation:
-        own = {"label": "plain, lr=0.02", "mean": 0.5, "p_adjusted": 0.001, "ci95": [0.0, 0.1]}
+        own = {"label": "plain, lr=0.02", "mean": 0.5678, "sd": 0.0, "runs": [{}] * 3, "p_adjusted": 0.001}
+        own["ci95"] = [0.0, 0.1]
         document["configurations"][0]["ablation"] = own | ablation
     path.write_text(json.dumps(document))
-    verdict = report(case)[0].sections["verdict"]
+    sections = report(case)[0].sections
+    verdict, table = sections["verdict"], sections["configurations"]
+    assert ("plain, lr=0.02" in table and "0.5678" in table) == bool(ablation)
     assert verdict.startswith(f"Verdict{headline}") and "differs from the baseline in training.lr too" in verdict
     assert told in verdict

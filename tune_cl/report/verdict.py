@@ -31,9 +31,11 @@ class Row:
 
 
 def rows(findings: Findings) -> list[Row]:
-    """The baseline, then the configurations: confirmed ones, without a confirmation the best trials on dev."""
+    """The baseline, then the configurations: confirmed ones and their ablations, without a confirmation the best trials
+    on dev."""
     if confirmed := findings.confirmation:
-        return [_confirmed(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
+        entries = (confirmed["baseline"], *confirmed["configurations"])
+        return [_confirmed(entry) for entry in (*entries, *_ablations(confirmed))]
     pairs = [*([findings.baseline] if findings.baseline else []), *findings.ranked[:MOST_ROWS]]
     plain_training = findings.baseline[1].dev if findings.baseline else None
     return [
@@ -43,6 +45,14 @@ def rows(findings: Findings) -> list[Row]:
         )
         for trial, at in pairs
     ]  # fmt: skip
+
+
+def _ablations(confirmed: Document) -> list[Document]:
+    """The ablations that have no row of their own, each once; untested here, for their test is the curriculum's."""
+    entries = (confirmed["baseline"], *confirmed["configurations"])
+    known = {entry["label"] for entry in entries}
+    found = {own["label"]: own for entry in entries if (own := entry.get("ablation")) and own["label"] not in known}
+    return [{key: own[key] for key in ("label", "mean", "sd", "runs")} for own in found.values()]
 
 
 def _confirmed(entry: Document) -> Row:
