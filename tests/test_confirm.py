@@ -23,7 +23,7 @@ from tune_cl.cli import main
 from tune_cl.commands.confirm import of_curriculum, render
 from tune_cl.commands.evaluate import evaluate
 from tune_cl.confirmation import runner
-from tune_cl.confirmation.ablation import ablations
+from tune_cl.confirmation.ablation import ablations, differences
 from tune_cl.confirmation.document import verdict_file
 from tune_cl.confirmation.plan import SeedRun, baseline_of, best_configurations, seeds_of
 from tune_cl.confirmation.runner import Request, confirm_search
@@ -279,6 +279,7 @@ def test_an_ablation_is_the_configuration_without_its_curriculum(place: Place, c
     assert ablation["params"]["curriculum.pacing"] == "none" and all(key.startswith("curriculum.") for key in differing)
     assert ablation["difference"] == pytest.approx(root["mean"] - ablation["mean"])
     assert root["also_differs"] == ["training.lr"] and linear["also_differs"] == []
+    assert root["has_curriculum"] and linear["has_curriculum"]
     assert linear["ablation"]["label"] == "baseline" and linear["ablation"]["mean"] == document["baseline"]["mean"]
     assert linear["ablation"]["p_value"] == linear["p_value"], "what is the baseline already is not trained again"
     assert crew.trained == [f"{of}, seed {seed}" for seed in (1, 3) for of in ("baseline", *LABELS, "plain, lr=0.02")]
@@ -308,6 +309,10 @@ def test_a_configuration_without_a_curriculum_has_no_ablation(place: Place) -> N
     state.trials["t0001"].chosen = plain_at_another_rate
     found = ablations(state, baseline, experiment)
     assert found["lr=0.02"] is None
+    [plain] = [one for one in best_configurations(state, baseline, 5) if one.label == "lr=0.02"]
+    row = differences(plain, baseline)
+    assert row == {"has_curriculum": False, "also_differs": ["training.lr"]}
+    assert of_curriculum(row, "map") == " It has no other curriculum than the baseline: what differs is training.lr."
     assert found[LABELS[0]] is not None and found[LABELS[0]].label == "lr=0.02", "a configuration of the search itself"
 
 

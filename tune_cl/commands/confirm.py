@@ -101,9 +101,12 @@ def of_curriculum(row: dict[str, Any], metric: str) -> str:
     others = row["also_differs"]
     if not others:
         return ""
+    more = f" and {len(others) - MOST_KEYS} more keys" if len(others) > MOST_KEYS else ""
+    keys = f"{', '.join(others[:MOST_KEYS])}{more}"
+    if not row["has_curriculum"]:
+        return f" It has no other curriculum than the baseline: what differs is {keys}."
     if "ablation" not in row:
-        more = f" and {len(others) - MOST_KEYS} more keys" if len(others) > MOST_KEYS else ""
-        return f" It differs from the baseline in {', '.join(others[:MOST_KEYS])}{more} too: --ablate tells them apart."
+        return f" It differs from the baseline in {keys} too: --ablate tells them apart."
     ablation = row["ablation"]
     difference = f"{ablation['difference']:+.4f} {metric}, p = {ablation['p_adjusted']:.2g}"
     return (

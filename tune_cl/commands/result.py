@@ -56,7 +56,7 @@ def _next(document: dict[str, Any]) -> list[str]:
     """The commands that come next."""
     place = place_of(document["storage"], document["search"])
     ranker = place.folder / "trials" / "best-ranker"
-    ablate = " --ablate" if _more_than_the_curriculum(document["best"], document["baseline"]) else ""
+    ablate = " --ablate" if _curriculum_and_more(document["best"], document["baseline"]) else ""
     return [
         f"Prove it:             {place.command('confirm')}{ablate}",
         f"Read the report:      {place.command('report')}",
@@ -65,11 +65,11 @@ def _next(document: dict[str, Any]) -> list[str]:
     ]
 
 
-def _more_than_the_curriculum(best: dict[str, Any], baseline: dict[str, Any] | None) -> bool:
-    """Whether the best trial may owe what it is better by to other keys."""
+def _curriculum_and_more(best: dict[str, Any], baseline: dict[str, Any] | None) -> bool:
+    """Whether the best trial may owe what it is better by to its curriculum or to other keys."""
     ours, theirs = best["params"], (baseline or best)["params"]
-    keys = [key for key in ours | theirs if key != "seed" and not key.startswith("curriculum.")]
-    return any(ours.get(key) != theirs.get(key) for key in keys)
+    keys = [key for key in ours | theirs if key != "seed" and ours.get(key) != theirs.get(key)]
+    return len({key.startswith("curriculum.") for key in keys}) == 2
 
 
 def _open_mlflow(document: dict[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ it to those. Its ablation has the same values of them and the baseline's curricu
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from tune_cl.confirmation.plan import Configuration, configurations, seedless, short
 from tune_cl.experiment import Experiment
@@ -16,11 +17,13 @@ from tune_cl.search.space import Flat
 CURRICULUM = "curriculum."
 
 
-def also_differs(configuration: Configuration, baseline: Configuration) -> list[str]:
-    """Keys in force outside the curriculum in which a configuration is not as the baseline."""
+def differences(configuration: Configuration, baseline: Configuration) -> dict[str, Any]:
+    """Whether a configuration has another curriculum than the baseline, and the keys in force outside the curriculum
+    in which it is not as the baseline."""
     ours, theirs = configuration.params, baseline.params
-    keys = [key for key in {**ours, **theirs} if not key.startswith(CURRICULUM)]
-    return [key for key in keys if key not in ours or key not in theirs or ours[key] != theirs[key]]
+    differing = [key for key in {**ours, **theirs} if key not in ours or key not in theirs or ours[key] != theirs[key]]
+    also = [key for key in differing if not key.startswith(CURRICULUM)]
+    return {"has_curriculum": len(also) < len(differing), "also_differs": also}
 
 
 def ablations(state: SearchState, baseline: Configuration, experiment: Experiment) -> dict[str, Configuration | None]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainables.evaluation.significance import bootstrap_ci
-from tune_cl.confirmation.ablation import also_differs
+from tune_cl.confirmation.ablation import differences
 from tune_cl.confirmation.plan import Configuration, SeedRun
 from tune_cl.confirmation.training import read_values, result_of
 from tune_cl.confirmation.verdict import Judged, judge, verdict_of
@@ -60,7 +60,7 @@ def document_of(compared: Compared, labels: Sequence[str], ablations: Mapping[st
     judged = compared.judged(dict.fromkeys(others, baseline))
     rows = {label: compared.row(label) | compared.comparison(label, baseline, judged[label]) for label in others}
     for label in others:
-        rows[label]["also_differs"] = also_differs(compared.configuration(label), compared.configuration(baseline))
+        rows[label] |= differences(compared.configuration(label), compared.configuration(baseline))
     references = {label: ablations[label] for label in others if label in ablations}
     for label, one in compared.judged(references).items():
         own = references[label]

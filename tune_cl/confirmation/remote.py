@@ -25,10 +25,10 @@ def confirm_at(run: TrainingRun, materials: Materials, folder: str, split: str) 
         return
     with TemporaryDirectory(prefix="tune_cl-") as scratch:
         own = Path(scratch) / "training"
-        take_up(folder, own)
-        confirm_run(run, materials, own, split, lambda: keep_state(own, folder))
-        storage.upload(own, folder, last=(TRAINING, RESULT))
-        storage.remove(storage.joined(folder, PACKED))
+        storage.patiently(lambda: take_up(folder, own))
+        confirm_run(run, materials, own, split, lambda: storage.patiently(lambda: keep_state(own, folder)))
+        storage.patiently(lambda: storage.upload(own, folder, last=(TRAINING, RESULT)))
+        storage.patiently(lambda: storage.remove(storage.joined(folder, PACKED)))
 
 
 def take_up(address: str, folder: Path) -> None:

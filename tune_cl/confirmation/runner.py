@@ -33,6 +33,7 @@ from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, SearchState, replay
 from tune_cl.place import Place
 from tune_cl.search.materials import materials_of, require_unchanged
+from tune_cl.search.places import require_room
 from tune_cl.search.ray_tune import ray_session
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 
@@ -108,6 +109,8 @@ class Confirmation:
                     journal, [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
                 )
                 if left and crew is None:
+                    if self.address is None:
+                        require_room(self.experiment.search.resources)
                     session.enter_context(ray_session(self.address))
                     crew = Crew(self.materials, self.experiment.search.resources, self.request.split)
                 if left and crew:

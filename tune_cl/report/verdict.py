@@ -187,6 +187,8 @@ def _ablation(findings: Findings, top: Document) -> str:
     others = top.get("also_differs")
     if not others:
         return ""
+    if not top.get("has_curriculum", True):
+        return f"It has no other curriculum than the baseline: what differs is {', '.join(others)}."
     told = f"It differs from the baseline in {', '.join(others)} too"
     if "ablation" not in top:
         return f"{told}: {findings.place.command('confirm')} --ablate tells what its curriculum is worth."
