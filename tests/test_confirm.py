@@ -25,7 +25,7 @@ from tune_cl.commands.evaluate import evaluate
 from tune_cl.confirmation import runner
 from tune_cl.confirmation.ablation import ablations, differences
 from tune_cl.confirmation.document import verdict_file
-from tune_cl.confirmation.plan import SeedRun, baseline_of, best_configurations, seeds_of
+from tune_cl.confirmation.plan import SeedRun, baseline_of, best_configurations, seedless, seeds_of
 from tune_cl.confirmation.runner import Request, confirm_search
 from tune_cl.confirmation.training import STATE, confirm_run
 from tune_cl.experiment import Experiment, load_experiment
@@ -173,6 +173,10 @@ def test_configurations_of_one_label_are_told_apart_by_their_trials(place: Place
     state.trials["t0004"].params = state.trials["t0002"].params | {"training.lr": 0.02000001}
     labels = [one.label for one in best_configurations(state, baseline, 5)]
     assert labels == [LABELS[0], f"{LABELS[0]} (t0004)", LABELS[1]]
+
+
+def test_a_value_of_several_numbers_is_the_same_in_the_journal_and_in_the_baseline() -> None:
+    assert seedless({"ranker.hidden": (200, 64), "seed": 1}) == {"ranker.hidden": [200, 64]}
 
 
 def test_seeds_begin_alike_and_pass_over_the_search_s() -> None:

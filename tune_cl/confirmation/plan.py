@@ -99,7 +99,9 @@ def configurations(state: SearchState, baseline: Configuration) -> dict[str, Con
 
 
 def seedless(params: Mapping[str, Any]) -> Flat:
-    return {key: value for key, value in params.items() if key != "seed"}
+    """Parameters without the seed, as JSON has them: those of trials come from the journal, where tuples are lists."""
+    values = {key: value for key, value in params.items() if key != "seed"}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 def label_of(trial: TrialState, baseline: Mapping[str, Any]) -> str:
