@@ -144,7 +144,8 @@ def test_check_forecasts(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     checked = document(capfd, "check", "quickstart", "--data", str(folder), *SMALL_OPTIONS, "--trials", "4")
     assert checked["trials"] == 4 and checked["iterations_at_most"] == 12
     assert 0 < checked["iterations_expected"] <= 12 and checked["hours_forecast"] > 0
-    assert checked["combinations"] is None and checked["gpu_hours_forecast"] == 0
+    assert checked["combinations"] == 4 * 6 * 5 * 2 * 7 and checked["gpu_hours_forecast"] == 0
+    assert checked["steps"] == ["curriculum.delta: 0.2 to 0.6 by 0.1"]
 
 
 def test_stdout_holds_the_json_alone_whatever_libraries_print(folder: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.builders import tiny_data
 from trainables.errors import ConfigError, Problem
 from trainables.training.materials import Materials, materials_for, materials_key, prepare
 from tune_cl.experiment import Experiment, load_experiment, load_training_run, parse_overrides
+from tune_cl.search.samplers import SEARCHERS, make_sampler
 from tune_cl.search.space import Flat
 from tune_cl.space_files import dump_yaml, parse_yaml
 
@@ -63,6 +64,7 @@ def test_forecasts_of_the_papers_grids() -> None:
         "parameters": 2,
         "conditional": 1,
         "combinations": 8,
+        "steps": [],
         "trials": 9,
         "iterations_at_most": 144,
         "iterations_expected": 144,
@@ -273,7 +275,26 @@ def test_a_grid_tries_all_unless_told_how_many() -> None:
     assert load_experiment("penha2020_pacing").trials == 9
     assert load_experiment("penha2020_pacing", ["search.trials=3"]).describe()["trials"] == 3
     assert load_experiment("penha2020_pacing", ["search.searcher=random", "search.trials=99"]).trials == 9
-    assert "continuous" in problems("quickstart", "search.searcher=grid")["curriculum.delta"]
+    opened = "curriculum.delta={uniform: [0.2, 0.6]}"
+    assert "continuous" in problems("quickstart", "search.searcher=grid", opened)["curriculum.delta"]
+
+
+def test_every_searcher_takes_the_quickstart() -> None:
+    for name in SEARCHERS:
+        experiment = load_experiment("quickstart", [f"search.searcher={name}"])
+        assert experiment.trials == 10 and make_sampler(experiment).ask(1) is not None
+    described = load_experiment("quickstart").describe()
+    assert described["combinations"] == 4 * 6 * 5 * 2 * 7
+    assert described["steps"] == ["curriculum.delta: 0.2 to 0.6 by 0.1"]
+
+
+def test_steps_that_do_not_fit() -> None:
+    wrong = problems("quickstart", "curriculum.delta={uniform: [0.2, 0.6], step: 0.3}")
+    assert list(wrong) == ["curriculum.delta.step"]
+    opened = "training.batch_size={uniform: [8, 16], step: 4}"
+    assert "whole numbers" in problems("quickstart", opened)["training.batch_size"]
+    point = "search.points=[{curriculum.delta: 0.25}]"
+    assert "not in the space" in problems("quickstart", point)["search.points[0].curriculum.delta"]
 
 
 def test_yaml_numbers() -> None:

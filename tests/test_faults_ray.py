@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +16,13 @@ import ray
 from ray.cluster_utils import Cluster
 
 from tests.toy_trainable import BALLAST, steps_of, toy_search
+from trainables.errors import WorkFailed
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import SearchState
+from tune_cl.search import nodes as nodes_module
 from tune_cl.search import places as places_module
 from tune_cl.search import ray_tune
+from tune_cl.search.nodes import NodeCheck
 from tune_cl.search.places import Places
 from tune_cl.search.ray_tune import ray_session
 
@@ -132,11 +137,45 @@ def test_trials_whose_checkpoint_finds_no_space_go_on_or_fail_with_the_reason(
         assert kept == ([1, 2] if trial.trial == "t0002" else [5, 6])
 
 
+def answered(check: NodeCheck) -> None:
+    """Asks the nodes until all have answered."""
+    while not check.asked or any(answer is not None for _, answer in check.asked.values()):
+        check(ray.nodes())
+        time.sleep(0.05)
+
+
+def test_a_node_that_cannot_run_trials_ends_the_search_with_the_reason(
+    local_ray: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray itself would wait for ever."""
+    said: list[str] = []
+    answered(NodeCheck(said.append))
+    assert said == []
+    check = NodeCheck(said.append)
+    check.here["torch"] = "0.1"
+    answered(check)
+    assert len(said) == 1 and "torch" in said[0] and "(0.1 here)" in said[0]
+    monkeypatch.setattr(nodes_module, "PACKAGES", ("tune-cl", "no-such-package"))
+    check = NodeCheck(said.append)
+    check.here["no-such-package"] = "1.0"
+    with pytest.raises(WorkFailed, match="cannot run trials: it lacks no-such-package; install them, then resume"):
+        answered(check)
+    (tmp_path / "only_here.py").write_text("def versions(packages): return {}")  # a module that the node has not
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(nodes_module, "versions", importlib.import_module("only_here").versions)
+    with pytest.raises(WorkFailed, match="No module named 'only_here'; install tune-cl there, then resume"):
+        answered(NodeCheck(said.append))
+
+
 def test_a_local_ray_refuses_those_without_its_token(local_ray: str, tmp_path: Path) -> None:
-    """Ray on Linux listens on every interface; the token keeps others out."""
-    program = "import ray, sys; ray.init(sys.argv[1], logging_level=50)"
+    """Ray on Linux listens on every interface; the token keeps others out. `ray.init` would ask for 20 seconds."""
+    program = "import sys; from ray._raylet import GcsClient; print(len(GcsClient(sys.argv[1]).get_all_node_info()))"
     stranger = os.environ | {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 32}
-    done = subprocess.run(
-        [sys.executable, "-c", program, local_ray], env=stranger, capture_output=True, text=True, check=False
+    refused, answered = (
+        subprocess.run(
+            [sys.executable, "-c", program, local_ray], env=environment, capture_output=True, text=True, check=False
+        )
+        for environment in (stranger, os.environ)
     )
-    assert done.returncode != 0 and "AuthenticationError" in done.stderr, done.stderr
+    assert refused.returncode != 0 and "AuthenticationError" in refused.stderr, refused.stderr
+    assert answered.stdout == "1\n", answered.stderr

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from trainables.errors import ConfigError
+from tune_cl.experiment import load_experiment
 from tune_cl.search import places as module
 from tune_cl.search.config import Resources
-from tune_cl.search.places import READ_SECONDS, Places, held
+from tune_cl.search.places import READ_SECONDS, Places, held, require_room
 
 HEAD = {"CPU": 0.0}
 WORKER = {"CPU": 8.0, "GPU": 2.0}
@@ -36,23 +38,24 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Nodes:
     made = Nodes(HEAD, WORKER)
     monkeypatch.setattr(module.ray, "nodes", made.nodes)
     monkeypatch.setattr(module.time, "monotonic", made.monotonic)
+    monkeypatch.setattr(module, "NodeCheck", lambda say: list)  # asks no node anything
     return made
 
 
 @pytest.mark.parametrize(
     ("cpu", "gpu", "expected"),
     [
-        (1, 0, 8), (3, 0, 2), (16, 0, 1),  # a trial lies on one node; never 0
+        (1, 0, 8), (3, 0, 2), (16, 0, 0), (1, 3, 0),  # a trial lies on one node
         (1, 1, 2), (1, 2, 1), (1, 0.5, 4), (1, 0.4, 4), (1, 0.2, 8), (0, 0.1, 20), (0.5, 0.25, 8), (4, 0.25, 2),
     ],
 )  # fmt: skip
 def test_trials_of_a_cluster(nodes: Nodes, cpu: float, gpu: float, expected: int) -> None:
-    assert held(Resources(cpu=cpu, gpu=gpu)) == expected
+    assert held(nodes.nodes(), Resources(cpu=cpu, gpu=gpu)) == expected
 
 
 def test_resources_of_several_nodes_are_not_one_pool(nodes: Nodes) -> None:
     nodes.alive = [{"CPU": 3.0}, {"CPU": 3.0}]
-    assert held(Resources(cpu=2)) == 2
+    assert held(nodes.nodes(), Resources(cpu=2)) == 2
 
 
 def test_nodes_that_come_and_go_are_seen_while_the_search_runs(nodes: Nodes) -> None:
@@ -74,3 +77,38 @@ def test_a_cluster_is_asked_for_more_than_it_holds_and_a_machine_is_not(
     nodes: Nodes, at_most: int, cluster: bool, expected: int
 ) -> None:
     assert Places(Resources(), at_most, cluster)() == expected
+
+
+def test_a_trial_of_several_gpus_waits_for_a_node_that_has_them(nodes: Nodes) -> None:
+    """One trial is put forward all the same, so that an autoscaler sees what is wanted."""
+    said: list[str] = []
+    places = Places(Resources(cpu=4, gpu=4), None, cluster=True, say=said.append)
+    for _ in range(3):
+        assert places() == 1
+        nodes.now += READ_SECONDS
+    assert said == ["note: waiting for a node that holds a trial (4 CPU, 4 GPU): none of the cluster does"]
+    nodes.alive.append({"CPU": 16.0, "GPU": 8.0})
+    assert places() == 2
+    nodes.alive.pop()
+    nodes.now += READ_SECONDS
+    assert places() == 1 and len(said) == 2
+    Places(Resources(cpu=16), 5, cluster=True, say=said.append)()
+    assert said[2] == "note: waiting for a node that holds a trial (16 CPU): none of the cluster does"
+
+
+def test_a_machine_that_holds_no_trial_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.torch.cuda, "device_count", lambda: 1)
+    require_room(Resources(cpu=1, gpu=1))
+    with pytest.raises(ConfigError, match=r"search.resources.gpu: a trial takes 2, this machine has 1; ") as caught:
+        require_room(Resources(cpu=10_000, gpu=2))
+    assert [problem.place for problem in caught.value.problems] == ["search.resources.cpu", "search.resources.gpu"]
+
+
+def test_more_gpus_than_a_training_uses_are_told() -> None:
+    [note] = load_experiment("quickstart", ["search.resources.gpu=4"]).notes
+    assert note == (
+        "search.resources.gpu: a training computes on one GPU, so 3 of the 4 GPUs that a trial reserves stay idle"
+    )
+    assert not load_experiment("quickstart", ["search.resources.gpu=0.5"]).notes
+    with pytest.raises(ConfigError, match=r"search.resources.gpu: 1.5 is more than one GPU and no whole number"):
+        load_experiment("quickstart", ["search.resources.gpu=1.5"])

@@ -1,9 +1,10 @@
-"""Searches as users run them: real Ray, real MLflow on SQLite, stopped by Ctrl-C and by SIGKILL."""
+"""Searches as users run them: real Ray, real MLflow on SQLite, stopped by Ctrl-C, by SIGTERM and by SIGKILL."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -66,13 +67,34 @@ def state(place: Path, storage: str) -> SearchState:
     return replay(read_events(place / storage / "toy" / "journal.jsonl"))
 
 
-def wait_for_iterations(place: Path, storage: str, count: int) -> None:
+def wait_for_iterations(running: subprocess.Popen[str], place: Path, storage: str, count: int) -> None:
     """Until the search has reported as many iterations."""
-    journal = place / storage / "toy" / "journal.jsonl"
+    wait_for_events(running, place / storage / "toy" / "journal.jsonl", "result", count)
+
+
+def wait_for_events(running: subprocess.Popen[str], journal: Path, kind: str, count: int) -> None:
     deadline = time.monotonic() + 120
-    while not journal.exists() or sum(event["event"] == "result" for event in read_events(journal)) < count:
-        assert time.monotonic() < deadline, "the search makes no progress"
+    while not journal.exists() or sum(event["event"] == kind for event in read_events(journal)) < count:
+        assert running.poll() is None, running.communicate()[1]
+        assert time.monotonic() < deadline, f"the journal gets no further '{kind}'"
         time.sleep(0.05)
+
+
+def assert_stopped(place: Path, storage: str, said: tuple[str, str]) -> None:
+    """That a search was stopped with its state saved: in its last words, its journal, and MLflow."""
+    out, err = said
+    assert out == "" and "Traceback" not in err
+    last = err.rstrip().splitlines()[-1]
+    assert last.startswith("stopped; what is done is saved. Go on with: ") and "tune-cl resume toy --storage" in last
+    events = list(read_events(place / storage / "toy" / "journal.jsonl"))
+    assert events[-1]["event"] == "interrupted"
+    client = MlflowClient(f"sqlite:///{place / storage / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("toy")
+    assert experiment is not None
+    open_trials = {trial.trial for trial in replay(events).open_trials()}
+    for run in client.search_runs([experiment.experiment_id]):
+        stopped = run.data.tags.get("tune_cl.trial_id") in {None, *open_trials}
+        assert run.info.status == ("KILLED" if stopped else "FINISHED")
 
 
 def numbers(searched: SearchState) -> dict[str, Any]:
@@ -136,6 +158,19 @@ def test_resuming_a_finished_search_does_nothing_again(place: Path, whole: dict[
     assert (place / "whole" / "toy" / "journal.jsonl").read_bytes() == before
 
 
+def test_resuming_on_changed_data_is_refused(place: Path, whole: dict[str, Any]) -> None:
+    """Trials before and after the change could not be compared. A search that is done does not read its data."""
+    shutil.copytree(place / "whole", place / "changed")
+    journal = place / "changed" / "toy" / "journal.jsonl"
+    digest = state(place, "changed").data["digest"]
+    text = journal.read_text().replace(digest, "0" * len(digest))
+    journal.write_text("".join(line for line in text.splitlines(True) if '"search_end"' not in line))
+    _, err = finish(start(place, *search(place, "changed", "resume")), status=2)
+    assert err.splitlines()[-1].startswith("error: data.source: the data has changed since the search began; ")
+    journal.write_text(text)
+    finish(start(place, *search(place, "changed", "resume")))
+
+
 def test_a_second_search_of_the_name_is_refused(place: Path, whole: dict[str, Any]) -> None:
     _, err = finish(start(place, *search(place, "whole"), "--name", "toy"), status=2)
     assert err.startswith("error: --name: a search 'toy' exists in ") and "tune-cl resume toy" in err
@@ -145,13 +180,18 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     place: Path, whole: dict[str, Any]
 ) -> None:
     running = start(place, *search(place, "cut"))
-    wait_for_iterations(place, "cut", 3)
+    wait_for_iterations(running, place, "cut", 3)
     os.killpg(running.pid, signal.SIGINT)  # Ctrl-C reaches the whole group
     out, err = finish(running, status=130)
     assert out == "" and "tune-cl resume toy --storage" in err
 
     running = start(place, *search(place, "cut", "resume"))
-    wait_for_iterations(place, "cut", 11)
+    wait_for_iterations(running, place, "cut", 7)
+    os.killpg(running.pid, signal.SIGTERM)  # as Slurm ends all processes of a job
+    assert_stopped(place, "cut", finish(running, status=130))
+
+    running = start(place, *search(place, "cut", "resume"))
+    wait_for_iterations(running, place, "cut", 11)
     running.kill()
     running.communicate()
 
@@ -166,3 +206,20 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
         if trial := run.data.tags.get("tune_cl.trial_id"):
             points = [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, "dev_map")]
             assert sorted(points) == sorted(state(place, "cut").trials[trial].dev("map").items())
+
+
+def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(place: Path, whole: dict[str, Any]) -> None:
+    shutil.copytree(place / "whole", place / "copy")
+    confirm = ["confirm", "toy", "--storage", "copy", "--top", "1", "--json", "--seeds"]
+    running = start(place, *confirm, "60")
+    journal = place / "copy" / "toy" / "journal.jsonl"
+    wait_for_events(running, journal, "confirmation", 3)
+    running.terminate()  # as Kubernetes ends the first process of a pod
+    out, err = finish(running, status=130)
+    assert out == "" and "tune-cl confirm toy --storage" in err.splitlines()[-1]
+    done = replay(read_events(journal)).confirmations
+    assert 2 <= len(done) < 120  # an event whose write is interrupted is taken back, and told again
+    judged = json.loads(finish(start(place, *confirm, "2"))[0])
+    trained = replay(read_events(journal)).confirmations
+    assert trained[: len(done)] == done and len(judged["seeds"]) == 2
+    assert len({(event["label"], event["seed"]) for event in trained}) == len(trained) >= 4

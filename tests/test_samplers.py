@@ -36,7 +36,13 @@ SPACE = Space(
         "size": Integer(low=1, high=64),
     }
 )
-FINITE = Space({"pacing": Choice(options=("linear", "root")), "n": Choice(options=(2, 5), when={"pacing": ("root",)})})
+FINITE = Space(
+    {
+        "delta": Uniform(low=0.2, high=0.4, step=0.1),
+        "pacing": Choice(options=("linear", "root")),
+        "n": Choice(options=(2, 5), when={"pacing": ("root",)}),
+    }
+)
 MAKERS: dict[str, Callable[[int], Sampler]] = {
     "random": lambda seed: RandomSampler(SPACE, seed),
     "tpe": lambda seed: TpeSampler(SPACE, seed, startup_trials=3),
@@ -137,7 +143,7 @@ def finished(make: Callable[[Space, int], Sampler]) -> Iterator[Flat]:
 @pytest.mark.parametrize("make", FINISHERS)
 def test_a_finite_space_is_tried_once_and_then_exhausted(make: Callable[[Space, int], Sampler]) -> None:
     answers = [identity(chosen) for chosen in finished(make)]
-    assert len(answers) == 3
+    assert len(answers) == 9
     assert set(answers) == {identity(chosen) for chosen in FINITE.grid()}
 
 

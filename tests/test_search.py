@@ -68,25 +68,31 @@ class Crew:
         self.folder, self.journal = folder, open_journal(folder, experiment)
         self.search = Search(experiment, self.journal, slots, self.artifacts)
         self.kill_after, self.events, self.iterated = kill_after, 0, 0
+        self.running: dict[str, Iterator[bool]] = {}
 
     def artifacts(self, trial: str, checkpoint: Path, run: Any) -> Path:
         return self.folder / trial
 
     def work(self) -> Crew:
         """Round after round over the running trials, one iteration each, until the search has no more."""
-        running: list[tuple[Plan, Iterator[bool]]] = []
         try:
             while True:
-                plan = self.search.next_trial()
-                while isinstance(plan, Plan):
-                    running.append((plan, self.training(plan)))
-                    plan = self.search.next_trial()
-                assert plan == (FINISHED if self.may_finish(len(running)) else WAIT)
-                if not running:
+                answer = self.ask()
+                assert answer == (FINISHED if self.may_finish(len(self.running)) else WAIT)
+                if not self.running:
                     return self
-                running = [(plan, training) for plan, training in running if next(training, False)]
+                for trial, training in list(self.running.items()):
+                    if not next(training, False):
+                        del self.running[trial]
         finally:
             self.journal.close()
+
+    def ask(self) -> Plan | str:
+        """Takes up trials until there is none just now."""
+        while isinstance(answer := self.search.next_trial(), Plan):
+            assert answer.trial not in self.running, "a trial that still runs was begun again"
+            self.running[answer.trial] = self.training(answer)
+        return answer
 
     def may_finish(self, running: int) -> bool:
         return running < self.search.slots and not (running and self.search.scheduler.pauses)
@@ -106,6 +112,7 @@ class Crew:
             if plan.queries:
                 metrics["queries"] = [value - 0.01, value + 0.01]
             keep = self.search.result(plan.trial, metrics)
+            self.ask()  # Tune does, for a free place, before the trial that it has just heard of has saved and left
             path = self.folder / plan.trial / str(done)
             path.mkdir(parents=True, exist_ok=True)
             self.tick()
@@ -178,7 +185,8 @@ SCHEDULERS = {
     "hyperband promotion": ["search.scheduler=hyperband", "search.promotion=true"],
     "median": ["search.scheduler=median"],
     "pbt": ["search.scheduler=pbt", "search.interval=3"],
-    "model": ["search.scheduler=model", "search.grace=1"],
+    "model": ["search.scheduler=model", "search.grace=1", "search.promotion=false"],
+    "freeze-thaw": ["search.scheduler=model"],
 }
 
 
@@ -205,6 +213,27 @@ def test_every_scheduler_ends_its_trials_and_survives_kills(tmp_path: Path, opti
             kills += 1
     assert kills > 5
     assert summary(tmp_path / "cut") == trials
+
+
+def test_the_sampler_hears_of_a_paused_trial_as_of_a_stopped_one_until_it_ends(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    crew = Crew(tmp_path / "a", experiment, slots=2)
+    crew.search.next_trial()
+    plan = crew.search.next_trial()
+    assert isinstance(plan, Plan) and plan.trial == "t0001"
+    training = crew.training(plan)
+    while next(training, False):
+        pass
+    sampler = crew.search.sampler
+    assert isinstance(sampler, TpeSampler) and crew.search.state.trials["t0001"].paused
+    assert sampler.told[1].state.name == "PRUNED" and sampler.told[1].curve.keys() == {1, 2}
+    crew.journal.close()
+    whole = Crew(tmp_path / "a", experiment).work().search
+    for trial in whole.state.by_number()[1:]:
+        told = whole.sampler.told[trial.number]
+        assert told.state.name == {"completed": "COMPLETE", "stopped_early": "PRUNED"}[trial.outcome]
+        assert len(told.curve) == trial.iterations
 
 
 def test_a_scaled_trial_starts_anew_with_each_rung(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from optuna.trial import FixedTrial
 
 from trainables.errors import ConfigError
 from tune_cl.search.leaves import Choice, Integer, LogUniform, Uniform, parse_leaf
+from tune_cl.search.schedulers.pbt import perturbed
 from tune_cl.search.space import Space, identity
 
 PACING = Choice(options=("linear", "root", "step"))
@@ -92,7 +93,15 @@ def test_condition_on_a_fixed_key() -> None:
     assert Space(leaves).active({}) == {}
 
 
-LEAVES = [Uniform(low=-2, high=3), LogUniform(low=1e-6, high=10), Integer(low=3, high=5), PACING]
+LEAVES = [
+    Uniform(low=-2, high=3),
+    LogUniform(low=1e-6, high=10),
+    Integer(low=3, high=5),
+    Uniform(low=0.2, high=0.6, step=0.1),
+    Uniform(low=0.2, high=0.6, step=0.1, prior=0.5),
+    Integer(low=2, high=10, step=4),
+    PACING,
+]
 
 
 @pytest.mark.parametrize("leaf", LEAVES)
@@ -114,6 +123,31 @@ def test_draws_follow_their_distribution() -> None:
     assert np.mean(uniform) == pytest.approx(2, abs=0.1)
     assert np.mean(logarithmic) == pytest.approx(-2, abs=0.1)
     assert integers.min() > 900
+
+
+def test_steps_are_the_numbers_that_one_writes() -> None:
+    leaf = parse_leaf("k", {"uniform": [0.2, 0.6], "step": 0.1})
+    assert leaf.values() == [0.2, 0.3, 0.4, 0.5, 0.6] and leaf.middle() == 0.4
+    assert [leaf.allows(value) for value in (0.3, 0.35, 0.6, 0.7, True)] == [True, False, True, False, False]
+    assert list(parse_leaf("k", {"int": [10, 50], "step": 20}).values() or ()) == [10, 30, 50]
+    assert parse_leaf("k", {"uniform": [1e-5, 4e-5], "step": 1e-5}).values() == [1e-5, 2e-5, 3e-5, 4e-5]
+    with pytest.raises(ConfigError, match=r"0.35 is not in the range"):
+        parse_leaf("k", {"uniform": [0.2, 0.6], "step": 0.1, "prior": 0.35})
+
+
+def test_draws_of_steps_follow_their_distribution() -> None:
+    rng = np.random.default_rng(1)
+    even = np.bincount([round(10 * Uniform(low=0, high=0.3, step=0.1).draw(rng)) for _ in range(4000)])
+    likely = np.bincount([round(10 * Uniform(low=0, high=0.3, step=0.1, prior=0).draw(rng)) for _ in range(4000)])
+    assert even.min() > 900 and likely[0] > 1700 and likely[3] > 400
+
+
+def test_a_grid_and_samplers_of_optuna_walk_the_steps() -> None:
+    space = Space({"delta": Uniform(low=0.2, high=0.6, step=0.2), "x": Integer(low=1, high=5, step=4)})
+    assert space.combinations() == 6 and not space.continuous
+    assert [chosen["delta"] for chosen in space.grid()] == [0.2, 0.2, 0.4, 0.4, 0.6, 0.6]
+    recorded = FixedTrial({"delta": 0.4, "x": 5})
+    assert space.suggest(recorded) == {"delta": 0.4, "x": 5} and recorded.distributions["delta"].step == 0.2
 
 
 def test_middles() -> None:
@@ -173,6 +207,15 @@ def test_conditions_in_a_circle(keys: str) -> None:
         ({"loguniform": [0, 1]}, "no logarithm"),
         ({"int": [0.5, 3]}, "not whole numbers"),
         ({"choice": [1], "when": 3}, "no condition"),
+        ({"uniform": [0, 1], "step": 0}, "no step"),
+        ({"uniform": [0, 1], "step": "a"}, "no step"),
+        ({"uniform": [0.2, 0.6], "step": 0.3}, r"steps of 0.3 from 0.2 do not reach 0.6; .*\[0.2, 0.5\]"),
+        ({"uniform": [0, 1], "step": 2}, "do not reach 1; a smaller one"),
+        ({"uniform": [0, 1], "step": 1e-9}, "1000000001 values"),
+        ({"int": [1, 4], "step": 0.5}, "no whole number"),
+        ({"int": [1, 4], "step": 2}, "do not reach 4"),
+        ({"loguniform": [0.1, 1], "step": 0.1}, "a loguniform has no steps"),
+        ({"choice": [1, 2], "step": 1}, "a choice has no steps"),
     ],
 )
 def test_bad_leaves(tree: dict[str, Any], wrong: str) -> None:
@@ -191,6 +234,8 @@ def test_all_problems_of_a_leaf_at_once() -> None:
     "tree",
     [
         {"uniform": [0.5, 2.0]},
+        {"uniform": [0.5, 2.0], "step": 0.5, "prior": 1.5},
+        {"int": [1, 9], "step": 4},
         {"int": [1, 9], "when": {"a.b": [1]}},
         {"choice": ["x", 2, True], "when": {"a.b": [1, 2], "c": ["y"]}},
         {"grid": [1.5]},
@@ -208,3 +253,11 @@ def test_conditions_nested_or_dotted() -> None:
 def test_only_keeps_some_leaves_open() -> None:
     assert list(paced().only({"n", "lr"}).grid()) == [{"pacing": "linear", "lr": pytest.approx(1e-4)}]
     assert paced().only({"n", "pacing"}).combinations() == 4
+
+
+def test_pbt_moves_a_range_with_steps_to_its_next_value() -> None:
+    leaves = {"curriculum.delta": Uniform(low=0.2, high=0.6, step=0.1)}
+    moved = [perturbed({"curriculum.delta": 0.3}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
+    assert {chosen["curriculum.delta"] for chosen in moved} == {0.2, 0.4}
+    ends = [perturbed({"curriculum.delta": 0.6}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
+    assert {chosen["curriculum.delta"] for chosen in ends} == {0.5, 0.6}

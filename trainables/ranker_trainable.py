@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
-from trainables.storage import earlier, fetched
+from trainables.storage import earlier, fetched, patiently
 from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for, materials_key
 from trainables.training.training import Training
@@ -23,12 +23,16 @@ DAMAGED = (OSError, ValueError, KeyError, SafetensorError, LightGBMError)  # wha
 
 
 class LeanResults(tune.Trainable):
-    """Sends results without the trial's configuration, which the driver has: with its hundred keys Ray would copy and
-    flatten it at each result, and keep it."""
+    """Waits for storage that is away. Sends results without the trial's configuration, which the driver has: with its
+    hundred keys Ray would copy and flatten it at each result, and keep it."""
 
     def get_auto_filled_metrics(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         filled = super().get_auto_filled_metrics(*arguments, **options)
         return {key: value for key, value in filled.items() if key != "config"}
+
+    def save(self, checkpoint_dir: str | None = None) -> Any:
+        """A checkpoint in the storage. Storage that is away for a minute would cost the trial all its retries."""
+        return patiently(lambda: super(LeanResults, self).save(checkpoint_dir))
 
 
 class RankerTrainable(LeanResults):
@@ -45,6 +49,7 @@ class RankerTrainable(LeanResults):
         self._start(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
+        del self.training  # the next one is not made beside it: a device that trials share may not hold both
         self._start(new_config)
         return True
 
@@ -52,6 +57,8 @@ class RankerTrainable(LeanResults):
         torch.set_num_threads(config["threads"])
         self.reports_queries = config.get("queries", False)
         run = TrainingRun.model_validate(config["run"])
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
         self.training = make_training(run, self._materials(run))
         self.notes: list[str] = []
         if config.get("adopt") and isinstance(self.training, Training):
@@ -92,6 +99,7 @@ class RankerTrainable(LeanResults):
             return {"failed": str(error), "iteration": self.training.iteration + 1, "done": True}
         if self.reports_queries:
             metrics["queries"] = [round(float(value), DIGITS) for value in self.training.dev_values]
+        metrics |= device_memory()
         if self.notes:
             metrics["note"] = "; ".join(self.notes)
             self.notes = []
@@ -103,3 +111,9 @@ class RankerTrainable(LeanResults):
     def load_checkpoint(self, checkpoint: str | None) -> None:
         if checkpoint:
             self._load(checkpoint)
+
+
+def device_memory() -> dict[str, float]:
+    """The most MiB of the GPU that the trial's tensors took at once so far; nothing without a GPU. CUDA's own part of
+    each process, some hundred MiB, and what the allocator holds back come on top."""
+    return {"device_memory_mib": torch.cuda.max_memory_allocated() / 2**20} if torch.cuda.is_available() else {}

@@ -7,20 +7,45 @@ S3 puts an object whole or not at all, but a folder file by file: `upload` says 
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
+T = TypeVar("T")
 SCHEME = "s3://"
 CHECKPOINTS = "checkpoint_[0-9]*"  # what Ray calls the folders of a trial; its temporary copies end otherwise
+
+PATIENCE, RETRY_SECONDS = 120.0, 2.0  # for which work on storage that is away is tried again, and between attempts
+AWAY = {None, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH}
+"""Errors that storage which is away for a while gives; PyArrow's have no number."""
+log = logging.getLogger(__name__)
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """What `work` gives; while the storage is out of reach it is tried again, for PATIENCE seconds. Any other error,
+    such as a file that is not there or a full disk, is raised at once."""
+    deadline, told = time.monotonic() + PATIENCE, False
+    while True:
+        try:
+            return work()
+        except OSError as error:
+            if error.errno not in AWAY or time.monotonic() > deadline:
+                raise
+            if not told:
+                log.warning("the storage is out of reach, trying again for %.0f s: %s", PATIENCE, error)
+            told = True
+            time.sleep(RETRY_SECONDS)
 
 
 def is_remote(address: str | Path) -> bool:
@@ -139,6 +164,7 @@ def download(address: str, folder: Path, names: Iterable[str]) -> None:
 @contextmanager
 def fetched(address: str | Path, *names: str) -> Iterator[Path]:
     """A folder as one of this machine: itself, or a temporary copy of what lies in S3, of `names` only where given.
+    S3 that is away is waited for (`patiently`): it is no damage.
 
     Raises FileNotFoundError where nothing is there.
     """
@@ -146,10 +172,10 @@ def fetched(address: str | Path, *names: str) -> Iterator[Path]:
         yield Path(address)
         return
     with TemporaryDirectory(prefix="tune_cl-") as scratch:
-        wanted = names or tuple(files_below(str(address)))
+        wanted = names or tuple(patiently(lambda: files_below(str(address))))
         if not wanted:
             raise FileNotFoundError(f"{address} is not there")
-        download(str(address), Path(scratch), wanted)
+        patiently(lambda: download(str(address), Path(scratch), wanted))
         yield Path(scratch)
 
 
@@ -162,6 +188,6 @@ def earlier(checkpoint: str) -> list[str]:
     split = urlsplit(checkpoint)
     parent = urlunsplit(split._replace(path=split.path.rpartition("/")[0]))
     own = unquote(split.path.rpartition("/")[2])
-    names = {PurePosixPath(name).parts[0] for name in files_below(parent)}
+    names = {PurePosixPath(name).parts[0] for name in patiently(lambda: files_below(parent))}
     found = [name for name in names if PurePosixPath(name).match(CHECKPOINTS) and name < own]
     return [joined(parent, name) for name in sorted(found, reverse=True)]

@@ -7,7 +7,9 @@ import json
 import math
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -52,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     try:
-        return _run(arguments)
+        with _sigterm_as_ctrl_c():
+            return _run(arguments)
     except UserError as error:
         _say(debug, *error.lines())
         return BAD_INPUT
@@ -103,6 +106,19 @@ def _run(arguments: list[str]) -> int:
         document = command.execute(options)
         stdout.write(json.dumps(_plain(document), ensure_ascii=False) + "\n")
     return DONE
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM, by which Slurm, Kubernetes and systemd end a job, stops a command as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set what a signal does
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import mean
 from typing import Any
 
 from trainables.config import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
@@ -14,15 +13,15 @@ from trainables.fit import require_fit
 from trainables.randomness import generator
 from trainables.rankers import load_ranker
 from tune_cl.resolve import all_checked, resolve, written
-from tune_cl.search.config import SearchConfig, misfits, search_config
+from tune_cl.search.config import SearchConfig, misfits, remarks, search_config
+from tune_cl.search.forecast import forecast_of
 from tune_cl.search.points import points_of
-from tune_cl.search.schedulers import make_scheduler, setup_of, unfit_population
+from tune_cl.search.schedulers import setup_of, unfit_population
 from tune_cl.search.schedulers.grace import curriculum_grace
 from tune_cl.search.space import Flat, Space
 from tune_cl.space_files import dump_yaml, find_space, parse_yaml, read_space
 
 TEXTS = ("name", "description", "source")
-FORECAST_DRAWS = 256
 CHECKED_DRAWS = 16
 DEFAULTS = {key: field.get_default(call_default_factory=True) for key, field in configuration_fields(()).items()}
 
@@ -149,34 +148,15 @@ class Experiment:
             "parameters": len(self.space.leaves),
             "conditional": sum(bool(leaf.when) for leaf in self.space.leaves.values()),
             "combinations": self.space.combinations(),
+            "steps": [f"{key}: {steps}" for key, steps in self.space.steps.items()],
             "priors": [f"{key}: {prior}" for key, prior in self.space.priors.items()],
             "points": len(self.search.points),
             **self.forecast(),
         }
 
     def forecast(self) -> dict[str, int]:
-        """Trials and iterations, the baseline included.
-
-        `iterations_expected` is a mean over configurations of the space, drawn at random where it is large, of
-        `expected_iterations`; trainings that end by `training.patience` make it less.
-        """
-        expected = self.max_iterations + (self.trials - 1) * self._expected_of_a_trial()
-        return {
-            "trials": self.trials,
-            "iterations_at_most": self.trials * self.max_iterations,
-            "iterations_expected": round(expected),
-        }
-
-    def _expected_of_a_trial(self) -> float:
-        if self.search.scheduler == "none":
-            return float(self.max_iterations)
-        combinations = self.space.combinations()
-        if combinations is not None and combinations <= FORECAST_DRAWS:
-            choices = list(self.space.grid())
-        else:
-            choices = [self.space.sample(generator(self.seed, "forecast", draw)) for draw in range(FORECAST_DRAWS)]
-        scheduler = make_scheduler(self)
-        return mean(scheduler.expected_iterations(self.grace(choice)) for choice in choices)
+        """Trials and iterations, the baseline included (tune_cl.search.forecast)."""
+        return forecast_of(self)
 
     # -- as YAML -------------------------------------------------------------------------------------------------
 
@@ -263,7 +243,7 @@ def build(name: str, tree: Mapping[str, Any], given: Flat) -> Experiment:
     first = points_of(done.space, search.points, done.given.keys() | done.dropped)
     search = search.model_copy(update={"points": tuple(first.points)})
     texts = {key: " ".join(str(tree.get(key, "")).split()) for key in ("description", "source")}
-    notes = (*done.notes, *first.notes)
+    notes = (*done.notes, *first.notes, *remarks(search))
     return checked_whole(Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=notes))
 
 

@@ -41,7 +41,7 @@ from dataclasses import dataclass, field, fields
 from io import FileIO
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
 from trainables.errors import ConfigError, DataError, Problem
 
@@ -117,7 +117,7 @@ class Journal:
         self._file.close()
         self._lock.close()
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

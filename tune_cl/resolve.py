@@ -152,7 +152,7 @@ def checked_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
         if twice:
             raise ConfigError(Problem(f"{key}.{leaf.kind}", f"{shown(twice[0])} stands there twice", "each value once"))
         return replace(leaf, options=tuple(values))
-    if leaf.values() is None and isinstance(values[0], int):
+    if leaf.draws_fractions and isinstance(values[0], int):
         raise ConfigError(Problem(key, f"{leaf.kind} draws fractions", "{int: [a, b]}: the key takes whole numbers"))
     return leaf
 

@@ -55,7 +55,7 @@ class SearchConfig(Section):
     reduction_factor: float = Field(default=3, gt=1, description="one of so many trials goes on from a rung")
     promotion: bool | None = Field(
         default=None,
-        description="trials pause at rungs, the best go on later; null: with asha and hyperband, if there is no audit",
+        description="trials pause, the best go on later; null: with asha, hyperband and model, if there is no audit",
     )
     interval: int = Field(default=2, ge=1, description="pbt: iterations between copies")
     compare: Literal["value", "paired"] = Field(
@@ -109,6 +109,9 @@ def misfits(search: SearchConfig, space: Space) -> list[Problem]:
     if search.cost is not None and not spent:
         right = "search.price.cpu_hour or search.price.gpu_hour of what a trial reserves"
         problems.append(Problem("search.cost", "a trial costs nothing: no price is given", right))
+    if search.resources.gpu > 1 and search.resources.gpu % 1:
+        wrong = f"{search.resources.gpu:g} is more than one GPU and no whole number"
+        problems.append(Problem("search.resources.gpu", wrong, "a share of one, such as 0.25, or a whole number"))
     if search.scheduler == "pbt" and search.searcher not in ("random", "grid"):
         wrong = "trials change their configuration under pbt, so that none tells the searcher what its own is worth"
         problems.append(Problem("search.searcher", wrong, "random or grid"))
@@ -124,6 +127,14 @@ def misfits(search: SearchConfig, space: Space) -> list[Problem]:
         right = "search.audit: 0, or search.promotion: false and another search.grace than scaled"
         problems.append(Problem("search.audit", wrong, right))
     return problems
+
+
+def remarks(search: SearchConfig) -> list[str]:
+    """What the user should know of keys that are allowed."""
+    if search.resources.gpu <= 1:
+        return []
+    idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that a trial reserves stay idle"
+    return [f"search.resources.gpu: a training computes on one GPU, so {idle}"]
 
 
 def _moves(leaf: Leaf) -> bool:

@@ -6,6 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 Condition = Mapping[str, tuple[Any, ...]]
 PRIOR_SHARE = 0.5  # of the draws of a leaf with a prior that follow it
 PRIOR_WIDTH = 1 / 6  # of a range (for loguniform: of its logarithms): the standard deviation about a prior's value
+MOST_STEPS = 10_000  # of a range with `step`, whose values are kept in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,8 @@ class Leaf(ABC):
     """A range of values. `when`: other key -> values of it under which this parameter exists; all must hold."""
 
     kind: ClassVar[str]
+    draws_fractions: ClassVar[bool] = False
+    """Whether it has values between whole numbers, so that a key of whole numbers cannot take it."""
     when: Condition = field(default_factory=dict)
 
     @classmethod
@@ -38,6 +43,11 @@ class Leaf(ABC):
     @abstractmethod
     def wrong(cls, place: str, arguments: Any) -> Iterator[Problem]:
         """What is wrong with what stands after the kind in YAML."""
+
+    def with_step(self, place: str, step: Any) -> Leaf:
+        """The leaf with what stands after `step:`; raises ConfigError at the place."""
+        right = "{uniform: [a, b], step: s} or {int: [a, b], step: s}"
+        raise ConfigError(Problem(place, f"a {self.kind} has no steps", right))
 
     @property
     @abstractmethod
@@ -91,10 +101,12 @@ class Leaf(ABC):
 @dataclass(frozen=True, kw_only=True)
 class Range(Leaf):
     """Numbers from `low` to `high`, both included. A prior is a normal distribution about its value, on the scale of
-    the range, with a standard deviation of PRIOR_WIDTH of the range, cut at the ends."""
+    the range, with a standard deviation of PRIOR_WIDTH of the range, cut at the ends; with steps each value has the
+    part of it that is nearest. `step`: the values are low, low + step, ..., high; None: all numbers between."""
 
     low: float
     high: float
+    step: float | None = None
     prior: float | None = None
 
     @property
@@ -136,18 +148,20 @@ class Range(Leaf):
         """What this kind does not take of two rising numbers."""
         yield from ()
 
-    def draw(self, rng: np.random.Generator) -> float:
-        near = self.near_prior(rng, self.low, self.high, self.prior or 0)
-        return float(rng.uniform(self.low, self.high)) if near is None else near
+    def draw_step(self, rng: np.random.Generator, values: Sequence[Any]) -> Any:
+        """One of the values, which lie a step apart."""
+        place = 0.0 if self.prior is None else values.index(self.prior)
+        near = self.near_prior(rng, -0.49, len(values) - 0.51, place)
+        return values[int(rng.integers(len(values))) if near is None else round(near)]
 
-    def suggest(self, trial: BaseTrial, key: str) -> float:
-        return trial.suggest_float(key, self.low, self.high)
-
-    def middle(self) -> float:
+    def middle(self) -> Any:
         return (self.low + self.high) / 2 if self.prior is None else self.prior
 
     def allows(self, value: Any) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
+        if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
+            return False
+        values = self.values()
+        return values is None or value in values
 
     def samples(self) -> Sequence[Any]:
         return self.low, self.high
@@ -155,15 +169,48 @@ class Range(Leaf):
     def arguments(self) -> list[Any]:
         return [self.low, self.high]
 
+    def document(self) -> dict[str, Any]:
+        steps = {} if self.step is None else {"step": self.step}
+        return super().document() | steps
+
 
 @dataclass(frozen=True, kw_only=True)
 class Uniform(Range):
     kind = "uniform"
+    draws_fractions = True
+
+    def with_step(self, place: str, step: Any) -> Leaf:
+        return replace(self, step=checked_step(place, step, self.low, self.high))
+
+    @cached_property
+    def stepped(self) -> list[float]:
+        """The values of a range with steps, as one would write them: .3 where .2 + .1 in floating point is more."""
+        low, step = Decimal(repr(self.low)), Decimal(repr(self.step))
+        return [float(low + number * step) for number in range(int((Decimal(repr(self.high)) - low) / step) + 1)]
+
+    def draw(self, rng: np.random.Generator) -> float:
+        if self.step is not None:
+            return self.draw_step(rng, self.stepped)
+        near = self.near_prior(rng, self.low, self.high, self.prior or 0)
+        return float(rng.uniform(self.low, self.high)) if near is None else near
+
+    def suggest(self, trial: BaseTrial, key: str) -> float:
+        value = trial.suggest_float(key, self.low, self.high, step=self.step)
+        return value if self.step is None else self.stepped[round((value - self.low) / self.step)]
+
+    def middle(self) -> float:
+        if self.step is None or self.prior is not None:
+            return super().middle()
+        return self.stepped[(len(self.stepped) - 1) // 2]
+
+    def values(self) -> Sequence[float] | None:
+        return None if self.step is None else self.stepped
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogUniform(Range):
     kind = "loguniform"
+    draws_fractions = True
 
     @classmethod
     def wrong_bounds(cls, place: str, bounds: list[float]) -> Iterator[Problem]:
@@ -187,6 +234,7 @@ class Integer(Range):
     kind = "int"
     low: int
     high: int
+    step: int | None = None
 
     @classmethod
     def of(cls, arguments: Any, when: Condition) -> Leaf:
@@ -197,21 +245,23 @@ class Integer(Range):
         if any(bound != int(bound) for bound in bounds):
             yield Problem(place, f"{bounds!r} are not whole numbers", "whole numbers, or {uniform: [a, b]}")
 
+    def with_step(self, place: str, step: Any) -> Leaf:
+        if isinstance(step, float) and step != int(step):
+            raise ConfigError(Problem(place, f"{step} is no whole number", "a whole number, or {uniform: [a, b]}"))
+        return replace(self, step=int(checked_step(place, step, self.low, self.high)))
+
     def draw(self, rng: np.random.Generator) -> int:
-        near = self.near_prior(rng, self.low - 0.49, self.high + 0.49, self.prior or 0)
-        return int(rng.integers(self.low, self.high, endpoint=True)) if near is None else round(near)
+        return self.draw_step(rng, self.values())
 
     def suggest(self, trial: BaseTrial, key: str) -> int:
-        return trial.suggest_int(key, self.low, self.high)
+        return trial.suggest_int(key, self.low, self.high, step=self.step or 1)
 
     def middle(self) -> int:
-        return (self.low + self.high) // 2 if self.prior is None else int(self.prior)
-
-    def allows(self, value: Any) -> bool:
-        return super().allows(value) and value == int(value)
+        values = self.values()
+        return values[(len(values) - 1) // 2] if self.prior is None else int(self.prior)
 
     def values(self) -> Sequence[int]:
-        return range(self.low, self.high + 1)
+        return range(self.low, self.high + 1, self.step or 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,7 +333,7 @@ class Grid(Choice):
 
 
 KINDS: dict[str, type[Leaf]] = {leaf.kind: leaf for leaf in (Uniform, LogUniform, Integer, Choice, Grid)}
-BESIDE = ("when", "prior")  # what may stand beside the kind
+BESIDE = ("when", "prior", "step")  # what may stand beside the kind
 SYNTAX = "one of {uniform: [a, b]}, {loguniform: [a, b]}, {int: [a, b]}, {choice: [...]}, {grid: [...]}"
 
 
@@ -306,7 +356,23 @@ def parse_leaf(key: str, tree: Mapping[str, Any]) -> Leaf:
     if problems:
         raise ConfigError(problems)
     leaf = KINDS[kinds[0]].of(tree[kinds[0]], condition(when))
+    leaf = leaf.with_step(f"{key}.step", tree["step"]) if "step" in tree else leaf
     return leaf.with_prior(f"{key}.prior", tree["prior"]) if "prior" in tree else leaf
+
+
+def checked_step(place: str, step: Any, low: float, high: float) -> float:
+    """A step of a range; raises ConfigError at the place where it is none, or does not reach `high`: one would look
+    for an end that is never tried."""
+    if not _finite(step) or step <= 0:
+        raise ConfigError(Problem(place, f"{step!r} is no step", "a number above 0"))
+    number, rest = divmod(Decimal(repr(high)) - Decimal(repr(low)), Decimal(repr(step)))
+    if rest:
+        last = Decimal(repr(low)) + number * Decimal(repr(step))
+        reached = f"a step that divides {high} - {low}, or the range [{low}, {last}]" if number else "a smaller one"
+        raise ConfigError(Problem(place, f"steps of {step} from {low} do not reach {high}", reached))
+    if number > MOST_STEPS:
+        raise ConfigError(Problem(place, f"makes {number + 1} values", f"at most {MOST_STEPS} steps, or none"))
+    return step
 
 
 def condition(when: Mapping[str, Any]) -> Condition:

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
+from typing import Any
 
 import ray
+import torch
 
+from trainables.errors import ConfigError, Problem
 from tune_cl.search.config import Resources
+from tune_cl.search.nodes import NodeCheck
 
 READ_SECONDS = 5.0  # between looks at the cluster
+
+
+def require_room(need: Resources) -> None:
+    """Raises ConfigError where this machine does not hold a single trial: a local Ray gets no other nodes, and the
+    trial would wait for ever."""
+    here = {"cpu": os.cpu_count() or 1, "gpu": torch.cuda.device_count()}
+    problems = [
+        Problem(f"search.resources.{kind}", f"a trial takes {wanted:g}, this machine has {here[kind]}",
+                f"at most {here[kind]}, or --address of a cluster with larger nodes")
+        for kind, wanted in need.model_dump().items()
+        if wanted > here[kind]
+    ]  # fmt: skip
+    if problems:
+        raise ConfigError(problems)
 
 
 class Places:
@@ -18,25 +37,42 @@ class Places:
 
     In a local Ray `at_most` (`search.max_concurrent`) caps what the machine holds. A cluster can grow: there as many
     trials as `at_most` says are put forward, whatever it holds now, because its autoscaler starts nodes only for
-    trials that wait; without `at_most`, as many as it holds.
+    trials that wait; without `at_most`, as many as it holds, and one where that is none.
+
+    `say` is told once when no node holds a trial, and again after one came and went; of nodes that have other
+    versions than the driver too. Raises WorkFailed for a node that cannot run trials (NodeCheck).
     """
 
-    def __init__(self, need: Resources, at_most: int | None, cluster: bool):
-        self.need, self.at_most, self.cluster = need, at_most, cluster
+    def __init__(
+        self, need: Resources, at_most: int | None, cluster: bool, say: Callable[[str], None] = lambda line: None
+    ):
+        self.need, self.at_most, self.cluster, self.say = need, at_most, cluster, say
         self._read_at, self._held = -inf, 1
+        self._check = NodeCheck(say) if cluster else None  # this machine's own processes have what the driver has
 
     def __call__(self) -> int:
+        if time.monotonic() - self._read_at >= READ_SECONDS:
+            nodes = [node for node in ray.nodes() if node["Alive"]]
+            now = held(nodes, self.need)
+            if self._check:
+                self._check(node for node in nodes if _on(node["Resources"], self.need))
+            if not now and self._held:
+                what = f"a node that holds a trial ({in_words(self.need)})"
+                self.say(f"note: waiting for {what}: none of the cluster does")
+            self._held = now
+            self._read_at = time.monotonic()
         if self.cluster and self.at_most:
             return self.at_most
-        if time.monotonic() - self._read_at >= READ_SECONDS:
-            self._held = held(self.need)
-            self._read_at = time.monotonic()
-        return min(self._held, self.at_most or self._held)
+        return max(1, min(self._held, self.at_most or self._held))
 
 
-def held(need: Resources) -> int:
-    """Trials that the living nodes hold together, each on one node; at least 1, so that a search never stands still."""
-    return max(1, sum(_on(node["Resources"], need) for node in ray.nodes() if node["Alive"]))
+def held(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
+    """Trials that the nodes hold together, each on one node."""
+    return sum(_on(node["Resources"], need) for node in nodes)
+
+
+def in_words(need: Resources) -> str:
+    return f"{need.cpu:g} CPU, {need.gpu:g} GPU" if need.gpu else f"{need.cpu:g} CPU"
 
 
 def _on(node: Mapping[str, float], need: Resources) -> int:

@@ -37,7 +37,9 @@ class Progress:
         self.console = Console(stderr=True)
         self.started = time.monotonic()
         self.iterations_before = state.iterations  # of earlier sessions, which say nothing about the pace now
+        self.known = 0  # trials looked at so far
         self.told = {trial.trial for trial in state.trials.values() if trial.outcome}
+        self.open: set[str] = set()
         self.live = (
             Live(console=self.console, refresh_per_second=REFRESHES, transient=True)
             if self.console.is_terminal
@@ -61,9 +63,12 @@ class Progress:
     def update(self, state: SearchState) -> None:
         """Called after every event, so it does little: the panel, which compares all trials, is made anew only when it
         is shown."""
-        for trial in state.trials.values():
-            if trial.outcome and trial.trial not in self.told:
+        if len(state.trials) != self.known:  # else the open ones are the same: long searches have thousands
+            self.known, self.open = len(state.trials), state.trials.keys() - self.told
+        for trial in [state.trials[name] for name in sorted(self.open)]:
+            if trial.outcome:
                 self.told.add(trial.trial)
+                self.open.remove(trial.trial)
                 if not self.live:
                     self.say(
                         f"{trial.trial} {trial.outcome}: {self._value(state, trial)} "

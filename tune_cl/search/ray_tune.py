@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,11 +80,29 @@ class _Suggestions(_Adaptor, Searcher):
 
 
 class _Rungs(_Adaptor, FIFOScheduler):
+    """`alive`: trials that had not ended when the last one was added."""
+
+    alive: list[Any]
+
+    @classmethod
+    def of(cls, search: Search) -> Self:
+        rungs = super().of(search)
+        rungs.alive = []
+        return rungs
+
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         """Sets how many checkpoints are kept here, not in the run's configuration: a number there makes Ray write its
         snapshot of all trials each time one trial has saved so often, which costs more the longer the search is."""
         super().on_trial_add(tune_controller, trial)
         trial.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep = KEPT
+        trial.run_metadata._n_steps = ()  # no means over the last 5 and 10 results of each of 20 metrics
+        for ended in [one for one in self.alive if one.is_finished()]:
+            _shed(ended)
+        self.alive = [trial, *(one for one in self.alive if not one.is_finished())]
+
+    def choose_trial_to_run(self, tune_controller: Any) -> None:
+        """None: Ray starts its pending trials itself, in their order, and none of ours is paused in its sense. The
+        scheduler above looks through all trials twice at every event."""
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict) -> str:
         keep = self.search.result(trial.config["trial"], result)
@@ -118,6 +138,24 @@ class _Recorder(_Adaptor, tune.Callback):
         self.search.failed(trial.config["trial"], _reason(trial))
 
 
+def _shed(trial: Any) -> None:
+    """Drops what Ray keeps of a trial that has ended: the journal has it, and thousands of trials would fill memory."""
+    trial.config = trial._Trial__unresolved_config = {"trial": trial.config["trial"]}
+    trial.evaluated_params = {}
+    kept = trial.run_metadata
+    kept.last_result, kept.metric_analysis, kept.metric_n_steps = {}, {}, {}
+    checkpoints = kept.checkpoint_manager
+    for saved in (checkpoints.latest_checkpoint_result, *checkpoints.best_checkpoint_results):
+        if saved:  # a trial that failed before its first has none
+            saved.metrics = {}
+
+
+def _folder(trial: Any) -> str:
+    """Name of a trial's folder: our id, and Ray's, since a trial that goes on is another one to Ray. Ray's own choice
+    lists the whole configuration, in every checkpoint's path."""
+    return f"{trial.config['trial']}-{trial.trial_id}"
+
+
 def _reason(trial: Any) -> str:
     """The last line of the trial's error, from the driver's own file: Ray's `get_error` reads the copy in the storage,
     which comes with its next snapshot, and never where the storage is the trouble."""
@@ -131,17 +169,30 @@ def ray_session(address: str | None) -> Iterator[None]:
     os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
     for name in ("ray", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    ray.init(
-        address=address or "local",  # left open, Ray would join whatever cluster runs on this machine
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        configure_logging=True,
-        **({} if address else {"include_dashboard": False, "num_cpus": os.cpu_count()}),
-    )
+    with _sigterm_kept():
+        ray.init(
+            address=address or "local",  # left open, Ray would join whatever cluster runs on this machine
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            configure_logging=True,
+            **({} if address else {"include_dashboard": False, "num_cpus": os.cpu_count()}),
+        )
     try:
         yield
     finally:
-        ray.shutdown()
+        with _sigterm_kept():
+            ray.shutdown()
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Restores what SIGTERM does: `ray.init` makes it end the process with Ray's own report, `ray.shutdown` at once."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def run_trials(
@@ -163,6 +214,7 @@ def run_trials(
             scheduler=_Rungs.of(search),
             num_samples=-1,
             reuse_actors=True,
+            trial_dirname_creator=_folder,
         ),
         run_config=tune.RunConfig(
             name=f"session-{session}",

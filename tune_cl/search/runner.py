@@ -21,7 +21,7 @@ from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.budget import training_seconds
 from tune_cl.search.materials import identity, materials_of, require_unchanged
 from tune_cl.search.pareto import pareto
-from tune_cl.search.places import Places
+from tune_cl.search.places import Places, require_room
 from tune_cl.search.progress import Progress
 from tune_cl.search.ray_tune import ray_session, run_trials
 from tune_cl.search.search import BASELINE, Search
@@ -34,7 +34,10 @@ PACKAGES = ("tune-cl", "ray", "torch", "transformers", "optuna", "mlflow", "nump
 
 
 def start_search(experiment: Experiment, place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
-    """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad."""
+    """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad, or
+    no trial fits on this machine where it is to run here."""
+    if address is None:
+        require_room(experiment.search.resources)
     materials = materials_of(experiment)
     for earlier in experiment.search.warm_start:
         replace(place, name=earlier).pull()
@@ -54,6 +57,8 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
     """
     state = replay(read_events(place.journal))
     experiment = Experiment.from_yaml(state.yaml)
+    if address is None and not state.end:
+        require_room(experiment.search.resources)
     materials = {} if state.end else materials_of(experiment)
     if materials:
         require_unchanged(materials, state.data)
@@ -108,9 +113,10 @@ def _run(
     artifacts = Artifacts(place.folder / "trials", materials)
     limits = experiment.search
     with ray_session(address):
-        places = Places(limits.resources, limits.max_concurrent, cluster=address is not None)
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
         with Progress(trials, iterations, before) as progress:
+            cluster = address is not None
+            places = Places(limits.resources, limits.max_concurrent, cluster, progress.say)
             search = Search(experiment, journal, places(), artifacts, progress.update)
             run_trials(search, materials, place.below("ray"), search.state.sessions, places)
     _close(search, artifacts)

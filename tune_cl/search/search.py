@@ -15,7 +15,7 @@ from typing import Any
 
 from trainables.config import TrainingRun
 from trainables.errors import DamagedCheckpoint
-from trainables.storage import exists
+from trainables.storage import exists, patiently
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Event, Journal, SearchState, TrialState
 from tune_cl.search.budget import ending
@@ -26,6 +26,7 @@ from tune_cl.search.schedulers.grace import scaled_run
 
 WAIT, FINISHED = "wait", "finished"  # in place of a plan: none just now, none any more
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
+ON_A_DEVICE = ("device_memory_mib",)  # only where a training has one
 log = logging.getLogger(__name__)
 
 
@@ -98,8 +99,14 @@ class Search:
         if left and self.race.due:
             return self._repeat(self.state.trials[self.race.due[0]])
         if paused := self.scheduler.next_paused(last=False):
-            return self._go_on(paused)
+            return WAIT if self._still_saves(paused) else self._go_on(paused)
         return (self._new(number) if left else None) or self._last_paused()
+
+    def _still_saves(self, paused: str) -> bool:
+        """Whether a trial that has been judged, or the one whose weights it goes on from, has yet to save and leave:
+        Tune asks for a trial for every free place as soon as it has passed a result on."""
+        change = self.scheduler.change(paused)
+        return not self.running.isdisjoint({paused, *([change.source] if change else [])})
 
     def _new(self, number: int) -> Plan | str | None:
         """The baseline, then what the sampler answers; None when every configuration has been tried."""
@@ -126,7 +133,8 @@ class Search:
         if "failed" in metrics:
             self.stops[trial] = Stop(iteration, "failed", metrics["failed"])
         elif iteration not in self.state.trials[trial].results:
-            kept = {key: float(metrics[key]) for key in self._metric_names}
+            there = (*self._metric_names, *(key for key in ON_A_DEVICE if key in metrics))
+            kept = {key: float(metrics[key]) for key in there}
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": kept}
             self.record(event | ({"queries": metrics["queries"]} if "queries" in metrics else {}))
             self._forecast(trial)
@@ -216,7 +224,7 @@ class Search:
         """The checkpoints of the present training that are still there, each with its iteration, newest first."""
         adopted = trial.adopted or {"iteration": trial.offset, "checkpoint": None}
         for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
-            if iteration > adopted["iteration"] and exists(path):
+            if iteration > adopted["iteration"] and patiently(lambda path=path: exists(path)):
                 yield path, iteration
         if adopted["checkpoint"]:
             yield adopted["checkpoint"], adopted["iteration"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainables.errors import ConfigError, Problem
-from tune_cl.search.leaves import Choice, Leaf
+from tune_cl.search.leaves import Choice, Leaf, Range
 
 if TYPE_CHECKING:
     from optuna.trial import BaseTrial
@@ -90,6 +90,12 @@ class Space:
         return {key: leaf.written_prior() for key, leaf in self.leaves.items() if leaf.has_prior}
 
     @property
+    def steps(self) -> dict[str, str]:
+        """The values of each range with steps, in words."""
+        stepped = {key: leaf for key, leaf in self.leaves.items() if isinstance(leaf, Range) and leaf.step is not None}
+        return {key: f"{leaf.low} to {leaf.high} by {leaf.step}" for key, leaf in stepped.items()}
+
+    @property
     def continuous(self) -> list[str]:
         """Keys that take any number of a range."""
         return [key for key, leaf in self.leaves.items() if leaf.values() is None]
@@ -101,7 +107,7 @@ class Space:
 
     def require_finite(self) -> None:
         """Raises ConfigError naming continuous leaves."""
-        right = "{grid: [...]}, {choice: [...]} or {int: [a, b]}, or search.searcher: random"
+        right = "a step beside uniform, {grid: [...]}, {choice: [...]} or {int: [a, b]}, or search.searcher: random"
         problems = [Problem(key, "a grid has no end on a continuous range", right) for key in self.continuous]
         if problems:
             raise ConfigError(problems)

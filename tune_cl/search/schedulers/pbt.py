@@ -91,11 +91,11 @@ def perturbed(chosen: dict[str, Any], leaves: dict[str, Leaf], rng: np.random.Ge
         if key not in leaves or key not in chosen:
             continue
         leaf, up = leaves[key], bool(rng.integers(2))
-        if isinstance(leaf, Range):
+        if isinstance(leaf, Range) and leaf.step is None:
             value = min(max(chosen[key] * FACTORS[up], leaf.low), leaf.high)
             moved[key] = round(value) if isinstance(chosen[key], int) else value
         else:
-            options = sorted(leaf.samples())
+            options = sorted(leaf.values() or ())
             place = options.index(chosen[key]) + (1 if up else -1)
             moved[key] = options[min(max(place, 0), len(options) - 1)]
     return moved

@@ -1,0 +1,92 @@
+"""Storage that is away for a while, as a trial and the driver meet it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables import storage
+from trainables.ranker_trainable import LeanResults
+from trainables.storage import fetched, patiently
+
+
+def failing(times: int, error: OSError, then: Callable[..., Any]) -> tuple[Callable[..., Any], list[int]]:
+    """`then`, behind as many failures; and the calls so far."""
+    calls: list[int] = []
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) <= times:
+            raise error
+        return then(*arguments, **options)
+
+    return call, calls
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
+
+
+AWAY = [OSError("AWS Error NETWORK_CONNECTION"), OSError(errno.ESTALE, "stale file handle")]
+
+
+@pytest.mark.parametrize("error", AWAY, ids=["s3", "nfs"])
+def test_storage_that_comes_back_is_waited_for(error: OSError, caplog: pytest.LogCaptureFixture) -> None:
+    call, calls = failing(3, error, lambda: "there")
+    assert patiently(call) == "there" and len(calls) == 4
+    assert caplog.text.count("out of reach, trying again for 120 s") == 1
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOSPC, errno.EACCES])
+def test_what_waiting_does_not_mend_is_raised_at_once(number: int) -> None:
+    call, calls = failing(1, OSError(number, os.strerror(number)), lambda: None)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        patiently(call)
+    assert len(calls) == 1
+
+
+def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "PATIENCE", 0.0)
+    call, _ = failing(10**9, AWAY[0], lambda: None)
+    with pytest.raises(OSError, match="NETWORK"):
+        patiently(call)
+
+
+class Saver(LeanResults):
+    """Trains nothing; its storage is away for two attempts."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.kept, self.calls = failing(2, AWAY[0], super()._report_class_trainable_checkpoint)
+
+    def step(self) -> dict[str, Any]:
+        return {"iteration": 1}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        (Path(checkpoint_dir) / "done").write_text("1")
+
+    def _report_class_trainable_checkpoint(self, *arguments: Any, **options: Any) -> Any:
+        return self.kept(*arguments, **options)
+
+
+def test_a_trial_saves_when_its_storage_is_back(tmp_path: Path) -> None:
+    trial = Saver({})
+    trial.train()
+    saved = trial.save(str(tmp_path))
+    assert len(trial.calls) == 3
+    assert (Path(saved.checkpoint.path) / "done").read_text() == "1"
+
+
+def test_a_checkpoint_in_storage_that_is_away_is_not_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed, calls = failing(2, AWAY[0], lambda address: {"state.json": 1})
+    fetching, fetches = failing(2, AWAY[0], lambda address, folder, names: (folder / "state.json").write_text("{}"))
+    monkeypatch.setattr(storage, "files_below", listed)
+    monkeypatch.setattr(storage, "download", fetching)
+    with fetched("s3://bucket/checkpoint_000001") as folder:
+        assert (folder / "state.json").read_text() == "{}"
+    assert (len(calls), len(fetches)) == (3, 3)

@@ -1,0 +1,67 @@
+"""Whether the nodes of a cluster can run trials: Ray waits for ever, and says nothing, for an actor whose code a node
+cannot import (seen with Ray 2.60). Imports little: nodes import it to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from trainables.errors import WorkFailed
+
+PACKAGES = ("tune-cl", "torch", "transformers", "lightgbm", "numpy")  # that a trial's numbers depend on
+
+
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """Version by package where this runs, None where it is not installed."""
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+class NodeCheck:
+    """Asks each node once what it has installed. `say` is told of versions other than the driver's.
+
+    Raises WorkFailed naming a node that lacks the driver's packages, or cannot import this one.
+    """
+
+    def __init__(self, say: Callable[[str], None]):
+        self.say = say
+        self.here = versions(PACKAGES)
+        self.asked: dict[str, tuple[str, Any]] = {}  # node id -> address, its answer to come
+
+    def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """`nodes`: those of `ray.nodes()` that hold trials. Takes in the answers that are there; waits for none."""
+        for node in nodes:
+            if node["NodeID"] not in self.asked:
+                there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+                answer = ray.remote(versions).options(num_cpus=0, scheduling_strategy=there).remote(PACKAGES)
+                self.asked[node["NodeID"]] = node["NodeManagerAddress"], answer
+        for name, (address, answer) in list(self.asked.items()):
+            if answer is not None and ray.wait([answer], timeout=0)[0]:
+                self.asked[name] = address, None
+                self._take_in(address, answer)
+
+    def _take_in(self, address: str, answer: Any) -> None:
+        cannot = f"node {address} cannot run trials"
+        try:
+            there: Any = ray.get(answer)
+        except RayTaskError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise WorkFailed(f"{cannot}: {reason}; install tune-cl there, then resume") from None
+        except RayError:  # the node has gone, and its trials go elsewhere
+            return
+        if lacking := [package for package, known in self.here.items() if known and not there[package]]:
+            raise WorkFailed(f"{cannot}: it lacks {', '.join(lacking)}; install them, then resume")
+        if other := [
+            f"{name} {there[name]} ({known} here)" for name, known in self.here.items() if known != there[name]
+        ]:
+            self.say(f"note: node {address} has {', '.join(other)}: its trials' numbers may differ")
