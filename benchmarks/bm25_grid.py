@@ -1,6 +1,6 @@
 """What the BM25 grid saves: postings gathered once, against a retrieval for each of its 840 points.
 
-    python benchmarks/bm25_grid.py ../shared/data/trec/nfcorpus [--checked 8] [--pyserini 3]
+    python benchmarks/bm25_grid.py ../shared/data/trec/nfcorpus [--checked 8] [--pyserini 3] [--json]
 
 Times `choose` on dev over the whole collection, everything included, and two naive ways at some points, spread
 evenly over the grid: `Bm25` built anew and searched, and Pyserini searching a finished index. Both are judged by
@@ -17,8 +17,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from side_by_side import Comparison, tell
 
 from trainables.baselines.bm25 import Bm25Baseline
 from trainables.baselines.selection import Judge, choose
@@ -98,7 +100,7 @@ def grid_values(baseline: Bm25Baseline, points: list[Point]) -> list[float]:
     return list(totals / len(baseline.data.splits[SPLIT]))
 
 
-def compare(options: argparse.Namespace) -> dict[str, object]:
+def compare(options: argparse.Namespace) -> dict[str, Any]:
     tree = {"data": {"source": str(options.folder), "candidates": "qrels"}, "metric": options.metric}
     run = TrainingRun.model_validate(tree)
     data, depth, count = load_data(run.data), run.data.top_k, len(Bm25Baseline.grid)
@@ -141,13 +143,32 @@ def compare(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def rows(found: dict[str, Any], folder: Path) -> list[Comparison]:
+    """The comparisons as `benchmarks/all.py` collects them; a peer's time for the whole grid is extrapolated."""
+    seconds, work = found["grid"]["seconds"], f"BM25 grid of {found['points']} points on {folder.name}"
+    names = {"naive": "the same BM25, a retrieval a point", "pyserini": "Pyserini, a process a point"}
+    return [
+        Comparison(
+            work, f"{name} ({found[key]['points_measured']} measured)", [seconds], [found[key]["ratio"] * seconds]
+        )
+        for key, name in names.items()
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="a TREC folder")
     parser.add_argument("--checked", type=int, default=8, help="points of naive BM25")
     parser.add_argument("--pyserini", type=int, default=3, help="points of Pyserini")
     parser.add_argument("--metric", default="ndcg@10")
-    print(json.dumps(compare(parser.parse_args()), indent=1))
+    parser.add_argument("--json", action="store_true", help="a line a comparison")
+    options = parser.parse_args()
+    found = compare(options)
+    if not options.json:
+        print(json.dumps(found, indent=1))
+        return
+    for comparison in rows(found, options.folder):
+        tell(comparison, as_json=True)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,12 @@
     python benchmarks/conv_knrm_training.py ../shared/data/answers/wikiqa [--steps 30] [--repeats 5] [--json]
 
 Both train 30 steps of 32 pairs a repeat on the same texts with the same word vectors (frozen), 128 filters, 1- to
-3-grams with cross-match, 11 kernels, hinge loss, Adam, queries cut at 20 and documents at 60 words, batches padded to
-their longest text. MatchZoo-py pads each batch as ours does, but draws its pairs once, and gives a query its own
-filters; it has relu behind the filters and log1p in the pooling, we have what MacAvaney et al. have. Ends in an error
-if either loss does not fall. MatchZoo-py's other requirements cannot be installed beside a current pandas, so it comes
-without them: the names it needs of older Pythons and NumPys are set before, and its BERT, which is not used, is left
-out.
+3-grams with cross-match, 11 kernels, hinge loss, Adam, queries cut at 20 and documents at 60 words. MatchZoo-py
+fills a batch up to its longest text, draws new pairs once an epoch, about once in a repeat, and gives a query filters
+of its own; it has relu behind the filters and log1p in the pooling, we have what MacAvaney et al. have. Ends in an
+error if either loss does not fall. MatchZoo-py's other requirements cannot be installed beside a current pandas, so it
+comes without them: the names it needs of older Pythons and NumPys are set before, and its BERT, which is not used, is
+left out.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """What difficulties cost: of a million synthetic instances, against rank_bm25 on real ones, and from the cache.
 
     python benchmarks/difficulty.py [--instances 1000000] [--dialogs ../shared/data/conversation/dailydialogpp]
+    python benchmarks/difficulty.py --dialogs ../shared/data/conversation/dailydialogpp --json
 
 The synthetic data has one instance a query, 10 candidates a query, as many documents as queries, and Zipf's
 distribution of words. `cpu` is processor time, which other work on the machine does not change; `peak` is the most
 memory that the process has held so far, the data included. Ends in an error if rank_bm25 gives other values.
+With
+`--json` the comparison with rank_bm25 alone, over the own candidates of a context as Penha & Hauff's script has it.
 Needs the extra `bench`.
 """
 
@@ -22,6 +25,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 from rank_bm25 import BM25Okapi  # pyright: ignore[reportMissingImports]  # of the `bench` extra
+from side_by_side import Comparison, compare, tell
 
 from trainables.curriculum.difficulty import difficulty
 from trainables.curriculum.match_scoring import BM25_B, BM25_K1
@@ -47,9 +51,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--instances", type=int, default=100_000)
     parser.add_argument("--dialogs", type=Path, help="folder with train.tsv.gz, for the comparison with rank_bm25")
+    parser.add_argument("--json", action="store_true", help="the comparison alone, as one line")
     options = parser.parse_args()
     with TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
+        if options.json:
+            tell(of_dialogs(read_dialogs(options.dialogs / "train.tsv.gz")), as_json=True)
+            return
         all_difficulties(options.instances)
         heuristics(queries=10_000, candidates=1_000)
         if options.dialogs:
@@ -208,6 +216,22 @@ def against_rank_bm25(scored: Scored) -> None:
             f"  the same values (within {wrong:.1g}); by {clock} {(build[kind] + own_only[kind]) / own[kind]:.1f} times"
             f" faster than rank_bm25 over own candidates, {whole / own[kind]:,.0f} than over the whole corpus"
         )
+
+
+def of_dialogs(scored: Scored, repeats: int = 2) -> Comparison:
+    """bm25_std from texts, by both alternately."""
+    ours: list[np.ndarray] = []
+    theirs: list[np.ndarray] = []
+
+    def by_rank_bm25() -> None:
+        theirs.append(np.array(list(deviations(index_by_rank_bm25(scored.data), scored))))
+
+    work, peer = f"bm25_std of {len(scored.split):,} dialogues", "rank_bm25 over the own candidates"
+    found = compare(work, peer, lambda: ours.append(SCORINGS["bm25_std"](scored)), by_rank_bm25, repeats, warm_up=0)
+    wrong = np.abs(scored.of_queries(theirs[0]) - ours[0]).max()
+    if wrong > 1e-9:
+        raise SystemExit(f"error: the values differ by up to {wrong:g}")
+    return found
 
 
 def index_by_rank_bm25(data: RankingData) -> BM25Okapi:

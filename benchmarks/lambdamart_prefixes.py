@@ -96,17 +96,17 @@ def main() -> None:
         data = load_data(DataConfig(source=options.folder))
     else:
         data = letor_data({"train": 300, "dev": 40, "test": 1}, candidates=40, width=64)
-    for mine, theirs in zip(ours(data, options.curriculum), separate(data, options.curriculum), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-    work = f"LambdaMART, {options.curriculum} first, 4 switch points of {TREES} trees"
+    found: list[list[np.ndarray]] = []
     comparison = compare(
-        work,
+        f"LambdaMART, {options.curriculum} first, 4 switch points of {TREES} trees",
         "4 separate LightGBM trainings",
-        lambda: ours(data, options.curriculum),
-        lambda: separate(data, options.curriculum),
+        lambda: found.append(ours(data, options.curriculum)),
+        lambda: found.append(separate(data, options.curriculum)),
         options.repeats,
         warm_up=0,
     )
+    for mine, theirs in zip(found[0], found[1], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
     tell(comparison, options.json)
 
 

@@ -1,9 +1,10 @@
 """Concurrent trials must not fight for cores: two trainings of one thread each, against one such training alone.
 
-    python benchmarks/threads.py ../shared/data/answers/wikiqa [--steps 60] [--repeats 3] [--json]
+    python benchmarks/threads.py ../shared/data/answers/wikiqa [--steps 60] [--repeats 6] [--json]
 
-Times a training of ConvKNRM alone and two at once, in processes of their own that start together. The ratio is how
-many times the work a second two of them do.
+Two processes stay alive; in turn one of them trains ConvKNRM alone, and both do at once. The ratio is how many times
+the work a second two of them do. The same with a matrix product that stays in a core's own cache says what of that is
+the machine: cores that share a clock, or a cache with others.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
+from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 from queue import Queue
 
@@ -18,48 +20,68 @@ from side_by_side import Comparison, seconds, tell
 
 from trainables.config import unflatten, validated
 
+CORES = 2
 
-def train(data: str, steps: int, together: Barrier, taken: Queue) -> None:
+
+def works_of(data: str, steps: int) -> dict[str, Callable[[], object]]:
     import torch
 
     from trainables.training.materials import prepare
     from trainables.training.training import Training
 
     torch.set_num_threads(1)
-    chosen = {"data.source": data, "training.batches_per_iteration": steps, "training.max_iterations": 2}
+    chosen = {"data.source": data, "training.batches_per_iteration": steps, "training.max_iterations": 1000}
     run = validated(unflatten(chosen))
-    training = Training(run, prepare(run))
-    training._train()
-    together.wait()
-    taken.put(seconds(training._train))
+    training, square = Training(run, prepare(run)), torch.rand(256, 256)
+
+    def products() -> None:
+        for _ in range(20 * steps):
+            torch.mm(square, square)
+
+    return {"a training": training._train, "a matrix product in the cache": products}
 
 
-def at_once(count: int, data: str, steps: int) -> float:
-    """Seconds of the slowest of `count` trainings that start together."""
+def work(number: int, data: str, steps: int, repeats: int, together: Barrier, taken: Queue) -> None:
+    """Each work in turn: alone in one of the processes, the other one waiting, then in both."""
+    works = works_of(data, steps)
+    for repeat in range(repeats + 1):
+        for name, call in works.items():
+            for alone in (True, False):
+                together.wait()
+                if not alone or repeat % CORES == number:
+                    taken.put((name, repeat, alone, seconds(call)))
+
+
+def measured(data: str, steps: int, repeats: int) -> dict[tuple[str, int, bool], float]:
+    """Seconds of the slower process by work, repeat, and whether it was alone; the first repeat does not count."""
     context = multiprocessing.get_context("spawn")
-    together, taken = context.Barrier(count), context.Queue()
-    processes = [context.Process(target=train, args=(data, steps, together, taken)) for _ in range(count)]
+    together, taken = context.Barrier(CORES), context.Queue()
+    arguments = (data, steps, repeats, together, taken)
+    processes = [context.Process(target=work, args=(number, *arguments)) for number in range(CORES)]
     for process in processes:
         process.start()
-    slowest = max(taken.get(timeout=300) for _ in processes)
+    slowest: dict[tuple[str, int, bool], float] = {}
+    for _ in range((repeats + 1) * 2 * (1 + CORES)):
+        *which, took = taken.get(timeout=300)
+        slowest[*which] = max(took, slowest.get((*which,), 0.0))
     for process in processes:
         process.join()
-    return slowest
+    return {which: took for which, took in slowest.items() if which[1]}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=6)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    taken = [
-        (at_once(1, options.data, options.steps), at_once(2, options.data, options.steps))
-        for _ in range(options.repeats)
-    ]
-    each = [both / 2 for _, both in taken]
-    tell(Comparison("a training, two at once on two cores", "alone", each, [one for one, _ in taken]), options.json)
+    slowest = measured(options.data, options.steps, options.repeats)
+    for name in dict.fromkeys(name for name, _, _ in slowest):
+        repeats = range(1, options.repeats + 1)
+        both = [slowest[name, repeat, False] / CORES for repeat in repeats]
+        alone = [slowest[name, repeat, True] for repeat in repeats]
+        tell(Comparison(f"{name}, two at once on two cores", "alone", both, alone), options.json)
     return 0
 
 

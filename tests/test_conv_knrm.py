@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from trainables.rankers import ranker_settings
+from trainables.rankers.base import Tokens
 from trainables.rankers.conv_knrm import ConvKnrmModule, ConvolvedGrams
 from trainables.rankers.kernels import FAR, GaussianKernels
 
@@ -96,3 +97,39 @@ def test_scores_equal_those_of_the_definition() -> None:
     wide = [torch.cat([ids, torch.zeros(5, dtype=torch.long)])[None] for ids in (query, document)]
     got = module(wide[0], wide[0] > 0, torch.zeros(1, dtype=torch.long), wide[1], wide[1] > 0)
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
+def plain_scores(module: ConvKnrmModule, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The module's scores with all padding computed and masked: convolutions, and one [.., L, K] tensor of kernels."""
+    convolved = module.grams
+    assert isinstance(convolved, ConvolvedGrams)
+
+    def grams(ids: torch.Tensor) -> torch.Tensor:
+        words = module.vectors(ids).transpose(1, 2)
+        convolutions = enumerate(convolved.convolutions)
+        sizes = [conv(torch.nn.functional.pad(words, (0, longer))).transpose(1, 2) for longer, conv in convolutions]
+        return torch.nn.functional.normalize(torch.stack(sizes, 1), dim=-1)
+
+    queries, documents = grams(inputs["query"])[inputs["query_of"]], grams(inputs["document"])
+    similarities = torch.einsum("bsie,btje->bsitj", queries, documents)
+    distance = similarities[..., None] - module.kernels.mu
+    kernels = torch.exp(-distance.square() / (2 * module.kernels.sigma.square()))
+    counts = torch.log((kernels * inputs["document_mask"][:, None, None, None, :, None]).sum(-2) + 1e-6)
+    there = inputs["query_mask"][inputs["query_of"]][:, None, :, None, None]
+    return module.score((counts * there).sum(2).flatten(1))
+
+
+def test_scores_and_gradients_are_those_of_the_plain_way() -> None:
+    """In float64, for texts of unequal lengths (one empty), with a query that two documents share."""
+    torch.manual_seed(0)
+    module = module_of(8, filters=6, train_vectors=True).double()
+    generator = np.random.default_rng(0)
+    texts = Tokens.of([generator.integers(1, 50, length) for length in (3, 0, 7, 1, 12, 5)])
+    inputs = module.collate(texts, texts, np.array([0, 2, 2, 3]), np.array([4, 1, 5, 2]))
+    weights = torch.randn(4, dtype=torch.float64)
+    parameters = dict(module.named_parameters())
+    got, right = module(**inputs), plain_scores(module, inputs)
+    torch.testing.assert_close(got, right, rtol=1e-9, atol=1e-7)
+    gradients = [torch.autograd.grad((scores * weights).sum(), [*parameters.values()]) for scores in (got, right)]
+    for name, ours, plain in zip(parameters, *gradients, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-6, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")

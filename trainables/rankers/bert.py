@@ -30,6 +30,7 @@ from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, Problem
 from trainables.rankers.base import Head, Ranker, RankerModule, RankerSettings, TextSide, Tokens
+from trainables.rankers.cpu import speed_up
 from trainables.rankers.encoders import (
     TINY,
     compute_cls_alone,
@@ -91,6 +92,7 @@ class BertModule(RankerModule):
         self.template, self.settings, self.max_length = template, settings, max_length
         self.encoder, pooler = encoder, take_pooler(encoder)
         compute_cls_alone(encoder)
+        speed_up(encoder)
         if settings.checkpointing:
             _save_activations(encoder, settings.model)
         size = encoder.config.hidden_size

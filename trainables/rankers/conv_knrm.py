@@ -11,9 +11,10 @@ from __future__ import annotations
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
+from trainables.rankers.cpu import linear
 from trainables.rankers.kernel_ranker import Grams, KernelModule, KernelRanker, KernelSettings
+from trainables.rankers.kernels import unit
 
 NGRAMS = (1, 2, 3)
 
@@ -27,13 +28,16 @@ class ConvolvedGrams(Grams):
     """1-, 2- and 3-grams; zeros follow the last word for those that reach beyond it."""
 
     def __init__(self, dimensions: int, filters: int):
-        super().__init__(len(NGRAMS))
+        super().__init__(len(NGRAMS), max(NGRAMS))
         self.convolutions = nn.ModuleList(nn.Conv1d(dimensions, filters, n) for n in NGRAMS)
 
     def forward(self, words: Tensor) -> Tensor:
-        columns = words.transpose(1, 2)
-        grams = [conv(functional.pad(columns, (0, n - 1))) for n, conv in zip(NGRAMS, self.convolutions, strict=True)]
-        return functional.normalize(torch.stack(grams, 1).transpose(2, 3), dim=-1)
+        """A convolution is the product of its weight, made flat, with the words from each place on."""
+        grams = []
+        for n, convolution in zip(NGRAMS, self.convolutions, strict=True):
+            weight = convolution.get_parameter("weight").transpose(1, 2).flatten(1)
+            grams.append(linear(words[:, :n].flatten(1), weight, convolution.get_parameter("bias")))
+        return unit(torch.stack(grams).to(words.dtype))
 
 
 class ConvKnrmModule(KernelModule):

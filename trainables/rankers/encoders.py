@@ -14,7 +14,8 @@ from transformers import PretrainedConfig, PreTrainedModel
 from trainables.errors import ConfigError, Problem
 
 TINY = "tiny"
-# Their attention reads keys and values from elsewhere if asked to (cross-attention), with no norm in front of it.
+# BERT's kin: attention reads keys and values from elsewhere if asked to (cross-attention), with no norm in front of it,
+# under a mask of true and false.
 CLS_ALONE = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
 
 

@@ -7,15 +7,18 @@ from abc import ABC, abstractmethod
 import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
 from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, Problem
 from trainables.rankers.base import Head, TextSide
 from trainables.rankers.first_stage import PLACE, ScoreAdditivity, require_first_stage
 from trainables.rankers.kernels import FAR, GaussianKernels
+from trainables.rankers.vectors import PADDING
 from trainables.rankers.words import WordRanker, WordRankerModule, WordSettings
 
 KERNELS = 11
+ROWS = 128  # words are filled up to a multiple: libraries prepare each new shape of a product
 
 
 class KernelSettings(WordSettings):
@@ -26,16 +29,16 @@ class KernelSettings(WordSettings):
 
 
 class Grams(nn.Module, ABC):
-    """Vectors of n-grams of one or more sizes."""
+    """Vectors of n-grams of one or more sizes; the longest has `longest` words."""
 
-    def __init__(self, sizes: int):
+    def __init__(self, sizes: int, longest: int):
         super().__init__()
-        self.sizes = sizes
+        self.sizes, self.longest = sizes, longest
 
     @abstractmethod
     def forward(self, words: Tensor) -> Tensor:
-        """Word vectors [B, L, D], zeros for padding, to unit vectors of the n-grams that start at each word,
-        [B, sizes, L, E]."""
+        """The vectors of the words from each word on, [N, longest, D], zeros behind a text's last word, to unit
+        vectors of the n-grams that start there, [sizes, N, E]."""
 
 
 class KernelModule(WordRankerModule):
@@ -66,19 +69,55 @@ class KernelModule(WordRankerModule):
         **first_stage: Tensor,
     ) -> Tensor:
         """The tensors of `collate` and, where the module reads it, first_stage [B]."""
-        queries, documents = self.grams(self.vectors(query)), self.grams(self.vectors(document))
+        queries, documents = self._grams((query, query_mask), (document, document_mask))
         # Half precision would blur the exact-match kernel, which is 0.001 wide.
         with torch.autocast(query.device.type, enabled=False):
-            counts = self._count(queries.float()[query_of], documents.float(), document_mask)
-            counts = (counts * query_mask[query_of][:, None, :, None, None]).sum(2)
-            scores = self.score(counts.flatten(1))
+            queries, documents = (grams.to(self.score.weight.dtype) for grams in (queries, documents))
+            features = self._count(queries[query_of], query_mask[query_of], documents, document_mask)
+            scores = self.score(features)
             return self.additivity(scores, **first_stage) if self.additivity else scores
 
-    def _count(self, queries: Tensor, documents: Tensor, document_mask: Tensor) -> Tensor:
-        """Logarithms of kernel counts, [B, query n, query words, document n, kernels]."""
+    def _grams(self, *texts: tuple[Tensor, Tensor]) -> list[Tensor]:
+        """Unit vectors of the n-grams that start at each word of texts, ids and mask [B, L] each: [B, sizes, L, E],
+        zeros for padding, which is not computed."""
+        reach = self.grams.longest - 1
+        words = [mask.flatten().nonzero().squeeze(1) for _, mask in texts]
+        following = [
+            functional.pad(ids, (0, reach), value=PADDING).unfold(1, reach + 1, 1).flatten(0, 1)[places]
+            for (ids, _), places in zip(texts, words, strict=True)
+        ]
+        counts = [len(places) for places in words]
+        rest = following[0].new_full((-sum(counts) % ROWS, reach + 1), PADDING)
+        grams = self.grams(self.vectors(torch.cat([*following, rest]))).split([*counts, len(rest)], 1)
+        return [
+            _spread(of_texts.flatten(0, 1), _of_sizes(places, mask, self.grams.sizes), mask, self.grams.sizes)
+            for of_texts, places, (_, mask) in zip(grams, words, texts, strict=False)
+        ]
+
+    def _count(self, queries: Tensor, query_mask: Tensor, documents: Tensor, document_mask: Tensor) -> Tensor:
+        """Logarithms of kernel counts summed over the query's words, [B, query n * document n * kernels]; only for
+        words of queries, not their padding, is counted."""
+        sizes, length = queries.shape[1:3]
         similarities = torch.bmm(queries.flatten(1, 2), documents.flatten(1, 2).transpose(1, 2))
-        similarities = similarities.unflatten(2, documents.shape[1:3]).unflatten(1, queries.shape[1:3])
-        return self.kernels(similarities.masked_fill(~document_mask[:, None, None, None, :], FAR))
+        words = _of_sizes(query_mask.flatten().nonzero().squeeze(1), query_mask, sizes)
+        similarities = similarities.flatten(0, 1)[words].unflatten(1, documents.shape[1:3])
+        padding = ~document_mask[words // (sizes * length)]
+        counts = self.kernels(similarities.masked_fill(padding[:, None], FAR))
+        return _spread(counts.flatten(1), words, query_mask, sizes).sum(2).flatten(1)
+
+
+def _of_sizes(words: Tensor, mask: Tensor, sizes: int) -> Tensor:
+    """Places of words in a flat mask [B, L], int64 [N], to those in a flat [B, sizes, L], int64 [sizes * N]: all of one
+    size, then of the next."""
+    length = mask.shape[1]
+    first = words + words // length * ((sizes - 1) * length)
+    return (first + torch.arange(sizes, device=words.device)[:, None] * length).flatten()
+
+
+def _spread(rows: Tensor, places: Tensor, mask: Tensor, sizes: int) -> Tensor:
+    """Rows [N, D] to their places in a flat [B, sizes, L], zeros elsewhere: [B, sizes, L, D]. `mask`: [B, L]."""
+    flat = rows.new_zeros(mask.numel() * sizes, rows.shape[1]).index_copy(0, places, rows)
+    return flat.view(mask.shape[0], sizes, mask.shape[1], -1)
 
 
 class KernelRanker(WordRanker):

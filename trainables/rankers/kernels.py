@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 FAR = 100.0  # a similarity that no kernel counts: padding is set to it
-_LOWEST = -70.0  # exponents end here: exp of less is a denormal number, which CPUs compute ten times slower
+_LOWEST = -100.0  # exponents of 2 end here: those of less are denormal numbers, which CPUs compute ten times slower
+_SHORTEST = 1e-12  # length that a vector is divided by at least
 _SMALLEST_VARIANCE = 1e-8  # keeps a learned width from reaching 0
 
 
@@ -45,17 +47,45 @@ class _KernelSums(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
         x, mu, precision = ctx.saved_tensors
+        learned = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
         grad_x, grad_mu, grad_precision = torch.zeros_like(x), [], []
         for k, p in enumerate(precision):
             distance = x - mu[k]
-            weighted = _kernel(distance, p).mul_(distance).mul_(grad[..., k, None])
+            weighted = _kernel(distance, p).mul_(distance).mul_(grads[0][..., k, None])
             grad_x.addcmul_(weighted, p, value=-2)
-            grad_mu.append(weighted.sum())
-            grad_precision.append(-torch.dot(weighted.flatten(), distance.flatten()))
+            if learned:
+                grad_mu.append(weighted.sum())
+                grad_precision.append(-torch.dot(weighted.flatten(), distance.flatten()))
+        if not learned:
+            return grad_x, None, None
         return grad_x, 2 * precision * torch.stack(grad_mu), torch.stack(grad_precision)
 
 
 def _kernel(distance: Tensor, precision: Tensor) -> Tensor:
-    return distance.square().mul_(-precision).clamp_min_(_LOWEST).exp_()
+    """exp(-precision distance^2) as a power of 2, which CPUs compute four times faster than one of e."""
+    return distance.square().mul_(precision * -math.log2(math.e)).clamp_min_(_LOWEST).exp2_()
+
+
+def unit(x: Tensor) -> Tensor:
+    """Vectors [..., D] over their lengths; zero vectors stay."""
+    return _Unit.apply(x)
+
+
+class _Unit(torch.autograd.Function):
+    """As functional.normalize, with half as many passes backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        inverse = x.square().sum(-1, keepdim=True).clamp_min_(_SHORTEST**2).rsqrt_()
+        result = x * inverse
+        ctx.save_for_backward(result, inverse)
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        result, inverse = ctx.saved_tensors
+        along = (grads[0] * result).sum(-1, keepdim=True)
+        return torch.addcmul(grads[0], result, along, value=-1).mul_(inverse)

@@ -11,9 +11,9 @@ from typing import ClassVar
 
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional
 
 from trainables.rankers.kernel_ranker import Grams, KernelModule, KernelRanker, KernelSettings
+from trainables.rankers.kernels import unit
 from trainables.rankers.vectors import Word2VecModel
 from trainables.rankers.words import WORD2VEC
 
@@ -28,10 +28,10 @@ class KnrmSettings(KernelSettings):
 
 class Unigrams(Grams):
     def __init__(self) -> None:
-        super().__init__(1)
+        super().__init__(1, 1)
 
     def forward(self, words: Tensor) -> Tensor:
-        return functional.normalize(words, dim=-1)[:, None]
+        return unit(words.transpose(0, 1))
 
 
 class KnrmModule(KernelModule):

@@ -126,7 +126,7 @@ class TreeTraining(Progress):
         self.booster: lgb.Booster | None = None
         self.prefixes = Prefixes(self._prefix_key()) if share else None
         self._growing: tuple[Stage, lgb.Booster] | None = None  # a booster that can go on without being built anew
-        self._dataset: tuple[Stage, lgb.Dataset] | None = None
+        self._dataset: tuple[np.ndarray, lgb.Dataset] | None = None  # of some rows of the training split
         self._dev_features = self.features[self.dev.document]
         self._seen = drawn_queries(self.train, LOSS_QUERIES)
         self._seen_features = self.features[self._seen.document]
@@ -205,8 +205,9 @@ class TreeTraining(Progress):
         return int(generator(self.run.seed, "trees", begin).integers(2**31)) if self.settings.samples else 0
 
     def _stage_data(self, stage: Stage) -> lgb.Dataset:
-        """The stage's rows, binned once; those of the stage before are let go."""
-        if self._dataset is None or self._dataset[0] is not stage:
+        """The stage's rows, binned once, for both stages where they are the same; else those of the stage before are
+        let go."""
+        if self._dataset is None or not np.array_equal(self._dataset[0], stage.rows):
             sizes = np.bincount(self.train.owner[stage.rows], minlength=len(self.train))
             dataset = lgb.Dataset(
                 self.features[self.train.document[stage.rows]],
@@ -214,7 +215,7 @@ class TreeTraining(Progress):
                 group=sizes[sizes > 0],
                 free_raw_data=False,  # a booster that goes on scores the rows with the trees it has
             )
-            self._dataset = stage, dataset
+            self._dataset = stage.rows, dataset
         return self._dataset[1]
 
     # -- sharing -------------------------------------------------------------------------------------------------

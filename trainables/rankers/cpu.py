@@ -1,0 +1,138 @@
+"""Layers of encoders that compute what PyTorch's compute, faster on a CPU; elsewhere they are PyTorch's own.
+
+- float32 products by oneDNN where PyTorch takes MKL, which leaves AVX-512 unused on processors that are not Intel's;
+- dropout masks out of 16 random bits an element, where PyTorch draws a 64-bit stream of its own for each;
+- attention with dropout without the passes that guard against rows whose keys are all masked: there are none here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from trainables.rankers.encoders import CLS_ALONE
+
+ATTENTION = "dropped"
+_LEAST_ROWS, _LEAST_OUTPUTS = 32, 64  # below these MKL is as fast
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@cache
+def takes_onednn() -> bool:
+    """Whether oneDNN's float32 products are the faster ones: measured on AMD with AVX-512 alone."""
+    return (
+        torch.backends.mkldnn.is_available()
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and _CPUINFO.is_file()
+        and "AuthenticAMD" in _CPUINFO.read_text()
+    )
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x [..., D] times the transpose of weight [N, D], plus bias [N]: [..., N]."""
+    large = weight.shape[0] >= _LEAST_OUTPUTS and x.numel() >= _LEAST_ROWS * weight.shape[1]
+    plain = x.dtype == weight.dtype == torch.float32 and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+    if large and plain and takes_onednn():
+        return _OneDnnLinear.apply(x, weight, bias)
+    return functional.linear(x, weight, bias)
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+class _OneDnnLinear(torch.autograd.Function):
+    """oneDNN falls back to loops for rows that do not touch each other, so operands are made contiguous; transposes of
+    contiguous ones are as fast."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        rows, weight = x.reshape(-1, x.shape[-1]).contiguous(), weight.contiguous()
+        ctx.save_for_backward(rows, weight)
+        ctx.has_bias = bias is not None
+        return _product(rows, weight, bias).view(*x.shape[:-1], -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        rows, weight = ctx.saved_tensors
+        grad = grads[0].reshape(-1, weight.shape[0]).contiguous()
+        needed = ctx.needs_input_grad
+        return (
+            _product(grad, weight.t()).view(*grads[0].shape[:-1], -1) if needed[0] else None,
+            _product(grad.t(), rows.t()) if needed[1] else None,
+            grad.sum(0) if ctx.has_bias and needed[2] else None,
+        )
+
+
+class Linear(nn.Linear):
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
+
+
+def dropout_mask(like: Tensor, p: float) -> Tensor:
+    """0 with probability p, to 1 part in 65,536, else 1 over the kept share; of the shape and type of `like`."""
+    threshold = round(p * 65536)
+    bits = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
+    kept = bits[: like.numel()].view(like.shape) >= threshold - 32768
+    return kept.to(like.dtype).mul_(65536 / (65536 - threshold))
+
+
+def dropout(x: Tensor, p: float, training: bool) -> Tensor:
+    if training and 0 < p < 1 and x.device.type == "cpu":
+        return x * dropout_mask(x, p)
+    return functional.dropout(x, p, training)
+
+
+class Dropout(nn.Dropout):
+    def forward(self, input: Tensor) -> Tensor:
+        return dropout(input, self.p, self.training)
+
+
+def dropped_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Attention of query [B, H, M, D] over key and value [B, H, L, D]: [B, M, H, D]. `attention_mask`: bool
+    [B, 1, M, L], true where a query reads a key; each reads one at least."""
+    if dropout == 0 or query.device.type != "cpu" or getattr(module, "is_causal", False):
+        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
+    scores = (query * (scaling or query.shape[-1] ** -0.5)) @ key.transpose(2, 3)
+    if attention_mask is not None:
+        scores = scores.add_(
+            torch.zeros_like(attention_mask, dtype=scores.dtype).masked_fill_(~attention_mask, -torch.inf)
+        )
+    weights = scores.softmax(-1).to(value.dtype)
+    return (weights * dropout_mask(weights, dropout) @ value).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(ATTENTION, dropped_attention)
+AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+
+
+def speed_up(encoder: PreTrainedModel) -> None:
+    """Gives the linear and dropout layers and the attention of an encoder the ways of this file; names and weights
+    stay."""
+    for layer in encoder.modules():
+        if type(layer) is nn.Linear:
+            layer.__class__ = Linear
+        elif type(layer) is nn.Dropout:
+            layer.__class__ = Dropout
+    if encoder.config.model_type in CLS_ALONE and encoder.config._attn_implementation == "sdpa":
+        encoder.set_attn_implementation(ATTENTION)
