@@ -1,18 +1,19 @@
 """Records the learning curves that schedulers are developed and compared on (benchmarks/curves/README.md).
 
-    python benchmarks/record_curves.py FOLDER --wikiqa PATH --mediqa PATH [--configurations 60] [--hours 1]
+    python benchmarks/record_curves.py FOLDER [--wikiqa PATH] [--mediqa PATH] [--semeval PATH] [--configurations 60]
 
-Trains every configuration with three seeds in one process, without Ray, and appends a line a training to
-FOLDER/STUDY.jsonl; what is there already is not done again. A study is a ranker on a data set. Trainings are small (8
-batches an iteration, the first 64 dev queries), so that hundreds of them fit into an hour of one core. With
-`--scaled STUDY`, the studies named also have trainings whose whole budget is a rung (`search.grace: scaled`)."""
+Trains every configuration with every seed of its study in one process, without Ray, and appends a line a training to
+FOLDER/STUDY.jsonl; what is there already is not done again. A study is a ranker on a data set. Trainings are small, so
+that hundreds of them fit into an hour of one core; those of the studies `...-wide` are as one searches: learning rates
+over two decades, all dev queries. With `--scaled STUDY`, the studies named also have trainings whose whole budget is a
+rung (`search.grace: scaled`)."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,55 +29,80 @@ from trainables.training.training import Training
 from tune_cl.search.curves import Curve, append_curve, read_curves
 from tune_cl.search.schedulers.grace import scaled_run
 
-STUDIES = [f"{data}-{ranker}" for data in ("docstrings", "wikiqa", "mediqa") for ranker in ("conv_knrm", "bert")]
-SEEDS = (0, 1, 2)
-ITERATIONS, RUNGS = 12, (3, 6)
-DEV_QUERIES = 64
+RUNGS = (3, 6)
 RANKERS: dict[str, dict[str, Any]] = {
     "conv_knrm": {"name": "conv_knrm", "filters": 32, "vector_size": 50},
     "bert": {"name": "bert", "vocabulary_size": 4000},
 }
 RATES = {"conv_knrm": (3e-4, 4e-3), "bert": (5e-5, 1e-3)}
-WEIGHTINGS = {"docstrings": "normalized_score", "wikiqa": "difficulty", "mediqa": "reciprocal_rank"}
+WEIGHTINGS = {
+    "docstrings": "normalized_score",
+    "wikiqa": "difficulty",
+    "mediqa": "reciprocal_rank",
+    "semeval": "difficulty",
+}
 SCORINGS = ("context_words", "response_words", "bm25_std", "random")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A ranker on a data set, and how its trainings are made. `dev_queries`: so many of the first; None: all."""
+
+    data: str
+    ranker: str
+    rates: tuple[float, float]
+    iterations: int = 12
+    batches: int = 8  # an iteration
+    dev_queries: int | None = 64
+    seeds: tuple[int, ...] = (0, 1, 2)
+    relevance: int = 1  # `evaluation.relevance_level`
+
+
+STUDIES = {
+    f"{data}-{ranker}": Study(data, ranker, RATES[ranker])
+    for data in ("docstrings", "wikiqa", "mediqa")
+    for ranker in RANKERS
+} | {
+    "wikiqa-conv_knrm-wide": Study("wikiqa", "conv_knrm", (1e-4, 1e-2), 27, 12, None, (0,)),
+    "semeval-conv_knrm-wide": Study("semeval", "conv_knrm", (1e-4, 1e-2), 18, 12, None, (0,), relevance=2),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--wikiqa", required=True)
-    parser.add_argument("--mediqa", required=True)
+    for name in ("wikiqa", "mediqa", "semeval"):
+        parser.add_argument(f"--{name}", default=name, help="TREC folder, if a study reads it")
     parser.add_argument("--configurations", type=int, default=60)
-    parser.add_argument("--studies", nargs="*", default=STUDIES, metavar="STUDY", help="default: %(default)s")
+    parser.add_argument("--studies", nargs="*", default=list(STUDIES), metavar="STUDY", help="default: %(default)s")
     parser.add_argument("--scaled", nargs="*", default=["mediqa-conv_knrm", "wikiqa-conv_knrm"], metavar="STUDY")
     parser.add_argument("--hours", type=float, default=1.0)
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
-    sources = {"docstrings": "docstrings", "wikiqa": options.wikiqa, "mediqa": options.mediqa}
-    studies = prepared(sources, options.studies)
+    sources = {
+        "docstrings": "docstrings",
+        "wikiqa": options.wikiqa,
+        "mediqa": options.mediqa,
+        "semeval": options.semeval,
+    }
+    materials = {name: prepared(STUDIES[name], sources) for name in options.studies}
     deadline = time.monotonic() + options.hours * 3600
-    for study, run, budget in trainings(sources, options):
+    for name, run, budget in trainings(sources, options):
         if time.monotonic() > deadline:
             break
-        record(options.folder / f"{study}.jsonl", run, budget, studies[study])
+        record(options.folder / f"{name}.jsonl", run, budget, materials[name])
 
 
-def prepared(sources: dict[str, str], wanted: list[str]) -> dict[str, Materials]:
-    """Materials of each study wanted, by its name."""
-    studies = {}
-    for name, source in sources.items():
-        data = with_fewer_dev_queries(load_data(configured(source, "conv_knrm", {}, 0).data))
-        for ranker in RANKERS:
-            if f"{name}-{ranker}" in wanted:
-                studies[f"{name}-{ranker}"] = prepare(configured(source, ranker, {}, 0), data)
-    return studies
+def prepared(study: Study, sources: dict[str, str]) -> Materials:
+    run = configured(study, sources, {}, 0)
+    return prepare(run, with_fewer_dev_queries(load_data(run.data), study.dev_queries))
 
 
-def with_fewer_dev_queries(data: RankingData) -> RankingData:
-    """The data with the first DEV_QUERIES of its dev queries alone."""
+def with_fewer_dev_queries(data: RankingData, count: int | None) -> RankingData:
+    """The data with the first `count` of its dev queries alone; None: with all."""
     dev = data.splits["dev"]
-    queries = min(DEV_QUERIES, len(dev))
+    queries = len(dev) if count is None else min(count, len(dev))
     candidates, judged = int(dev.offsets[queries]), int(dev.judged_offsets[queries])
     first = Split(
         query=dev.query[:queries],
@@ -92,32 +118,31 @@ def with_fewer_dev_queries(data: RankingData) -> RankingData:
 
 
 def trainings(sources: dict[str, str], options: argparse.Namespace) -> Iterator[tuple[str, TrainingRun, int]]:
-    """(study, training, budget in iterations), one configuration after the other over all studies and seeds."""
-    for index in range(options.configurations):
-        for name, source in sources.items():
-            for ranker in RANKERS:
-                study = f"{name}-{ranker}"
-                if study not in options.studies:
+    """(study, training, budget in iterations): round by round a seed more, in each one configuration after the other
+    over all studies."""
+    studies = {name: STUDIES[name] for name in options.studies}
+    for place in range(max(len(study.seeds) for study in studies.values())):
+        for index in range(options.configurations):
+            for name, study in studies.items():
+                if place == len(study.seeds):
                     continue
-                settings = configuration(index, ranker, WEIGHTINGS[name])
-                for seed in SEEDS:
-                    run = configured(source, ranker, settings, seed)
-                    yield study, run, ITERATIONS
-                    if study in options.scaled and has_curriculum(run):
-                        yield from ((study, scaled_run(run, rung), rung) for rung in RUNGS)
+                run = configured(study, sources, configuration(index, study), study.seeds[place])
+                yield name, run, study.iterations
+                if name in options.scaled and has_curriculum(run):
+                    yield from ((name, scaled_run(run, rung), rung) for rung in RUNGS)
 
 
 def has_curriculum(run: TrainingRun) -> bool:
     return run.curriculum.pacing != "none" or run.curriculum.weighting != "none"
 
 
-def configuration(index: int, ranker: str, weighting: str) -> dict[str, Any]:
+def configuration(index: int, study: Study) -> dict[str, Any]:
     """The settings that vary, drawn for a configuration's number; number 0 is plain training at the middle rate.
 
     A sixth is plain training, a third has a pacing alone, a sixth a weighting alone, a third both.
     """
     rng = generator(0, "recorded configuration", index)
-    low, high = np.log(RATES[ranker])
+    low, high = np.log(study.rates)
     rate = float(np.exp((low + high) / 2 if index == 0 else rng.uniform(low, high)))
     kind = 0 if index == 0 else int(rng.integers(6))
     curriculum: dict[str, Any] = {"scoring": str(rng.choice(SCORINGS))}
@@ -127,19 +152,26 @@ def configuration(index: int, ranker: str, weighting: str) -> dict[str, Any]:
         curriculum["delta"] = round(float(rng.uniform(0.1, 0.6)), 3)
         curriculum["T"] = float(rng.choice([0.25, 0.5, 0.75]))
     if kind in (3, 4, 5):
-        curriculum["weighting"] = weighting
-        curriculum["m"] = int(rng.choice([3, 6, 9]))
+        curriculum["weighting"] = WEIGHTINGS[study.data]
+        curriculum["m"] = round(study.iterations * float(rng.choice([0.25, 0.5, 0.75])))
     return {"curriculum": curriculum, "training": {"lr": float(f"{rate:.3g}")}}
 
 
-def configured(source: str, ranker: str, settings: dict[str, Any], seed: int) -> TrainingRun:
-    sizes = {"max_length": 32, "max_iterations": ITERATIONS, "batches_per_iteration": 8, "batch_size": 16}
+def configured(study: Study, sources: dict[str, str], settings: dict[str, Any], seed: int) -> TrainingRun:
+    sizes = {
+        "max_length": 32,
+        "max_iterations": study.iterations,
+        "batches_per_iteration": study.batches,
+        "batch_size": 16,
+        "patience": study.iterations,  # none ends before
+    }
     return TrainingRun.model_validate(
         {
-            "data": source,
-            "ranker": RANKERS[ranker],
+            "data": sources[study.data],
+            "ranker": RANKERS[study.ranker],
             "curriculum": settings.get("curriculum", {}),
             "training": sizes | settings.get("training", {}),
+            "evaluation": {"relevance_level": study.relevance},
             "seed": seed,
         }
     )

@@ -19,7 +19,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
-from schedulers import Study, read_study
+from schedulers import Study, read_studies
 
 from trainables.randomness import generator
 from tune_cl.search.repeats import Race
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--searches", type=int, default=300, help="of each study")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    studies = [study for file in sorted(options.curves.glob("*.jsonl*")) if (study := read_study(file))]
+    studies = [study for study in read_studies(options.curves) if study.seeds == SEEDS]
     rows = [row for study in studies for row in rows_of(study, options.searches)]
     print(json.dumps(rows, indent=1) if options.json else table(rows))
 

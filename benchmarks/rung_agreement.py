@@ -5,7 +5,8 @@
 `best`: best value so far; `last`: the last value; `smoothed`: mean over the last three evaluations, which is what
 `search.compare: paired` ranks by (on equal queries the mean of differences is the difference of means); `weighted`: the
 same with queries weighted by the inverse of their noise. Each is correlated with the best value of the whole training
-(`own`) and with its mean over the other seeds of the configuration (`others`). Means over studies.
+(`own`) and with its mean over the other seeds of the configuration (`others`). Means over the studies with several
+seeds.
 
 The curves under `--given` (12 configurations x 2 seeds of a cross-encoder on WikiQA) hold means over queries alone:
 `best`, `last` and `smoothed`, a row a seed. They are passed over, with a line on stderr, where they are missing."""
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from schedulers import Study, read_study
+from schedulers import Study, read_studies
 from scipy.stats import kendalltau
 
 RUNGS = (1, 2, 3, 4, 6, 8)
@@ -33,7 +34,7 @@ def main() -> None:
     parser.add_argument("--given", type=Path, default=shared)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    studies = [study for file in sorted(options.curves.glob("*.jsonl*")) if (study := read_study(file))]
+    studies = [study for study in read_studies(options.curves) if study.seeds > 1]
     rows = [
         {"of": f"{len(studies)} studies", "rung": rung, "by": by}
         | {against: round(float(np.mean(taus)), 3) for against, taus in found.items()}

@@ -1,12 +1,12 @@
 """Which scheduler finds the best configuration for the fewest iterations? Simulated searches over recorded curves.
 
-    python benchmarks/schedulers.py [--curves benchmarks/curves] [--searches 100] [--workers 1] [--json]
+    python benchmarks/schedulers.py [--studies '*-wide'] [--searches 100] [--workers 1] [--json]
 
 The searches take the studies by turns and try a study's trainings in a random order; a training is a configuration
 with a seed, whose effect on all configurations alike is taken out. Regret is the best final dev value of the study's
 trainings less that of the one that the search would name (the highest dev value it saw), in points of 100 dev MAP with
-95 % intervals over searches: `regret` of that training itself, `others` as a mean over the other seeds of its
-configuration, which is what its user gets.
+95 % intervals over searches: `regret` of that training itself at its end, `seen` of the value that the search saw of
+it, `others` as a mean over the other seeds of its configuration, which is what its user gets.
 
 `all` trains the first 16 to their end. At a quarter of its iterations every scheduler has as many trials as it likes.
 Over the same 16 trials it has all iterations it asks for: `iterations` is their share of those of `all`, `ended` the
@@ -18,8 +18,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -53,19 +54,24 @@ class Study:
     def last(self) -> int:
         return max(self.pool[0].dev)
 
+    @property
+    def seeds(self) -> int:
+        """Trainings of each configuration."""
+        return len(self.settings) // len(set(self.settings.values()))
+
     def final(self, name: str) -> float:
         """The best dev value of a whole training."""
         return next(recorded.best(self.last) for recorded in self.pool if recorded.name == name)
 
     def on_other_seeds(self, name: str) -> float:
-        """Mean over the other trainings of the same configuration."""
+        """Mean over the other trainings of the same configuration; NaN where it was trained with one seed alone."""
         same = [other for other in self.settings if self.settings[other] == self.settings[name] and other != name]
-        return mean(self.final(other) for other in same)
+        return mean(self.final(other) for other in same) if same else math.nan
 
 
 @dataclass(frozen=True)
 class Way:
-    """A row of the table."""
+    """A row of the table; `setup` but for the iterations, which are those of the study."""
 
     label: str
     scheduler: str
@@ -75,20 +81,27 @@ class Way:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--curves", type=Path, default=Path(__file__).with_name("curves"))
+    parser.add_argument("--studies", nargs="+", default=["*"], metavar="PATTERN", help="of names; default: all")
     parser.add_argument("--searches", type=int, default=100)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    studies = [study for file in sorted(options.curves.glob("*.jsonl*")) if (study := read_study(file))]
+    studies = read_studies(options.curves, options.studies)
     scalable = [study for study in studies if has_rungs(study)]
-    last = studies[0].last
-    rows = [measured(way, studies, options.searches, options.workers) for way in ways(Setup(last))]
+    rows = [measured(way, studies, options.searches, options.workers) for way in ways(Setup(1))]
     if scalable:
         rows += [
             measured(replace(way, label=f"{way.label} *"), scalable, options.searches, options.workers)
-            for way in (*ways_scaled(last), *ways(Setup(last, ETA, first_rung=FIRST)))
+            for way in (*ways_scaled(), *ways(Setup(1, ETA, first_rung=FIRST)))
         ]
     print(json.dumps(rows, indent=1) if options.json else table(rows, studies))
+
+
+def read_studies(folder: Path, patterns: Sequence[str] = ("*",)) -> list[Study]:
+    """Those that can be searched, of names that match a pattern."""
+    files = {file.name.split(".")[0]: file for file in sorted(folder.glob("*.jsonl*"))}
+    wanted = [file for name, file in files.items() if any(fnmatch(name, pattern) for pattern in patterns)]
+    return [study for file in wanted if (study := read_study(file))]
 
 
 def read_study(file: Path) -> Study | None:
@@ -175,11 +188,11 @@ def ways(base: Setup) -> list[Way]:
         ]
         rows += [Way(f"asha paired {grace}", "asha", replace(own, compare="paired"))]
         rows += [Way(f"{name} {grace}", name, own) for name in ("hyperband", "median", "model")]
-    return rows
+    return [*rows, Way("model promotion", "model", replace(base, promotion=True))]
 
 
-def ways_scaled(last: int) -> list[Way]:
-    scaled = Setup(last, ETA, first_rung=FIRST, grace="scaled")
+def ways_scaled() -> list[Way]:
+    scaled = Setup(1, ETA, first_rung=FIRST, grace="scaled")
     both = [Way("asha scaled", "asha", scaled), Way("asha promotion scaled", "asha", replace(scaled, promotion=True))]
     return [*both, Way("hyperband scaled", "hyperband", scaled)]
 
@@ -191,10 +204,10 @@ def measured(way: Way, studies: list[Study], searches: int, workers: int) -> dic
     same = [one(way, study, index, workers, quarter=False) for study, index in turns]
     row: dict[str, Any] = {"way": way.label, "searches": searches}
     for group, results in (("quarter", quarter), ("same", same)):
-        for key in ("regret", "others", "iterations", "trials"):
-            values = [result[key] for result in results]
-            row[f"{group}_{key}"] = round(mean(values), 3)
-            row[f"{group}_{key}_ci95"] = round(1.96 * stdev(values) / len(values) ** 0.5, 3)
+        for key in ("regret", "seen", "others", "iterations", "trials"):
+            values = [result[key] for result in results if not math.isnan(result[key])]
+            row[f"{group}_{key}"] = round(mean(values), 3) if values else None
+            row[f"{group}_{key}_ci95"] = round(1.96 * stdev(values) / len(values) ** 0.5, 3) if values else None
     for name in ("all", *KINDS):
         ended = [share for result in same for share in result["ended"].get(name, [])]
         row[f"ended_{name}"] = round(mean(ended), 3) if ended else None
@@ -207,17 +220,19 @@ def one(way: Way, study: Study, index: int, workers: int, quarter: bool) -> dict
     pool = [study.pool[place] for place in order]
     if way.setup.grace == "curriculum":
         pool = [replace(recorded, grace=recorded.end) for recorded in pool]
-    scheduler = SCHEDULERS[way.scheduler](way.setup)
+    scheduler = SCHEDULERS[way.scheduler](replace(way.setup, max_iterations=study.last))
     iterations = ALL * study.last / SHARE if quarter else math.inf
     search = Simulation(scheduler, pool if quarter else pool[:ALL], workers, iterations).run()
-    chosen = search.best().recorded.name
+    best = search.best()
+    chosen, highest = best.recorded.name, max(recorded.best(study.last) for recorded in pool)
     ended: dict[str, list[float]] = {}
     for name, trial in search.trials.items():
         for group in ("all", study.kinds[name]):
             ended.setdefault(group, []).append(float(trial.budget == trial.done == study.last))
     others = [study.on_other_seeds(recorded.name) for recorded in pool]
     return {
-        "regret": 100 * (max(recorded.best(study.last) for recorded in pool) - study.final(chosen)),
+        "regret": 100 * (highest - study.final(chosen)),
+        "seen": 100 * (highest - best.best),
         "others": 100 * (max(others) - study.on_other_seeds(chosen)),
         "iterations": search.spent / (ALL * study.last),
         "trials": len(search.trials),
@@ -227,11 +242,14 @@ def one(way: Way, study: Study, index: int, workers: int, quarter: bool) -> dict
 
 def table(rows: list[dict[str, Any]], studies: list[Study]) -> str:
     lines = [f"{len(studies)} studies: {', '.join(f'{study.name} ({len(study.pool)})' for study in studies)}", ""]
-    lines.append("| | at a quarter of the iterations | | | with the same 16 trials | | | ended: | | | | |")
-    lines.append("|" + "---|" * 12)
-    lines.append("| way | regret | others | trials | regret | others | iterations | all | " + " | ".join(KINDS) + " |")
+    lines.append("| | at a quarter of the iterations | | | | with the same 16 trials | | | ended: | | | | |")
+    lines.append("|" + "---|" * 13)
+    lines.append(
+        "| way | regret | seen | others | trials | regret | others | iterations | all | " + " | ".join(KINDS) + " |"
+    )
     for row in rows:
-        cells = [interval(row, "quarter_regret"), interval(row, "quarter_others"), f"{row['quarter_trials']:.1f}"]
+        cells = [interval(row, f"quarter_{key}") for key in ("regret", "seen", "others")]
+        cells += [f"{row['quarter_trials']:.1f}"]
         cells += [interval(row, "same_regret"), interval(row, "same_others"), f"{row['same_iterations']:.2f}"]
         cells += ["–" if row[f"ended_{name}"] is None else f"{row[f'ended_{name}']:.2f}" for name in ("all", *KINDS)]
         lines.append(f"| {row['way']} | " + " | ".join(cells) + " |")
@@ -239,7 +257,7 @@ def table(rows: list[dict[str, Any]], studies: list[Study]) -> str:
 
 
 def interval(row: dict[str, Any], key: str) -> str:
-    return f"{row[key]:.2f} ± {row[f'{key}_ci95']:.2f}"
+    return "–" if row[key] is None else f"{row[key]:.2f} ± {row[f'{key}_ci95']:.2f}"
 
 
 if __name__ == "__main__":

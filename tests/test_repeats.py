@@ -100,6 +100,7 @@ WAYS = {
     "promotion": ["search.promotion=true"],
     "scaled": ["search.grace=scaled"],
     "median": ["search.scheduler=median"],
+    "freeze-thaw": ["search.scheduler=model"],
     "none": ["search.scheduler=none", "search.searcher=random"],
 }
 

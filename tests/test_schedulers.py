@@ -18,6 +18,8 @@ from tune_cl.search.simulator import Recorded, Simulation
 WAYS = {
     **{name: (name, Setup(12, 2, grace="none", first_rung=3)) for name in SCHEDULERS if name != "pbt"},
     "promotion": ("asha", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
+    "freeze-thaw": ("model", Setup(12, 2, grace="none", promotion=True)),
+    "freeze-thaw of 24": ("model", Setup(12, 2, grace="none", promotion=True, population=24)),
     "hyperband promotion": ("hyperband", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
     "scaled": ("asha", Setup(12, 2, grace="scaled", first_rung=3)),
     "scaled promotion": ("asha", Setup(12, 2, grace="scaled", first_rung=3, promotion=True)),
@@ -57,6 +59,14 @@ def test_every_scheduler_searches(way: str, workers: int) -> None:
 def test_a_search_takes_no_more_iterations_than_it_may(way: str) -> None:
     name, setup = WAYS[way]
     assert Simulation(SCHEDULERS[name](setup), candidates(24), 3, iterations=50).run().spent == 50
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_search_ends_with_the_first_value_of_its_target(way: str) -> None:
+    name, setup = WAYS[way]
+    search = Simulation(SCHEDULERS[name](setup), candidates(24), target=0.4).run()
+    values = [value for t in search.trials.values() for value in t.recorded.dev[t.budget][: t.done]]
+    assert search.best().best >= 0.4 and sum(value >= 0.4 for value in values) == 1 and search.spent < 24 * 12
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -33,7 +33,8 @@ WAYS = {
     "hyperband": ["search.scheduler=hyperband"],
     "pbt": ["search.scheduler=pbt"],
     "median": ["search.scheduler=median"],
-    "model": ["search.scheduler=model"],
+    "model": ["search.scheduler=model", "search.promotion=false"],
+    "freeze-thaw": ["search.scheduler=model"],
 }
 
 

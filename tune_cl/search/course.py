@@ -67,6 +67,8 @@ class Course:
             self.scheduler.resumed(trial, event["chosen"])
         elif kind == "result" and not known:
             self._reported(self.state.trials[trial], event)
+        elif kind == "pause":
+            self._tell(trial, "stopped_early")  # as far as is known; told again when it ends
         elif kind == "end":
             self._over(self.state.trials[trial])
 

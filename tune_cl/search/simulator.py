@@ -51,7 +51,8 @@ class Simulated:
 
 @dataclass
 class Simulation:
-    """A search: `candidates` in the order in which they are tried, at most `iterations` of them in all.
+    """A search: `candidates` in the order in which they are tried, at most `iterations` of them in all. It ends before
+    when a value of `target` is seen.
 
     `workers` train at a time; the earliest to be free asks first, the lowest number among equals. `delay(worker)`
     gives the ticks that an iteration takes on a worker.
@@ -62,6 +63,7 @@ class Simulation:
     workers: int = 1
     iterations: float = math.inf
     delay: Callable[[int], float] = lambda worker: 1.0
+    target: float = math.inf
     trials: dict[str, Simulated] = field(default_factory=dict)
     spent: int = 0
     clock: float = 0.0
@@ -77,7 +79,10 @@ class Simulation:
             if not busy:
                 break
             self.clock, worker, name = heapq.heappop(busy)
-            if self._iterate(name) and self.spent + len(busy) < self.iterations:
+            goes_on = self._iterate(name)
+            if self.trials[name].best >= self.target:
+                break
+            if goes_on and self.spent + len(busy) < self.iterations:
                 heapq.heappush(busy, (self.clock + self.delay(worker), worker, name))
             else:
                 free = sorted([*free, worker])

@@ -29,13 +29,14 @@ __all__ = [
 ]
 
 WITH_RUNGS = ("asha", "hyperband")
+PROMOTING = (*WITH_RUNGS, "model")  # whose trials pause and go on later, unless `search.promotion` is false
 SCHEDULERS: Registry[Callable[[Setup], Scheduler]] = Registry(
     "search.scheduler",
     Entry("none", Scheduler, "no trial is stopped early", "baseline"),
     Entry("asha", make_asha, "the best 1/reduction_factor of those at a rung go on", "Li et al. 2020"),
     Entry("hyperband", make_hyperband, "brackets of asha that begin at different rungs", "Li et al. 2018"),
     Entry("median", make_median, "ends trials below the median of the others' mean values", "Golovin et al. 2017"),
-    Entry("model", make_model, "ends trials whose extrapolated curve is unlikely to end best", "docs/search.md"),
+    Entry("model", make_model, "goes on with the most promising extrapolated curve", "Swersky et al. 2014"),
     Entry("pbt", make_pbt, "the worst go on from copies of the best, slightly changed", "Jaderberg et al. 2017"),
 )
 
@@ -47,11 +48,13 @@ def unfit(scheduler: str, grace: str | int, promotion: bool | None, compare: str
     if scheduler not in WITH_RUNGS:
         if grace == "scaled":
             problems.append(Problem("search.grace", f"scaled needs rungs, which {scheduler} has not", right))
-        if promotion:
-            problems.append(Problem("search.promotion", f"{scheduler} has no rungs to promote from", right))
         if compare == "paired":
             problems.append(Problem("search.compare", f"{scheduler} compares no values at rungs", right))
-    elif audit and (promotion or grace == "scaled"):
+    if promotion and scheduler not in PROMOTING:
+        problems.append(
+            Problem("search.promotion", f"{scheduler} pauses no trial", "search.scheduler: asha, hyperband or model")
+        )
+    if scheduler in PROMOTING and audit and (promotion or grace == "scaled"):
         wrong = "trials that pause at rungs are not stopped there, so none could be finished all the same"
         problems.append(Problem("search.audit", wrong, "0, or search.promotion: false and another search.grace"))
     return problems
@@ -70,7 +73,7 @@ def unfit_population(experiment: Experiment) -> list[Problem]:
 
 def promotes(scheduler: str, promotion: bool | None, audit: int) -> bool:
     """Whether trials pause at rungs, where `search.promotion` may be left open."""
-    return scheduler in WITH_RUNGS and not audit if promotion is None else promotion
+    return scheduler in PROMOTING and not audit if promotion is None else promotion
 
 
 def setup_of(experiment: Experiment) -> Setup:

@@ -7,123 +7,100 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from tune_cl.search.schedulers.base import Scheduler, Setup, Verdict
+from tune_cl.search.schedulers.curve_model import CurveModel
 
-LEVEL = 0.05  # a trial ends when it is less likely than this to end above the best
+LEVEL = 0.02  # a trial goes no further when it is less likely than this to end above the best
+OPTIMISM = 1.0  # standard deviations that are added to a forecast
 FEWEST_POINTS, FEWEST_TRIALS = 2, 4
-SHARE = 0.5  # of the iterations after its grace that a trial takes, on the recorded curves (docs/search.md)
-SMALLEST_VARIANCE = 1e-8
-RIDGE = np.diag([1e-6, 1e-2, 1e-2])  # on level, rise, gain: keeps coefficients finite that a short curve leaves open
-
-
-@dataclass
-class Fit:
-    """Least squares of one curve: the sums it needs, and the ridge solution. `points`: evaluations taken in."""
-
-    end: int
-    points: int = 0
-    xx: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
-    xy: np.ndarray = field(default_factory=lambda: np.zeros(3))
-    yy: float = 0.0
-    coefficients: np.ndarray = field(default_factory=lambda: np.zeros(3))
-
-    def add(self, value: float) -> None:
-        """Takes in the value after the next iteration."""
-        self.points += 1
-        x = basis(self.points, self.end)
-        self.xx, self.xy, self.yy = self.xx + np.outer(x, x), self.xy + value * x, self.yy + value**2
-        self.coefficients = np.linalg.solve(self.xx + RIDGE, self.xy)
-
-    @property
-    def residual(self) -> float:
-        """Sum of squared residuals."""
-        c = self.coefficients
-        return max(0.0, float(self.yy - 2 * c @ self.xy + c @ self.xx @ c))
-
-    @property
-    def shows_gain(self) -> bool:
-        """Whether the curve has passed the end of a curriculum."""
-        return 0 < self.end < self.points
-
-
-@dataclass(frozen=True)
-class Prior:
-    """Mean [3] and precision [3, 3] of the coefficients over a search's curves, and the variance of the noise."""
-
-    mean: np.ndarray
-    precision: np.ndarray
-    noise: float
-
-    @classmethod
-    def of(cls, fits: Sequence[Fit]) -> Prior:
-        """Level and rise from all curves; the gain from those that show it, with a wide prior until two do."""
-        coefficients = np.stack([fit.coefficients for fit in fits])
-        freedom = sum(max(1, fit.points - 3) for fit in fits)
-        covariance = np.diag([SMALLEST_VARIANCE] * 3)
-        covariance[:2, :2] += np.cov(coefficients[:, :2].T)
-        gains = np.array([fit.coefficients[2] for fit in fits if fit.shows_gain])
-        covariance[2, 2] += gains.var(ddof=1) if len(gains) > 1 else coefficients[:, 0].var(ddof=1)
-        mean = np.array([*coefficients[:, :2].mean(axis=0), gains.mean() if len(gains) > 1 else 0.0])
-        noise = max(sum(fit.residual for fit in fits) / freedom, SMALLEST_VARIANCE)
-        return cls(mean, np.linalg.inv(covariance), noise)
-
-    def posterior(self, fits: Sequence[Fit]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean [n, 3] and precision [n, 3, 3] of each curve's coefficients."""
-        precision = self.precision + np.stack([fit.xx for fit in fits]) / self.noise
-        weighted = self.precision @ self.mean + np.stack([fit.xy for fit in fits]) / self.noise
-        return np.linalg.solve(precision, weighted[..., None])[..., 0], precision
+SHARE = {True: 0.45, False: 0.6}  # of a trial's iterations that it takes, with promotion and without (docs/search.md)
 
 
 @dataclass
 class Model(Scheduler):
-    """A trial ends when its curve, extrapolated to the last iteration, is unlikely to end above the best other one.
+    """Extrapolates every curve to the last iteration (`CurveModel`).
 
-    Of a trial whose curriculum ends at e, the value after iteration t is
-
-        y(t) = level + rise · t^(-1/2) + gain · [t > e] · (1 - (t - e + 1)^(-1/2)) + noise,
-
-    a power law, and a second one from the end of the curriculum on; plain training has no gain. The prior of the
-    coefficients is normal, its mean and covariance those of ridge fits to the search's other curves, so what the end of
-    a curriculum brings is learned from trials that have passed theirs. The noise is the residual of these fits. The
-    posterior of the noiseless y(last) is normal; a trial ends if P(y(last) > the highest posterior mean of another
-    trial) < LEVEL. An iteration without a number is passed over, with all after it.
+    Promotion (freeze-thaw, Swersky et al. 2014): after each iteration the next one goes to whichever has the highest
+    forecast + OPTIMISM · its standard deviation: the trial itself, a paused one, or a new one, about which the model
+    knows no more than what trials are like. Once no new trial comes, none goes on whose chance to end above the best
+    value seen is below LEVEL; one comes to its end in any case. The forecast knows where curricula end, so a trial may
+    pause inside its own; only a number as `search.grace` keeps it from that.
+    Stopping: a trial ends when its chance to end above the highest forecast of another one is below LEVEL.
     """
 
-    fits: dict[str, Fit] = field(default_factory=dict)
+    paused: dict[str, int] = field(default_factory=dict)  # trial -> its iteration
+    completed: bool = False  # whether a trial has come to its end
+
+    def __post_init__(self) -> None:
+        self.curves = CurveModel(self.setup.max_iterations)
+        self.first = next(iter(self.setup.rungs), self.setup.max_iterations)  # iteration after which a trial may pause
 
     def start(self, trial: str, grace: int, end: int = 0, chosen: dict[str, Any] | None = None) -> None:
         super().start(trial, grace, end, chosen)
-        self.fits[trial] = Fit(end)
+        self.curves.start(trial, end)
 
     def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Verdict:
-        fit = self.fits.get(trial)
-        if fit and fit.points == iteration - 1 and math.isfinite(value):
-            fit.add(value)
+        if trial in self.graces:
+            self.curves.add(trial, iteration, value)
         return super().judge(trial, iteration, value, queries)
 
     def verdict(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Verdict:
-        others = [fit for name, fit in self.fits.items() if name != trial and fit.points > FEWEST_POINTS]
-        own = self.fits[trial]
-        first = max(self.graces[trial], FEWEST_POINTS)
-        if len(others) < FEWEST_TRIALS or own.points < first or iteration >= self.setup.max_iterations:
+        if iteration >= self.setup.max_iterations:
+            self.completed = True
             return Verdict.GO_ON
-        mean, precision = Prior.of(others).posterior([own, *others])
-        last = np.stack([basis(self.setup.max_iterations, fit.end) for fit in (own, *others)])
-        ends = np.sum(last * mean, axis=1)
-        deviation = math.sqrt(float(last[0] @ np.linalg.solve(precision[0], last[0])))
-        return Verdict.STOP if chance_above(ends[0], deviation, ends[1:].max()) < LEVEL else Verdict.GO_ON
+        if not self.setup.promotion:
+            return Verdict.STOP if self._is_hopeless(trial, iteration) else Verdict.GO_ON
+        if iteration < self.first:
+            return Verdict.GO_ON
+        self.paused[trial] = iteration
+        if self.next_paused(last=False) != trial:
+            return Verdict.PAUSE
+        del self.paused[trial]
+        return Verdict.GO_ON
+
+    def _is_hopeless(self, trial: str, iteration: int) -> bool:
+        curves = self.curves.curves
+        others = [other for other, curve in curves.items() if other != trial and curve.points > FEWEST_POINTS]
+        if len(others) < FEWEST_TRIALS or min(iteration, curves[trial].points) < max(self.graces[trial], FEWEST_POINTS):
+            return False
+        means, deviations = self.curves.forecast([trial, *others])
+        return chance_above(means[0], deviations[0], means[1:].max()) < LEVEL
+
+    @property
+    def pauses(self) -> bool:
+        return self.setup.promotion
+
+    def next_paused(self, last: bool) -> str | None:
+        waiting = [trial for trial in self.paused if self.curves.known(trial)]
+        all_begun = last or 0 < self.setup.population <= len(self.graces)
+        if not waiting or (len(self.graces) < FEWEST_TRIALS and not all_begun):
+            return None
+        means, deviations = self.curves.forecast(waiting)
+        promise = means + OPTIMISM * deviations
+        first = int(promise.argmax())
+        if not all_begun:
+            mean, deviation = self.curves.forecast_new()
+            return waiting[first] if promise[first] >= mean + OPTIMISM * deviation else None
+        if last and not self.completed:
+            return waiting[first]
+        highest, noise = max(self.best.values()), self.curves.noise
+        hopeful = [
+            place
+            for place, (mean, deviation) in enumerate(zip(means, deviations, strict=True))
+            if chance_above(mean, math.sqrt(deviation**2 + noise), highest) >= LEVEL
+        ]
+        return waiting[max(hopeful, key=lambda place: promise[place])] if hopeful else None
+
+    def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
+        del self.paused[trial]
+
+    def ended(self, trial: str) -> None:
+        self.paused.pop(trial, None)
 
     def expected_iterations(self, grace: int) -> float:
-        before = min(max(grace, FEWEST_POINTS), self.setup.max_iterations)
-        return before + SHARE * (self.setup.max_iterations - before)
-
-
-def basis(t: int, end: int) -> np.ndarray:
-    """The curve's terms after iteration t with a curriculum that ends at `end` (0: there is none), float64 [3]."""
-    after = max(t - end, 0) if end else 0
-    return np.array([1.0, t**-0.5, 1 - (after + 1) ** -0.5])
+        before = self.first if self.setup.promotion else max(grace, FEWEST_POINTS)
+        before = min(before, self.setup.max_iterations)
+        return before + SHARE[self.setup.promotion] * (self.setup.max_iterations - before)
 
 
 def chance_above(mean: float, deviation: float, value: float) -> float:
