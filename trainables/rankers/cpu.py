@@ -2,6 +2,7 @@
 
 - float32 products by oneDNN where PyTorch takes MKL, which leaves AVX-512 unused on processors that are not Intel's;
 - dropout masks out of 16 random bits an element, where PyTorch draws a 64-bit stream of its own for each;
+- rows picked out of a tensor with a gradient that is added up by all threads;
 - attention with dropout without the passes that guard against rows whose keys are all masked: there are none here.
 """
 
@@ -78,6 +79,12 @@ class _OneDnnLinear(torch.autograd.Function):
 class Linear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
+
+
+def rows(x: Tensor, places: Tensor) -> Tensor:
+    """x[places]: rows of x [N, ...] at places, int64 [M]. On a CPU one thread adds up the gradient of an index; that of
+    index_select, which all threads add up, has no fixed order on a GPU."""
+    return x.index_select(0, places) if x.device.type == "cpu" else x[places]
 
 
 def dropout_mask(like: Tensor, p: float) -> Tensor:

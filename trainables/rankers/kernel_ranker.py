@@ -12,6 +12,7 @@ from torch.nn import functional
 from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, Problem
 from trainables.rankers.base import Head, TextSide
+from trainables.rankers.cpu import rows
 from trainables.rankers.first_stage import PLACE, ScoreAdditivity, require_first_stage
 from trainables.rankers.kernels import FAR, GaussianKernels
 from trainables.rankers.vectors import PADDING
@@ -73,7 +74,7 @@ class KernelModule(WordRankerModule):
         # Half precision would blur the exact-match kernel, which is 0.001 wide.
         with torch.autocast(query.device.type, enabled=False):
             queries, documents = (grams.to(self.score.weight.dtype) for grams in (queries, documents))
-            features = self._count(queries[query_of], query_mask[query_of], documents, document_mask)
+            features = self._count(rows(queries, query_of), query_mask[query_of], documents, document_mask)
             scores = self.score(features)
             return self.additivity(scores, **first_stage) if self.additivity else scores
 
@@ -100,7 +101,7 @@ class KernelModule(WordRankerModule):
         sizes, length = queries.shape[1:3]
         similarities = torch.bmm(queries.flatten(1, 2), documents.flatten(1, 2).transpose(1, 2))
         words = _of_sizes(query_mask.flatten().nonzero().squeeze(1), query_mask, sizes)
-        similarities = similarities.flatten(0, 1)[words].unflatten(1, documents.shape[1:3])
+        similarities = rows(similarities.flatten(0, 1), words).unflatten(1, documents.shape[1:3])
         padding = ~document_mask[words // (sizes * length)]
         counts = self.kernels(similarities.masked_fill(padding[:, None], FAR))
         return _spread(counts.flatten(1), words, query_mask, sizes).sum(2).flatten(1)
@@ -114,9 +115,9 @@ def _of_sizes(words: Tensor, mask: Tensor, sizes: int) -> Tensor:
     return (first + torch.arange(sizes, device=words.device)[:, None] * length).flatten()
 
 
-def _spread(rows: Tensor, places: Tensor, mask: Tensor, sizes: int) -> Tensor:
-    """Rows [N, D] to their places in a flat [B, sizes, L], zeros elsewhere: [B, sizes, L, D]. `mask`: [B, L]."""
-    flat = rows.new_zeros(mask.numel() * sizes, rows.shape[1]).index_copy(0, places, rows)
+def _spread(values: Tensor, places: Tensor, mask: Tensor, sizes: int) -> Tensor:
+    """Values [N, D] to their places in a flat [B, sizes, L], zeros elsewhere: [B, sizes, L, D]. `mask`: [B, L]."""
+    flat = values.new_zeros(mask.numel() * sizes, values.shape[1]).index_copy(0, places, values)
     return flat.view(mask.shape[0], sizes, mask.shape[1], -1)
 
 
