@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -163,7 +165,9 @@ def main() -> None:
     parser.add_argument("--metric", default="ndcg@10")
     parser.add_argument("--json", action="store_true", help="a line a comparison")
     options = parser.parse_args()
-    found = compare(options)
+    with TemporaryDirectory() as cache:  # retrievals of an earlier call would come from the user's
+        os.environ["XDG_CACHE_HOME"] = cache
+        found = compare(options)
     if not options.json:
         print(json.dumps(found, indent=1))
         return
