@@ -17,6 +17,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from side_by_side import shown
+
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parent / "docs" / "performance.md"
 START, END = "<!-- measured: make bench -->", "<!-- end of measured -->"
@@ -83,11 +85,6 @@ def searches(rows: list[dict]) -> list[str]:
         f"{shown(row['low'])} to {shown(row['high'])} | {row['reached']:.0%} |"
         for row in rows
     ]
-
-
-def shown(value: float | None, digits: int = 2) -> str:
-    """A number; none stands for a search that half the time never sees the target."""
-    return "∞" if value is None else f"{value:.{digits}f}"
 
 
 def cores() -> int:

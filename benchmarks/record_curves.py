@@ -22,7 +22,8 @@ import torch
 
 from trainables.config import TrainingRun
 from trainables.data import load_data
-from trainables.data.columns import RankingData, Split
+from trainables.data.columns import RankingData
+from trainables.data.combine import some_queries
 from trainables.randomness import generator
 from trainables.training.materials import Materials, prepare
 from trainables.training.training import Training
@@ -102,18 +103,7 @@ def prepared(study: Study, sources: dict[str, str]) -> Materials:
 def with_fewer_dev_queries(data: RankingData, count: int | None) -> RankingData:
     """The data with the first `count` of its dev queries alone; None: with all."""
     dev = data.splits["dev"]
-    queries = len(dev) if count is None else min(count, len(dev))
-    candidates, judged = int(dev.offsets[queries]), int(dev.judged_offsets[queries])
-    first = Split(
-        query=dev.query[:queries],
-        offsets=dev.offsets[: queries + 1],
-        document=dev.document[:candidates],
-        grade=dev.grade[:candidates],
-        rank=dev.rank[:candidates],
-        score=dev.score[:candidates],
-        judged_grade=dev.judged_grade[:judged],
-        judged_offsets=dev.judged_offsets[: queries + 1],
-    )
+    first = some_queries(dev, np.arange(len(dev))[:count])
     return replace(data, splits={**data.splits, "dev": first})
 
 

@@ -30,6 +30,7 @@ import numpy as np
 import torch
 from record_curves import with_fewer_dev_queries
 from schedulers import ALL, Study, read_studies
+from side_by_side import shown
 
 from trainables.config import TrainingRun
 from trainables.data import load_data
@@ -217,10 +218,6 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         cells = [row["work"], f"{row['target']:.3f}", row["way"], shown(row["iterations"], 0), shown(row["ratio"])]
         lines.append(f"| {' | '.join(cells)} | {shown(row['low'])} to {shown(row['high'])} | {row['reached']:.2f} |")
     return lines
-
-
-def shown(value: float | None, digits: int = 2) -> str:
-    return "∞" if value is None else f"{value:.{digits}f}"
 
 
 if __name__ == "__main__":

@@ -66,3 +66,8 @@ def compare(
 
 def tell(comparison: Comparison, as_json: bool) -> None:
     print(comparison.document() if as_json else comparison.line(), flush=True)
+
+
+def shown(value: float | None, digits: int = 2) -> str:
+    """A number; none stands for a search that half the time never sees the target."""
+    return "∞" if value is None else f"{value:.{digits}f}"

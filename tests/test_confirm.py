@@ -292,6 +292,14 @@ def test_an_ablation_is_the_configuration_without_its_curriculum(place: Place, c
     assert of_curriculum(linear, "map") == ""
 
 
+def test_an_ablation_without_a_difference_is_no_finding_for_these_seeds_either() -> None:
+    own = {"label": "plain, lr=0.02", "difference": 0.01, "p_adjusted": 0.3, "p_both_adjusted": 0.6, "runs": [1, 2]}
+    row = {"also_differs": ["training.lr"], "has_curriculum": True, "ablation": own}
+    assert of_curriculum(row, "map").endswith("+0.0100 map, p = 0.3; what its curriculum is worth is not shown.")
+    row["ablation"] = own | {"p_adjusted": 0.01}
+    assert of_curriculum(row, "map").endswith("not shown (p = 0.6 with the seeds as a sample too).")
+
+
 def test_a_difference_that_may_come_from_other_keys_is_said(place: Place, crew: type[LocalCrew]) -> None:
     document = confirm(place, top=1, seeds=1)
     assert "It differs from the baseline in training.lr too: --ablate tells them apart." in render(document)
@@ -314,7 +322,7 @@ def test_a_configuration_without_a_curriculum_has_no_ablation(place: Place) -> N
     found = ablations(state, baseline, experiment)
     assert found["lr=0.02"] is None
     [plain] = [one for one in best_configurations(state, baseline, 5) if one.label == "lr=0.02"]
-    row = differences(plain, baseline)
+    row = differences(plain.params, baseline.params)
     assert row == {"has_curriculum": False, "also_differs": ["training.lr"]}
     assert of_curriculum(row, "map") == " It has no other curriculum than the baseline: what differs is training.lr."
     assert found[LABELS[0]] is not None and found[LABELS[0]].label == "lr=0.02", "a configuration of the search itself"

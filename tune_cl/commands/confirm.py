@@ -109,9 +109,10 @@ def of_curriculum(row: dict[str, Any], metric: str) -> str:
         return f" It differs from the baseline in {keys} too: --ablate tells them apart."
     ablation = row["ablation"]
     difference = f"{ablation['difference']:+.4f} {metric}, p = {ablation['p_adjusted']:.2g}"
-    return (
-        f" Against '{ablation['label']}', which is the same without its curriculum: {difference}.{_of_seeds(ablation)}"
-    )
+    told = f" Against '{ablation['label']}', which is the same without its curriculum: {difference}"
+    if ablation["p_adjusted"] > LEVEL:
+        return f"{told}; what its curriculum is worth is not shown."
+    return f"{told}.{_of_seeds(ablation)}"
 
 
 def _of_seeds(row: dict[str, Any]) -> str:

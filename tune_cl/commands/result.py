@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tune_cl.commands.tables import table
+from tune_cl.confirmation.ablation import differences
+from tune_cl.confirmation.plan import seedless
 from tune_cl.place import place_of, program
 
 PORT = 5000  # MLflow's own default
@@ -67,9 +69,8 @@ def _next(document: dict[str, Any]) -> list[str]:
 
 def _curriculum_and_more(best: dict[str, Any], baseline: dict[str, Any] | None) -> bool:
     """Whether the best trial may owe what it is better by to its curriculum or to other keys."""
-    ours, theirs = best["params"], (baseline or best)["params"]
-    keys = [key for key in ours | theirs if key != "seed" and ours.get(key) != theirs.get(key)]
-    return len({key.startswith("curriculum.") for key in keys}) == 2
+    found = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
+    return found["has_curriculum"] and bool(found["also_differs"])
 
 
 def _open_mlflow(document: dict[str, Any]) -> list[str]:

@@ -17,10 +17,9 @@ from tune_cl.search.space import Flat
 CURRICULUM = "curriculum."
 
 
-def differences(configuration: Configuration, baseline: Configuration) -> dict[str, Any]:
+def differences(ours: Flat, theirs: Flat) -> dict[str, Any]:
     """Whether a configuration has another curriculum than the baseline, and the keys in force outside the curriculum
-    in which it is not as the baseline."""
-    ours, theirs = configuration.params, baseline.params
+    in which it is not as the baseline; both as `seedless` gives their parameters."""
     differing = [key for key in {**ours, **theirs} if key not in ours or key not in theirs or ours[key] != theirs[key]]
     also = [key for key in differing if not key.startswith(CURRICULUM)]
     return {"has_curriculum": len(also) < len(differing), "also_differs": also}

@@ -13,9 +13,10 @@ import numpy as np
 
 from trainables.evaluation.significance import bootstrap_ci
 from tune_cl.confirmation.ablation import differences
-from tune_cl.confirmation.plan import Configuration, SeedRun
+from tune_cl.confirmation.plan import SeedRun
 from tune_cl.confirmation.training import read_values, result_of
 from tune_cl.confirmation.verdict import Judged, judge, verdict_of
+from tune_cl.search.space import Flat
 
 Runs = Sequence[SeedRun]
 
@@ -42,8 +43,8 @@ class Compared:
         pairs = [(self.values[label], self.values[reference]) for label, reference in references.items()]
         return dict(zip(references, judge(pairs, self.correction), strict=True))
 
-    def configuration(self, label: str) -> Configuration:
-        return self.runs[label][0].configuration
+    def params(self, label: str) -> Flat:
+        return self.runs[label][0].configuration.params
 
     def row(self, label: str) -> dict[str, Any]:
         return _row(self.runs[label], self.values[label], self.split)
@@ -60,7 +61,7 @@ def document_of(compared: Compared, labels: Sequence[str], ablations: Mapping[st
     judged = compared.judged(dict.fromkeys(others, baseline))
     rows = {label: compared.row(label) | compared.comparison(label, baseline, judged[label]) for label in others}
     for label in others:
-        rows[label] |= differences(compared.configuration(label), compared.configuration(baseline))
+        rows[label] |= differences(compared.params(label), compared.params(baseline))
     references = {label: ablations[label] for label in others if label in ablations}
     for label, one in compared.judged(references).items():
         own = references[label]

@@ -150,10 +150,10 @@ def _of_its_curriculum(confirmed: Document) -> bool:
 
 
 def _headline(confirmed: Document) -> str:
-    verdict = confirmed["verdict"]
+    verdict: str = confirmed["verdict"]
     if verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
         return OF_MORE_THAN_THE_CURRICULUM[verdict]
-    return (HEADLINES if _lasts(confirmed) else HEADLINES | OF_THESE_SEEDS)[verdict]
+    return (HEADLINES if _lasts(confirmed) else HEADLINES | OF_THESE_SEEDS).get(verdict, verdict)
 
 
 def _verdict(findings: Findings, confirmed: Document) -> list[Html]:

@@ -155,7 +155,10 @@ class Range(Leaf):
         return values[int(rng.integers(len(values))) if near is None else round(near)]
 
     def middle(self) -> Any:
-        return (self.low + self.high) / 2 if self.prior is None else self.prior
+        if self.prior is not None:
+            return self.prior
+        values = self.values()
+        return (self.low + self.high) / 2 if values is None else values[(len(values) - 1) // 2]
 
     def allows(self, value: Any) -> bool:
         if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
@@ -197,11 +200,6 @@ class Uniform(Range):
     def suggest(self, trial: BaseTrial, key: str) -> float:
         value = trial.suggest_float(key, self.low, self.high, step=self.step)
         return value if self.step is None else self.stepped[round((value - self.low) / self.step)]
-
-    def middle(self) -> float:
-        if self.step is None or self.prior is not None:
-            return super().middle()
-        return self.stepped[(len(self.stepped) - 1) // 2]
 
     def values(self) -> Sequence[float] | None:
         return None if self.step is None else self.stepped
@@ -257,8 +255,7 @@ class Integer(Range):
         return trial.suggest_int(key, self.low, self.high, step=self.step or 1)
 
     def middle(self) -> int:
-        values = self.values()
-        return values[(len(values) - 1) // 2] if self.prior is None else int(self.prior)
+        return int(super().middle())
 
     def values(self) -> Sequence[int]:
         return range(self.low, self.high + 1, self.step or 1)

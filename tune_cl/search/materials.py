@@ -31,7 +31,7 @@ def materials_of(experiment: Experiment) -> dict[str, Materials]:
     return with_teacher(base, experiment.scorings, known)
 
 
-def identity(materials: Mapping[str, Materials]) -> dict[str, str]:
+def fingerprint(materials: Mapping[str, Materials]) -> dict[str, str]:
     """What the journal keeps of a search's data: its name, and the digests that `require_unchanged` compares."""
     made = next(iter(materials.values()))
     kept = {"name": made.data.name, "digest": made.data.digest}
@@ -40,7 +40,7 @@ def identity(materials: Mapping[str, Materials]) -> dict[str, str]:
 
 def require_unchanged(materials: Mapping[str, Materials], kept: Mapping[str, str]) -> None:
     """Raises DataError where the data is not what it was when the search began, whose journal holds `kept`."""
-    now = identity(materials)
+    now = fingerprint(materials)
     for key, what in (("digest", "data.source"), ("pretrain_digest", "training.pretrain_data")):
         if now.get(key) != kept.get(key):
             wrong = "the data has changed since the search began"

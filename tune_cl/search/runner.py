@@ -19,7 +19,7 @@ from tune_cl.journal import RAN_TO_THE_END, Journal, SearchState, TrialState, re
 from tune_cl.place import Place
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.budget import training_seconds
-from tune_cl.search.materials import identity, materials_of, require_unchanged
+from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
 from tune_cl.search.pareto import pareto
 from tune_cl.search.places import Places, require_room
 from tune_cl.search.progress import Progress
@@ -78,7 +78,7 @@ def _session(
 ) -> dict[str, Any]:
     """One sitting of a search: from its first event, or from where the last sitting ended. `materials`: none for a
     search that is done."""
-    for made in list(materials.values())[:1]:
+    if made := next(iter(materials.values()), None):
         for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
             print(f"note: {note}", file=sys.stderr)
     if place.remote and not place.elsewhere(tracking_uri):
@@ -187,7 +187,7 @@ def _search_event(
         "event": "search",
         "name": place.name,
         "space": experiment.name,
-        "data": identity(materials),
+        "data": fingerprint(materials),
         "ranker": run.ranker["name"],
         "metric": experiment.metric,
         "mode": "max",
