@@ -27,7 +27,7 @@ import psutil
 from ray import tune
 
 from trainables.config import TrainingRun
-from trainables.ranker_trainable import LeanResults
+from trainables.ranker_trainable import ClusterTrainable
 from tune_cl.experiment import Experiment, build
 from tune_cl.journal import Event, Journal
 from tune_cl.search import ray_tune
@@ -39,7 +39,7 @@ from tune_cl.tracking.uri import resolve_tracking_uri
 METRICS = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 
 
-class Trivial(LeanResults):
+class Trivial(ClusterTrainable):
     """Reports at once, and writes a checkpoint of one number."""
 
     def setup(self, config: dict[str, Any], materials: dict[str, Any]) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from trainables import storage
-from trainables.ranker_trainable import LeanResults
+from trainables.ranker_trainable import ClusterTrainable
 from trainables.storage import fetched, patiently
+from trainables.training import saves
 
 
 def failing(times: int, error: OSError, then: Callable[..., Any]) -> tuple[Callable[..., Any], list[int]]:
@@ -58,7 +59,7 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         patiently(call)
 
 
-class Saver(LeanResults):
+class Saver(ClusterTrainable):
     """Trains nothing; its storage is away for two attempts."""
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -80,6 +81,51 @@ def test_a_trial_saves_when_its_storage_is_back(tmp_path: Path) -> None:
     saved = trial.save(str(tmp_path))
     assert len(trial.calls) == 3
     assert (Path(saved.checkpoint.path) / "done").read_text() == "1"
+
+
+class Clock:
+    """`time.monotonic` of its own."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Clocked(ClusterTrainable):
+    """`config`: seconds of an iteration and of a checkpoint, by which `clock` goes on."""
+
+    clock: Clock
+    made = 0
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Needs nothing."""
+
+    def step(self) -> dict[str, Any]:
+        self.clock.now += self.config["iteration"]
+        return {"iteration": self.iteration + 1}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        self.clock.now += self.config["checkpoint"]
+        self.made += 1
+
+
+@pytest.mark.parametrize(
+    ("iteration", "checkpoint", "made"), [(0.05, 1.0, 100), (5.0, 0.4, 100), (1.0, 2.0, 6), (20.0, 2.0, 100)]
+)
+def test_dear_checkpoints_take_a_tenth_of_the_time(
+    iteration: float, checkpoint: float, made: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(saves, "time", clock)
+    trial = Clocked({"iteration": iteration, "checkpoint": checkpoint})
+    trial.clock = clock
+    for _ in range(100):
+        if trial.train()["should_checkpoint"]:
+            trial.save(str(tmp_path))
+    assert trial.made == made
+    assert checkpoint <= 1 or (made - 1) * checkpoint <= 0.1 * clock.now
 
 
 def test_a_checkpoint_in_storage_that_is_away_is_not_damaged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,3 +223,36 @@ def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(place: Path, who
     trained = replay(read_events(journal)).confirmations
     assert trained[: len(done)] == done and len(judged["seeds"]) == 2
     assert len({(event["label"], event["seed"]) for event in trained}) == len(trained) >= 4
+
+
+LEAVING = """
+import gc, threading, time
+import ray
+from tune_cl.search.ray_tune import ray_session
+
+class Cycle:
+    def __init__(self, reference):
+        self.reference, self.itself = reference, self
+
+def drop(references):  # a reference as garbage, and garbage enough to have it collected here
+    while references:
+        Cycle(references.pop())
+        for _ in range(1000):
+            trash = []
+            trash.append(trash)
+        time.sleep(0.001)
+
+with ray_session(None):
+    references = [ray.put(number) for number in range(5000)]
+    thread = threading.Thread(target=drop, args=[references])
+    thread.start()
+print("left with", len(references))
+references.clear()
+thread.join()
+"""
+
+
+def test_garbage_that_another_thread_collects_does_not_end_the_process_while_ray_is_left() -> None:
+    done = subprocess.run([sys.executable, "-c", LEAVING], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) > 0, "the thread was done before Ray was"

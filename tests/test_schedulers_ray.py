@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
+from trainables.ranker_trainable import RankerTrainable
 from trainables.training.materials import Materials
 from tune_cl.experiment import load_experiment
-from tune_cl.journal import Journal, replay
+from tune_cl.journal import Journal, SearchState, TrialState, replay
+from tune_cl.search import ray_tune
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.materials import materials_of
 from tune_cl.search.ray_tune import ray_session, run_trials
@@ -27,6 +30,15 @@ curriculum:
 training: {batch_size: 8, batches_per_iteration: 2, max_iterations: 6}
 search: {trials: 7, reduction_factor: 2, first_rung: 2, grace: none}
 """
+
+
+class Unsaved(RankerTrainable):
+    """A training whose checkpoints are never due."""
+
+    def get_auto_filled_metrics(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        return super().get_auto_filled_metrics(*arguments, **options) | {"should_checkpoint": False}
+
+
 WAYS = {
     "promotion": ["search.scheduler=asha", "search.promotion=true"],
     "scaled": ["search.scheduler=asha", "search.grace=scaled", "search.compare=paired"],
@@ -53,17 +65,23 @@ def materials(folder: Path) -> dict[str, Materials]:
     return materials_of(load_experiment(str(folder / "toy.yaml"), data=str(folder / "data")))
 
 
+def searched(folder: Path, materials: dict[str, Materials], way: str, name: str) -> SearchState:
+    experiment = load_experiment(str(folder / "toy.yaml"), WAYS[way], data=str(folder / "data"))
+    begun = {"event": "search", "name": name, "space": "toy", "data": {}, "ranker": "conv_knrm", "metric": "map"}
+    begun |= {"seed": 0, "baseline": BASELINE, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
+    with Journal(folder / name) as journal:
+        journal.append(begun)
+        search = Search(experiment, journal, 1, Artifacts(folder / name / "trials", materials))
+        run_trials(search, materials, str(folder / name), 1, places=lambda: 1)
+        state = replay(journal.events())
+    assert state == search.state
+    return state
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_search_through_ray(folder: Path, materials: dict[str, Materials], way: str) -> None:
-    experiment = load_experiment(str(folder / "toy.yaml"), WAYS[way], data=str(folder / "data"))
-    begun = {"event": "search", "name": way, "space": "toy", "data": {}, "ranker": "conv_knrm", "metric": "map"}
-    begun |= {"seed": 0, "baseline": BASELINE, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
-    with Journal(folder / way) as journal:
-        journal.append(begun)
-        search = Search(experiment, journal, 1, Artifacts(folder / way / "trials", materials))
-        run_trials(search, materials, folder / way, 1, places=lambda: 1)
-        state = replay(journal.events())
-    assert state == search.state and len(state.trials) == 7
+    state = searched(folder, materials, way, way)
+    assert len(state.trials) == 7
     outcomes = {trial.outcome for trial in state.by_number()}
     assert outcomes <= {"baseline", "completed", "stopped_early"} and "completed" in outcomes
     for trial in state.by_number():
@@ -73,3 +91,20 @@ def test_a_search_through_ray(folder: Path, materials: dict[str, Materials], way
         if way == "scaled" and not trial.baseline:
             assert trial.iterations == {2: 2, 4: 2 + 4, 6: 2 + 4 + 6}[len(trial.dev("map"))]
         assert trial.artifacts and (Path(trial.artifacts) / "dev.run.txt").is_file()
+
+
+@pytest.mark.parametrize("way", ["pbt", "freeze-thaw"])
+def test_trials_that_save_only_when_they_pause_or_end_go_the_same_way(
+    folder: Path, materials: dict[str, Materials], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    always = searched(folder, materials, way, f"{way} saves always")
+    monkeypatch.setattr(ray_tune, "RankerTrainable", Unsaved)
+    seldom = searched(folder, materials, way, f"{way} saves seldom")
+    assert [curve_of(trial) for trial in seldom.by_number()] == [curve_of(trial) for trial in always.by_number()]
+    saves = [sum(len(trial.checkpoints) for trial in state.by_number()) for state in (always, seldom)]
+    assert saves[1] < saves[0] / 1.5 and all(trial.iterations in trial.checkpoints for trial in seldom.by_number())
+
+
+def curve_of(trial: TrialState) -> tuple[Any, ...]:
+    """What a trial was and found, without times and paths."""
+    return trial.trial, trial.params, trial.outcome, trial.dev("map")

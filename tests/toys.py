@@ -58,7 +58,7 @@ class Toy(tune.Trainable):
             return {"failed": "the training loss became nan", "iteration": 2, "done": True}
         value = random.Random(f"{self.trial} {self.done}").random()
         return dict.fromkeys(METRICS, 1.0) | {
-            "dev_map": value, "iteration": self.done, "done": self.done == self.iterations,
+            "dev_map": value, "iteration": self.done, "done": self.done == self.iterations, "should_checkpoint": True,
         }  # fmt: skip
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

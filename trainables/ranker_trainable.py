@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from lightgbm.basic import LightGBMError
 from ray import tune
+from ray.tune.result import SHOULD_CHECKPOINT
 from safetensors import SafetensorError
 
 from trainables.config import TrainingRun
@@ -15,6 +16,7 @@ from trainables.errors import UserError, WorkFailed
 from trainables.storage import earlier, fetched, patiently
 from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for, materials_key
+from trainables.training.saves import Saves
 from trainables.training.training import Training
 
 DIGITS = 4  # of the dev queries' values in results
@@ -22,20 +24,30 @@ DIGITS = 4  # of the dev queries' values in results
 DAMAGED = (OSError, ValueError, KeyError, SafetensorError, LightGBMError)  # what reading a damaged checkpoint raises
 
 
-class LeanResults(tune.Trainable):
-    """Waits for storage that is away. Sends results without the trial's configuration, which the driver has: with its
-    hundred keys Ray would copy and flatten it at each result, and keep it."""
+class ClusterTrainable(tune.Trainable):
+    """What any training needs on a cluster. It waits for storage that is away, and says with each result whether a
+    checkpoint is due; Tune adds one where a trial pauses or ends. Results come without the trial's configuration, which
+    the driver has: with its hundred keys Ray would copy and flatten it at each result, and keep it."""
+
+    def __init__(self, *arguments: Any, **options: Any):
+        self.saves = Saves()
+        super().__init__(*arguments, **options)
 
     def get_auto_filled_metrics(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         filled = super().get_auto_filled_metrics(*arguments, **options)
-        return {key: value for key, value in filled.items() if key != "config"}
+        filled.pop("config", None)
+        return filled | {SHOULD_CHECKPOINT: self.saves.due()}
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
         """A checkpoint in the storage. Storage that is away for a minute would cost the trial all its retries."""
-        return patiently(lambda: super(LeanResults, self).save(checkpoint_dir))
+        return patiently(lambda: self._save(checkpoint_dir))
+
+    def _save(self, checkpoint_dir: str | None) -> Any:
+        with self.saves.timed():
+            return super().save(checkpoint_dir)
 
 
-class RankerTrainable(LeanResults):
+class RankerTrainable(ClusterTrainable):
     """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (here or in S3) to go on from or None,
     threads: int, queries: whether results hold the dev queries' values, adopt: whether the checkpoint is of another
     configuration}.

@@ -3,7 +3,7 @@
   tune-cl train --data docstrings --ranker bert --set ranker.model=tiny --set curriculum.pacing=root --output runs/root
 
 SPACE gives the configuration to start from; what it leaves open takes the baseline's value. A training that was
-stopped goes on from its last iteration when the same command is given again."""
+stopped goes on from the last iteration saved when the same command is given again."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def execute(options: Namespace) -> dict[str, Any]:
         _train(training, output)
     except KeyboardInterrupt:
         raise Interrupted(
-            f"stopped after iteration {training.iteration}; the same command goes on from there"
+            f"stopped after iteration {training.iteration}; the same command goes on from the last that was saved"
         ) from None
     return _finish(training, output)
 
@@ -65,11 +65,12 @@ def default_output(run: TrainingRun) -> Path:
 
 
 def _train(training: AnyTraining, output: Path) -> None:
-    """Iterates to the end, saving after each iteration; takes up a training that was stopped.
+    """Iterates to the end, saving its state; takes up a training that was stopped.
 
     Raises ConfigError where `output` holds a training of another configuration or of other data.
     """
-    from trainables.training.checkpoint import latest_iteration, save_iteration
+    from trainables.training.checkpoint import latest_iteration
+    from trainables.training.saves import iterations
 
     states = output / "state"
     if latest := latest_iteration(states):
@@ -79,9 +80,7 @@ def _train(training: AnyTraining, output: Path) -> None:
             )
         training.load(latest)
         print(f"going on after iteration {training.iteration}", file=sys.stderr)
-    while not training.finished:
-        metrics = training.iterate()
-        save_iteration(states, training.iteration, training.save)
+    for metrics in iterations(training, states):
         print(_progress(training, metrics), file=sys.stderr)
 
 

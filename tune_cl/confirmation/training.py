@@ -17,9 +17,10 @@ from trainables.config import TrainingRun
 from trainables.data.columns import required_split
 from trainables.evaluation.judging import judge_of, scores_file, write_scores
 from trainables.evaluation.trec import write_per_query
-from trainables.training.checkpoint import latest_iteration, read_json, save_iteration, write_folder, write_json
+from trainables.training.checkpoint import latest_iteration, read_json, write_folder, write_json
 from trainables.training.factory import AnyTraining, make_training, save_best, take_saved
 from trainables.training.materials import Materials
+from trainables.training.saves import iterations
 
 STATE, RANKER, TRAINING, RESULT = "state", "ranker", "training.json", "result.json"
 
@@ -67,10 +68,8 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
     """Iterates from the last saved state to the end; leaves the ranker and drops the states."""
     if latest := latest_iteration(folder / STATE):
         training.load(latest)
-    while not training.finished:
-        training.iterate()
-        save_iteration(folder / STATE, training.iteration, training.save)
-        saved()
+    for _ in iterations(training, folder / STATE, saved):
+        pass
     save_best(training, folder / RANKER)
     dev = [row[f"dev_{training.run.metric}"] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)

@@ -6,6 +6,7 @@ open trials, with their checkpoints, from the journal.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -180,7 +181,7 @@ def ray_session(address: str | None) -> Iterator[None]:
     try:
         yield
     finally:
-        with _sigterm_kept():
+        with _sigterm_kept(), _no_collection():
             ray.shutdown()
 
 
@@ -193,6 +194,18 @@ def _sigterm_kept() -> Iterator[None]:
     finally:
         if before is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Nothing is collected as garbage meanwhile. Tune leaves cycles with references to Ray's objects, and one that
+    another thread, such as the tracking's, frees while Ray shuts down ends the process (Ray's QuickExit, status 1)."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def run_trials(
@@ -220,7 +233,7 @@ def run_trials(
             name=f"session-{session}",
             storage_path=storage,
             callbacks=[_Recorder.into(search, storage)],
-            checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result says so
             failure_config=tune.FailureConfig(max_failures=RETRIES),
             verbose=0,
         ),
