@@ -31,6 +31,7 @@ from tune_cl.search.curves import Curve, append_curve, read_curves
 from tune_cl.search.schedulers.grace import scaled_run
 
 RUNGS = (3, 6)
+SEEDS = (0, 1, 2)
 RANKERS: dict[str, dict[str, Any]] = {
     "conv_knrm": {"name": "conv_knrm", "filters": 32, "vector_size": 50},
     "bert": {"name": "bert", "vocabulary_size": 4000},
@@ -55,7 +56,6 @@ class Study:
     iterations: int = 12
     batches: int = 8  # an iteration
     dev_queries: int | None = 64
-    seeds: tuple[int, ...] = (0, 1, 2)
     relevance: int = 1  # `evaluation.relevance_level`
 
 
@@ -64,8 +64,8 @@ STUDIES = {
     for data in ("docstrings", "wikiqa", "mediqa")
     for ranker in RANKERS
 } | {
-    "wikiqa-conv_knrm-wide": Study("wikiqa", "conv_knrm", (1e-4, 1e-2), 27, 12, None, (0,)),
-    "semeval-conv_knrm-wide": Study("semeval", "conv_knrm", (1e-4, 1e-2), 18, 12, None, (0,), relevance=2),
+    "wikiqa-conv_knrm-wide": Study("wikiqa", "conv_knrm", (1e-4, 1e-2), 27, 12, None),
+    "semeval-conv_knrm-wide": Study("semeval", "conv_knrm", (1e-4, 1e-2), 18, 12, None, relevance=2),
 }
 
 
@@ -111,12 +111,10 @@ def trainings(sources: dict[str, str], options: argparse.Namespace) -> Iterator[
     """(study, training, budget in iterations): round by round a seed more, in each one configuration after the other
     over all studies."""
     studies = {name: STUDIES[name] for name in options.studies}
-    for place in range(max(len(study.seeds) for study in studies.values())):
+    for seed in SEEDS:
         for index in range(options.configurations):
             for name, study in studies.items():
-                if place == len(study.seeds):
-                    continue
-                run = configured(study, sources, configuration(index, study), study.seeds[place])
+                run = configured(study, sources, configuration(index, study), seed)
                 yield name, run, study.iterations
                 if name in options.scaled and has_curriculum(run):
                     yield from ((name, scaled_run(run, rung), rung) for rung in RUNGS)

@@ -1,0 +1,163 @@
+"""What does its user get from a search? Searches with real trainings, whose finds are trained again under new seeds.
+
+    python benchmarks/real_searches.py [--data docstrings] [--searches 10] [--seeds 3] [--dev 100] [--json]
+
+Each search runs in one process and without Ray: the same `Search` with its journal, sampler, scheduler and checkpoints
+as in `tune-cl run`. Random search trains TRIALS configurations to their end; the others have as many iterations. After
+a quarter, a half and all of them the configuration with the highest dev value so far is taken, as the search would name
+it. `seen` is that value less the baseline's in the same search; `new seeds` the mean best dev value of its trainings
+under seeds that no search has seen, less that of the baseline's under the same seeds: what is left without the luck of
+the best of many. Points of 100 of the metric, means over searches with 95 % intervals. pbt is compared here alone: on
+recorded curves it cannot be simulated, since its trials take weights from each other."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import torch
+from record_curves import with_fewer_dev_queries
+from search_to_target import SPACE, TRIALS, first_event, iterated
+
+from trainables.config import TrainingRun
+from trainables.data import load_data
+from trainables.training.materials import Materials, prepare
+from trainables.training.training import Training
+from tune_cl.experiment import build
+from tune_cl.journal import Journal
+from tune_cl.search.search import BASELINE, Plan, Search
+
+SHARES = (0.25, 0.5, 1.0)
+NEW_SEEDS = 1000  # from here on
+MANY = 10 * TRIALS
+WAYS: dict[str, dict[str, Any]] = {
+    "random search to the end": {"searcher": "random", "scheduler": "none", "trials": TRIALS},
+    "random and asha": {"searcher": "random", "scheduler": "asha", "trials": MANY},
+    "random and model": {"searcher": "random", "scheduler": "model", "trials": MANY},
+    "tpe and model": {"searcher": "tpe", "scheduler": "model", "trials": MANY},
+    "pbt": {"searcher": "random", "scheduler": "pbt", "trials": TRIALS},
+}
+
+
+@dataclass(frozen=True)
+class Find:
+    """What a search would name after some of its iterations: its dev value, and what was trained."""
+
+    value: float
+    run: TrainingRun
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="docstrings")
+    parser.add_argument("--searches", type=int, default=10, help="of each way")
+    parser.add_argument("--seeds", type=int, default=3, help="new ones, for each find")
+    parser.add_argument("--dev", type=int, default=100, help="dev queries")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    tree = SPACE | {"data": options.data}
+    run = build("space", tree, {}).base_run()
+    materials = prepare(run, with_fewer_dev_queries(load_data(run.data), options.dev))
+    found: dict[tuple[str, float], list[tuple[float, float]]] = {}
+    for number in range(options.searches):
+        again = Again(materials, range(NEW_SEEDS + number * options.seeds, NEW_SEEDS + (number + 1) * options.seeds))
+        for way in WAYS:
+            baseline, finds = searched(tree, way, number, materials)
+            for share, find in finds.items():
+                pair = find.value - baseline.value, again(find.run) - again(baseline.run)
+                found.setdefault((way, share), []).append(pair)
+                shown = f"{way}, search {number}, {share:.0%} of the iterations: {100 * pair[0]:+.2f} seen"
+                print(f"{shown}, {100 * pair[1]:+.2f} under new seeds", file=sys.stderr, flush=True)
+    rows = [row(way, share, pairs) for (way, share), pairs in found.items()]
+    print(json.dumps(rows, indent=1) if options.json else table(options.data, rows))
+
+
+class Again:
+    """Mean best dev value of a configuration's trainings under each of the seeds; each is trained once."""
+
+    def __init__(self, materials: Materials, seeds: range):
+        self.materials, self.seeds = materials, seeds
+        self.known: dict[str, float] = {}
+
+    def __call__(self, run: TrainingRun) -> float:
+        key = run.model_copy(update={"seed": 0}).model_dump_json()
+        if key not in self.known:
+            self.known[key] = mean(self._best(run.model_copy(update={"seed": seed})) for seed in self.seeds)
+        return self.known[key]
+
+    def _best(self, run: TrainingRun) -> float:
+        training = Training(run, self.materials, device="cpu")
+        while not training.finished:
+            training.iterate()
+        return training.best_value
+
+
+def searched(tree: dict[str, Any], way: str, seed: int, materials: Materials) -> tuple[Find, dict[float, Find]]:
+    """The baseline, and what the search would name after each of SHARES of the iterations of random search."""
+    experiment = build("space", tree | {"seed": seed, "search": WAYS[way]}, {})
+    marks = {round(share * TRIALS * SPACE["training"]["max_iterations"]): share for share in SHARES}
+    best, baseline, finds, made = Find(-math.inf, experiment.base_run()), None, {}, 0
+    with tempfile.TemporaryDirectory() as name, Journal(Path(name)) as journal:
+        journal.append(first_event(experiment.to_yaml(), seed))
+        search = Search(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint))
+        while len(finds) < len(marks) and isinstance(plan := search.next_trial(), Plan):
+            training, goes_on = begun(plan, materials), True
+            while goes_on and not training.finished and len(finds) < len(marks):
+                metrics = iterated(training)
+                goes_on, made = search.result(plan.trial, metrics) and "failed" not in metrics, made + 1
+                if training.best_value > best.value:
+                    best = Find(training.best_value, plan.run)
+                if made in marks:
+                    finds[marks[made]] = best
+            if plan.trial == BASELINE:
+                baseline = Find(training.best_value, plan.run)
+            leave(search, plan.trial, training, Path(name))
+    assert baseline is not None
+    # a search that ends before its iterations are used up names the same to the end
+    return baseline, finds | {share: best for share in SHARES if share not in finds}
+
+
+def begun(plan: Plan, materials: Materials) -> Training:
+    """A trial's training where its last sitting left it."""
+    training = Training(plan.run, materials, device="cpu")
+    if plan.checkpoint:
+        (training.adopt if plan.adopt else training.load)(Path(plan.checkpoint))
+    return training
+
+
+def leave(search: Search, trial: str, training: Training, folder: Path) -> None:
+    """Saves the trial's state and tells the search that it has left."""
+    state = folder / f"{trial}-{training.iteration:05d}"
+    state.mkdir(exist_ok=True)
+    training.save(state)
+    search.checkpoint(trial, training.iteration, str(state))
+    search.ended(trial)
+
+
+def row(way: str, share: float, pairs: list[tuple[float, float]]) -> dict[str, Any]:
+    cells: dict[str, Any] = {"way": way, "iterations": share, "searches": len(pairs)}
+    for place, name in enumerate(("seen", "new_seeds")):
+        values = [100 * pair[place] for pair in pairs]
+        half = 1.96 * stdev(values) / len(values) ** 0.5 if len(values) > 1 else math.nan
+        cells |= {name: round(mean(values), 2), f"{name}_ci95": None if math.isnan(half) else round(half, 2)}
+    return cells
+
+
+def table(data: str, rows: list[dict[str, Any]]) -> str:
+    lines = [f"| {data} | iterations | seen | new seeds |", "|---|---:|---:|---:|"]
+    for one in rows:
+        cells = [f"{one[name]:+.2f} ± {one[f'{name}_ci95'] or math.nan:.2f}" for name in ("seen", "new_seeds")]
+        lines.append(f"| {one['way']} | {one['iterations']:.0%} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
