@@ -3,8 +3,11 @@ as four separate LightGBM trainings: 1,400 trees instead of 2,000.
 
     python benchmarks/lambdamart_prefixes.py [FOLDER] [--json] [--curriculum mse|relevant_count]
 
-FOLDER is a LETOR folder; without one the data are made up. Both sides bin the data once a training, evaluate nothing
-on dev but what a training of ours always evaluates, and their rankings of the training data must be equal to the bit.
+Once one after the other with all threads, and once as a search runs them: as many at a time as there are cores, with a
+thread each. LightGBM's own trainings come one after the other with all threads, as a script has them.
+FOLDER is a LETOR folder; without one the data are made up. Both sides bin the data once a training and evaluate on dev,
+since a switch point is chosen there: ours as always, LightGBM by its own nDCG@10. Their rankings of the training data
+must be equal to the bit.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import argparse
 import os
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import lightgbm as lgb
@@ -26,7 +30,7 @@ from side_by_side import compare, tell
 from tests.letor_data import letor_data
 from trainables.config import DataConfig, TrainingRun, validated
 from trainables.data import load_data
-from trainables.data.columns import RankingData
+from trainables.data.columns import RankingData, Split
 from trainables.rankers.lambdamart import parameters, require_features
 from trainables.training.materials import NO_TEXTS, Materials
 from trainables.training.trees import TreeTraining, settings_of, stages
@@ -42,47 +46,57 @@ def run_of(curriculum: str, switch: int) -> TrainingRun:
     return validated({"ranker": ranker, "training": training, "curriculum": keys, "metric": "ndcg@10"})
 
 
-def ours(data: RankingData, curriculum: str) -> list[np.ndarray]:
-    """Scores of the training data after each of the trainings, from an empty cache."""
-    before = os.environ.get("XDG_CACHE_HOME")
-    with tempfile.TemporaryDirectory() as folder:
+def ours(data: RankingData, curriculum: str, at_once: int) -> list[lgb.Booster]:
+    """The trees of each training, from an empty cache; trainings at once share the cores."""
+    threads, before = torch.get_num_threads(), os.environ.get("XDG_CACHE_HOME")
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
         os.environ["XDG_CACHE_HOME"] = folder
+        torch.set_num_threads(max(1, threads // at_once))
         try:
-            return [_trained(data, run_of(curriculum, switch)) for switch in SWITCHES]
+            return list(pool.map(lambda switch: _trained(data, run_of(curriculum, switch)), SWITCHES))
         finally:
+            torch.set_num_threads(threads)
             del os.environ["XDG_CACHE_HOME"]
             if before is not None:
                 os.environ["XDG_CACHE_HOME"] = before
 
 
-def _trained(data: RankingData, run: TrainingRun) -> np.ndarray:
+def _trained(data: RankingData, run: TrainingRun) -> lgb.Booster:
     training = TreeTraining(run, Materials(data, NO_TEXTS))
     while not training.finished:
         training.iterate()
     assert training.booster is not None
-    return np.asarray(training.booster.predict(features_of(data)))
+    return training.booster
 
 
-def separate(data: RankingData, curriculum: str) -> list[np.ndarray]:
+def separate(data: RankingData, curriculum: str) -> list[lgb.Booster]:
     """The same by LightGBM alone."""
     return [_by_lightgbm(data, run_of(curriculum, switch)) for switch in SWITCHES]
 
 
-def _by_lightgbm(data: RankingData, run: TrainingRun) -> np.ndarray:
-    split, features = data.splits["train"], features_of(data)
+def _by_lightgbm(data: RankingData, run: TrainingRun) -> lgb.Booster:
+    train, dev = data.splits["train"], data.splits["dev"]
     booster = None
-    for stage in stages(run, data, split):
-        sizes = np.bincount(split.owner[stage.rows], minlength=len(split))
-        rows = lgb.Dataset(features[stage.rows], split.grade[stage.rows], group=sizes[sizes > 0], free_raw_data=False)
-        keys = parameters(settings_of(run), run.training.lr, stage.objective, int(split.grade.max()))
-        threads = {"num_threads": torch.get_num_threads(), "seed": 0}
-        booster = lgb.train(keys | threads, rows, stage.last - stage.first, init_model=booster)
+    for stage in stages(run, data, train):
+        rows = dataset(data, train, stage.rows)
+        judged = dataset(data, dev, np.arange(len(dev.document)), rows)
+        keys = parameters(settings_of(run), run.training.lr, stage.objective, int(train.grade.max()))
+        keys |= {"num_threads": torch.get_num_threads(), "seed": 0, "metric": "ndcg", "eval_at": [10]}
+        booster = lgb.train(keys, rows, stage.last - stage.first, [judged], init_model=booster)
     assert booster is not None
-    return np.asarray(booster.predict(features))
+    return booster
 
 
-def features_of(data: RankingData) -> np.ndarray:
-    return require_features(data)[data.splits["train"].document]
+def dataset(data: RankingData, split: Split, rows: np.ndarray, reference: lgb.Dataset | None = None) -> lgb.Dataset:
+    """Some candidate rows of a split, in the bins of another data set if one is given."""
+    features, sizes = require_features(data)[split.document[rows]], np.bincount(split.owner[rows], minlength=len(split))
+    return lgb.Dataset(features, split.grade[rows], reference, group=sizes[sizes > 0], free_raw_data=False)
+
+
+def require_equal(data: RankingData, mine: list[lgb.Booster], theirs: list[lgb.Booster]) -> None:
+    features = require_features(data)[data.splits["train"].document]
+    for one, other in zip(mine, theirs, strict=True):
+        np.testing.assert_array_equal(one.predict(features), other.predict(features))
 
 
 def main() -> None:
@@ -96,18 +110,20 @@ def main() -> None:
         data = load_data(DataConfig(source=options.folder))
     else:
         data = letor_data({"train": 300, "dev": 40, "test": 1}, candidates=40, width=64)
-    found: list[list[np.ndarray]] = []
-    comparison = compare(
-        f"LambdaMART, {options.curriculum} first, 4 switch points of {TREES} trees",
-        "4 separate LightGBM trainings",
-        lambda: found.append(ours(data, options.curriculum)),
-        lambda: found.append(separate(data, options.curriculum)),
-        options.repeats,
-        warm_up=0,
-    )
-    for mine, theirs in zip(found[0], found[1], strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-    tell(comparison, options.json)
+    cores = torch.get_num_threads()
+    for at_once in (1, cores):
+        found: dict[str, list[lgb.Booster]] = {}
+        how = f"{at_once} at a time" if at_once > 1 else "one after the other"
+        comparison = compare(
+            f"LambdaMART, {options.curriculum} first, 4 switch points of {TREES} trees, {how}",
+            f"4 separate LightGBM trainings, {cores} threads",
+            lambda at_once=at_once, found=found: found.update(ours=ours(data, options.curriculum, at_once)),
+            lambda found=found: found.update(theirs=separate(data, options.curriculum)),
+            options.repeats,
+            warm_up=0,
+        )
+        require_equal(data, found["ours"], found["theirs"])
+        tell(comparison, options.json)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ The searches take the studies by turns and try a study's trainings in a random o
 with a seed, whose effect on all configurations alike is taken out. Regret is the best final dev value of the study's
 trainings less that of the one that the search would name (the highest dev value it saw), in points of 100 dev MAP with
 95 % intervals over searches: `regret` of that training itself at its end, `seen` of the value that the search saw of
-it, `others` as a mean over the other seeds of its configuration, which is what its user gets.
+it, `others` as a mean over the other seeds of its configuration, which is what its user gets. `less all` is `others`
+less that of `all` with four times the iterations, paired by search: at or below zero the goal is reached.
 
 `all` trains the first 16 to their end. At a quarter of its iterations every scheduler has as many trials as it likes.
 Over the same 16 trials it has all iterations it asks for: `iterations` is their share of those of `all`, `ended` the
@@ -88,12 +89,11 @@ def main() -> None:
     options = parser.parse_args()
     studies = read_studies(options.curves, options.studies)
     scalable = [study for study in studies if has_rungs(study)]
-    rows = [measured(way, studies, options.searches, options.workers) for way in ways(Setup(1))]
+    rows = compared(ways(Setup(1)), studies, options.searches, options.workers)
     if scalable:
-        rows += [
-            measured(replace(way, label=f"{way.label} *"), scalable, options.searches, options.workers)
-            for way in (*ways_scaled(), *ways(Setup(1, ETA, first_rung=FIRST)))
-        ]
+        again = [*ways(Setup(1, ETA, first_rung=FIRST)), *ways_scaled()]
+        marked = [replace(way, label=f"{way.label} *") for way in again]
+        rows += compared(marked, scalable, options.searches, options.workers)
     print(json.dumps(rows, indent=1) if options.json else table(rows, studies))
 
 
@@ -197,15 +197,26 @@ def ways_scaled() -> list[Way]:
     return [*both, Way("hyperband scaled", "hyperband", scaled)]
 
 
-def measured(way: Way, studies: list[Study], searches: int, workers: int) -> dict[str, Any]:
-    """The row of a table: means over searches, with half the width of their 95 % intervals."""
+def compared(rows: Sequence[Way], studies: list[Study], searches: int, workers: int) -> list[dict[str, Any]]:
+    """The rows of a table: means over searches, with half the width of their 95 % intervals. The first is `all`."""
     turns = [(studies[index % len(studies)], index) for index in range(searches)]
-    quarter = [one(way, study, index, workers, quarter=True) for study, index in turns]
-    same = [one(way, study, index, workers, quarter=False) for study, index in turns]
-    row: dict[str, Any] = {"way": way.label, "searches": searches}
+    found: list[dict[str, Any]] = []
+    whole: list[float] = []  # `others` of all iterations
+    for way in rows:
+        quarter = [one(way, study, index, workers, quarter=True) for study, index in turns]
+        same = [one(way, study, index, workers, quarter=False) for study, index in turns]
+        whole = whole or [result["others"] for result in same]
+        for result, base in zip(quarter, whole, strict=True):
+            result["less_all"] = result["others"] - base
+        found.append(row_of(way, quarter, same))
+    return found
+
+
+def row_of(way: Way, quarter: list[dict[str, Any]], same: list[dict[str, Any]]) -> dict[str, Any]:
+    row: dict[str, Any] = {"way": way.label, "searches": len(same)}
     for group, results in (("quarter", quarter), ("same", same)):
-        for key in ("regret", "seen", "others", "iterations", "trials"):
-            values = [result[key] for result in results if not math.isnan(result[key])]
+        for key in ("regret", "seen", "others", "less_all", "iterations", "trials"):
+            values = [result[key] for result in results if not math.isnan(result.get(key, math.nan))]
             row[f"{group}_{key}"] = round(mean(values), 3) if values else None
             row[f"{group}_{key}_ci95"] = round(1.96 * stdev(values) / len(values) ** 0.5, 3) if values else None
     for name in ("all", *KINDS):
@@ -242,13 +253,12 @@ def one(way: Way, study: Study, index: int, workers: int, quarter: bool) -> dict
 
 def table(rows: list[dict[str, Any]], studies: list[Study]) -> str:
     lines = [f"{len(studies)} studies: {', '.join(f'{study.name} ({len(study.pool)})' for study in studies)}", ""]
-    lines.append("| | at a quarter of the iterations | | | | with the same 16 trials | | | ended: | | | | |")
-    lines.append("|" + "---|" * 13)
-    lines.append(
-        "| way | regret | seen | others | trials | regret | others | iterations | all | " + " | ".join(KINDS) + " |"
-    )
+    lines.append("| | at a quarter of the iterations | | | | | with the same 16 trials | | | ended: | | | | |")
+    lines.append("|" + "---|" * 14)
+    columns = "way | regret | seen | others | less all | trials | regret | others | iterations | all | "
+    lines.append(f"| {columns}{' | '.join(KINDS)} |")
     for row in rows:
-        cells = [interval(row, f"quarter_{key}") for key in ("regret", "seen", "others")]
+        cells = [interval(row, f"quarter_{key}") for key in ("regret", "seen", "others", "less_all")]
         cells += [f"{row['quarter_trials']:.1f}"]
         cells += [interval(row, "same_regret"), interval(row, "same_others"), f"{row['same_iterations']:.2f}"]
         cells += ["–" if row[f"ended_{name}"] is None else f"{row[f'ended_{name}']:.2f}" for name in ("all", *KINDS)]

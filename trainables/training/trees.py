@@ -28,7 +28,7 @@ from trainables.training.progress import STATE, Progress, metric_key
 
 FORMAT = 1  # raise when the same settings grow other trees
 LOSS_METRIC = "ndcg@10"  # whose complement on training queries is the loss that lambdarank itself does not give
-LOSS_QUERIES = 200  # training queries, drawn once, that the loss is told of: scoring all would cost as growing does
+LOSS_QUERIES = 50  # training queries, drawn once, that the loss is told of: scoring all would cost as growing does
 
 
 @dataclass(frozen=True)
