@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
 from tune_cl.cli import BAD_INPUT, DONE, main
+from tune_cl.commands.settings import require_cluster
+from tune_cl.place import place_of
 
 SMALL = [
     "ranker.vector_size=8", "ranker.filters=4", "training.batch_size=8", "training.batches_per_iteration=2",
@@ -129,6 +132,57 @@ def test_another_training_is_not_overwritten(folder: Path, tmp_path: Path, capfd
     train = ["train", "--data", str(folder), *SMALL_OPTIONS, "--output", str(tmp_path / "a")]
     document(capfd, *train)
     assert "holds another training" in errors(capfd, *train, "--set", "seed=9")[-1]
+
+
+@pytest.mark.parametrize("taken", ["a-folder", "a-file/below"])
+@pytest.mark.parametrize("command", [["score", "turns"], ["baseline", "bm25"], ["train", "--data"]])
+def test_where_no_output_can_be_written_no_work_is_done(
+    command: list[str], taken: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a-folder").mkdir()
+    (tmp_path / "a-file").touch()
+    name, argument = command
+    output = tmp_path / ("a-file" if name == "train" and taken == "a-folder" else taken)
+    inputs = [argument, str(folder)] if name == "train" else [str(folder), argument]
+    (line,) = errors(capfd, name, *inputs, *SMALL_OPTIONS, "--output", str(output))
+    assert line.startswith("error: --output: ")
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "a-file", tmp_path / "a-folder"]
+
+
+@pytest.mark.parametrize("name", ["../outside", "a/b", ".", "..", "", " ", "a\nb"])
+def test_a_search_has_a_name_that_stays_in_the_storage(
+    name: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    storage = tmp_path / "runs"
+    (line,) = errors(capfd, "run", "quickstart", "--data", str(folder), "--name", name, "--storage", str(storage))
+    assert line.startswith("error: --name: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["run", "quickstart"], ["report", "a"]])
+def test_a_file_is_no_storage(command: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    for storage in (tmp_path / "file", tmp_path / "file" / "runs"):
+        (line,) = errors(capfd, *command, "--storage", str(storage))
+        assert line.startswith(f"error: --storage: '{tmp_path / 'file'}' is no folder; ")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{closed}", "127.0.0.1", "host:port", "no host:1"])
+def test_no_search_begins_where_no_cluster_answers(
+    address: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        require_cluster(f"127.0.0.1:{port}")
+    given = ["--address", address.format(closed=port), "--storage", str(tmp_path / "runs")]
+    (line,) = errors(capfd, "run", "quickstart", "--data", str(folder), *given)
+    assert line.startswith(f"error: --address: '{given[1]}' ") and not (tmp_path / "runs").exists()
+    require_cluster("auto")
+
+
+def test_commands_to_copy_are_quoted(tmp_path: Path) -> None:
+    line = place_of(str(tmp_path / "my runs"), "my search").command("confirm")
+    assert line.endswith(f"tune-cl confirm 'my search' --storage '{tmp_path / 'my runs'}'")
 
 
 def test_score_writes_a_line_an_instance(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

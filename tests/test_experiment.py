@@ -321,3 +321,32 @@ def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -
     known = {materials_key(base): Materials(data, prepare(base, data).text)}
     assert materials_key(run) not in known
     assert materials_for(run, known).data is data
+
+
+def test_a_space_is_named_after_its_file_unless_it_says_its_name(write: Write) -> None:
+    assert load_experiment(write(OPEN)).name == "mine"
+    named = load_experiment(write(f"name: theirs\n{OPEN}"))
+    assert named.name == "theirs" and Experiment.from_yaml(named.to_yaml()).name == "theirs"
+    assert "a word" in problems(write(f"name: [a, b]\n{OPEN}"))["name"]
+    assert "a key of the file alone" in problems(write(OPEN), "name=mine", "description=x")["description"]
+
+
+@pytest.mark.parametrize("value", [".inf", ".nan"])
+@pytest.mark.parametrize("key", ["training.lr", "training.warmup", "curriculum.n", "data.bm25.k1", "search.hours"])
+def test_numbers_are_finite(key: str, value: str, write: Write) -> None:
+    assert problems(write(OPEN), f"{key}={value}").keys() == {key}
+
+
+def test_a_curriculum_s_end_and_the_clipping_may_be_infinite(write: Write) -> None:
+    for value in ("inf", ".inf"):
+        assert load_experiment(write(OPEN), [f"training.clip={value}"]).value("training.clip") == math.inf
+        opened = f"curriculum.weighting: {{choice: [kde, none]}}\ncurriculum.m: {{choice: [5, {value}]}}\n"
+        assert load_experiment(write(opened)).space.leaves["curriculum.m"].values() == (5, math.inf)
+    assert "no finite number" in problems(write(OPEN), "training.lr=.inf")["training.lr"]
+
+
+def test_another_section_is_advised_for_a_like_name_alone(write: Write) -> None:
+    assert "did you mean training.loss?" in problems(write(OPEN), "curriculum.loss=hinge")["curriculum.loss"]
+    assert problems(write(OPEN), "ranker.name=knrm", "ranker.model=x")["ranker.model"].startswith(
+        "unknown key; known: ranker."
+    )

@@ -29,9 +29,10 @@ def errors(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 def test_pace_takes_stages_and_reference(capfd: pytest.CaptureFixture[str]) -> None:
     rows = document(capfd, "pace", "step", "--stages", "4", "--delta", ".1", "--steps", "100", "--at", "0", "30", "99")
     assert rows == [{"step": 0, "share": 0.1}, {"step": 30, "share": 0.5}, {"step": 99, "share": 1.0}]
-    (row,) = document(capfd, "pace", "cubic", "--reference", "code", "--at", "1000")
-    assert row["share"] == pytest.approx(0.998126, abs=1e-6)
-    assert document(capfd, "pace", "cubic", "--at", "1000") == [{"step": 1000, "share": 1.0}]
+    end = ("--at", "1000", "1000.1")
+    assert [row["share"] for row in document(capfd, "pace", "cubic", *end)] == pytest.approx([0.998126, 1], abs=1e-6)
+    code = [row["share"] for row in document(capfd, "pace", "cubic", "--reference", "code", *end)]
+    assert code[0] == pytest.approx(0.998126, abs=1e-6) and code[1] < 1
 
 
 def test_the_picture_of_a_pacing_names_it_among_others(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -56,6 +57,13 @@ def test_all_problems_are_told_and_no_picture_is_drawn(capfd: pytest.CaptureFixt
     assert not picture.exists()
     (line,) = errors(capfd, "weigh", "--difficulty", ".5", "--plot", str(tmp_path / "weigh.pdf"))
     assert line.startswith("error: --plot: ") and ".png or .svg" in line
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+@pytest.mark.parametrize("option", ["--n", "--steps", "--at"])
+def test_a_pacing_reads_finite_numbers(option: str, number: str, capfd: pytest.CaptureFixture[str]) -> None:
+    (line,) = errors(capfd, "pace", "root", option, number)
+    assert line.startswith(f"error: {option}: {number} ")
 
 
 def test_everything_is_in_the_space_of_everything() -> None:

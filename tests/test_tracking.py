@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from mlflow.tracking import MlflowClient
+from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 
 from tests.tracking_cases import (
     SECRET,
@@ -99,6 +100,17 @@ def test_death_after_any_call_loses_and_repeats_nothing(database: Path, tmp_path
             delivered(journal, uri)
         assert snapshot(uri, space) == snapshot(uri, "whole"), f"death {call}"
     assert call > 20
+
+
+def test_mlflow_keeps_nothing_of_runs_whose_artifacts_it_has(database: Path, tmp_path: Path) -> None:
+    uri = resolve_tracking_uri(database)
+    store = RunStore(uri, artifact_location(uri, tmp_path))
+    run = store.create(store.experiment("artifacts"), "one", {}, 1000)
+    (tmp_path / "a.txt").write_text("a")
+    store.log_artifact(run, tmp_path / "a.txt", None)
+    assert [file.path for file in store.client.list_artifacts(run)] == ["a.txt"]
+    store.log_artifact(run, tmp_path / "a.txt", "again")
+    assert run not in _artifact_repos_cache
 
 
 def test_request_that_takes_effect_after_it_was_given_up_leaves_no_run(
@@ -242,6 +254,8 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
     assert resolve_tracking_uri(Path("runs")) == "http://server:5000"
     assert resolve_tracking_uri(Path("runs"), "databricks") == "databricks"
     assert artifact_location("http://server:5000", Path("runs")) is None
+    with pytest.raises(ConfigError, match=r"--tracking-uri: MLflow knows no 'foo://server'"):
+        resolve_tracking_uri(Path("runs"), "foo://server")
     with pytest.raises(ConfigError, match=r"--tracking-uri: './mlruns' is a folder"):
         resolve_tracking_uri(Path("runs"), "./mlruns")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "file:///x")

@@ -10,7 +10,16 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from trainables.compatibility import curriculum_misfits
@@ -40,8 +49,11 @@ def infinity(value: object) -> object:
     return math.inf if isinstance(value, str) and value.lower() in ("inf", "infinity") else value
 
 
+Unbounded = Annotated[float, AllowInfNan(True), BeforeValidator(infinity)]
+
+
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
 
 
 class Bm25Config(Section):
@@ -94,9 +106,7 @@ class CurriculumConfig(Section):
     weighting: Annotated[str, one_of(WEIGHTINGS)] = Field(
         default="none", description="heuristic that weights easy samples up"
     )
-    m: Annotated[float, BeforeValidator(infinity)] = Field(
-        default=20, ge=1, description="iterations until all weights are 1, or inf"
-    )
+    m: Unbounded = Field(default=20, ge=1, description="iterations until all weights are 1, or inf")
     anti: bool = Field(default=False, description="turns difficulty round: hard samples first, or weighted up")
     sampling: Literal["with_replacement", "without_replacement"] = Field(
         default="with_replacement",
@@ -193,7 +203,7 @@ class TrainingConfig(Section):
     schedule: Literal["constant", "linear"] = Field(
         default="constant", description="rate after warm-up; linear falls to 0"
     )
-    clip: float = Field(default=1.0, gt=0, description="largest gradient norm")
+    clip: Unbounded = Field(default=1.0, gt=0, description="largest gradient norm, or inf")
     batch_size: int = Field(default=16, ge=1, description="samples a step; a pair of documents is one sample")
     micro_batch: int | None = Field(
         default=None, ge=1, description="samples through the ranker at a time: less memory, same steps; null: all"

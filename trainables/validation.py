@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from trainables.errors import ConfigError, Problem
@@ -28,6 +28,7 @@ WRONG = {
     "less_than": "{value} is not below {lt:g}",
     "less_than_equal": "{value} is above {le:g}",
     "int_from_float": "{value} is not a whole number",
+    "finite_number": "{value} is no finite number",
     "literal_error": "unknown value {value}",
     "missing": "missing",
 }
@@ -39,7 +40,7 @@ def checked(key: str, field: FieldInfo, value: Any) -> Any:
     if field.metadata:
         annotation = Annotated[annotation, *field.metadata]
     try:
-        return TypeAdapter(annotation).validate_python(value)
+        return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
     except ValidationError as error:
         raise ConfigError(field_problem(key, error.errors(), value, field)) from None
 
@@ -130,9 +131,9 @@ def nearest_key(key: str, known: Iterable[str]) -> str:
     names = list(known)
     section, last = key.partition(".")[0], key.rpartition(".")[2]
     inside = [name for name in names if name.startswith(f"{section}.")]
-    for candidates in (inside, names):
+    for candidates, likeness in ((inside, 0.6), (names, 0.8 if inside else 0.6)):
         by_last = {name.rpartition(".")[2]: name for name in reversed(candidates)}
-        if close := get_close_matches(last, by_last, n=1, cutoff=0.6):
+        if close := get_close_matches(last, by_last, n=1, cutoff=likeness):
             return f"did you mean {by_last[close[0]]}?"
     if inside:
         return f"known: {', '.join(inside)}"

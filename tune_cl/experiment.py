@@ -232,12 +232,17 @@ def parse_overrides(overrides: Sequence[str]) -> Flat:
 
 
 def build(name: str, tree: Mapping[str, Any], given: Flat) -> Experiment:
-    """The experiment of a search-space file's mapping, with the command line's dotted keys on top of it."""
+    """The experiment of a search-space file's mapping, with the command line's dotted keys on top of it. `name`: where
+    the file says none."""
     file, line = parts(tree), parts(given)
     done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"] or {})
     search = SearchConfig()
     with done.collecting():
         search = search_config(file["search"], line["search"])
+    name = tree.get("name", name)
+    if not isinstance(name, str):
+        done.problems.append(Problem("name", f"{name!r} is no name", "a word"))
+    done.problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
     if done.problems:
         raise ConfigError(done.problems)
     first = points_of(done.space, search.points, done.given.keys() | done.dropped)

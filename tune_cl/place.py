@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from trainables.data.cache import cache_root, digest_of
 from trainables.errors import ConfigError, Problem, nearest
+from trainables.evaluation.files import folder_on_the_way
 from trainables.storage import exists, folders_in, is_remote, joined
 from tune_cl.journal import FILE, Journal
 from tune_cl.mirror import WATCH_SECONDS, MirroredJournal, pull
@@ -24,7 +25,7 @@ def program(name: str) -> str:
     """How to call a console script of this installation from here, whether or not its environment is active."""
     if shutil.which(name):
         return name
-    return os.path.relpath(Path(sys.executable).parent / name)
+    return quote(os.path.relpath(Path(sys.executable).parent / name))
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ class Place:
 
     def command(self, command: str) -> str:
         """What a user types to do `command` with this search."""
-        storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {shown(self.address)}"
-        return f"{program('tune-cl')} {command} {self.name}{storage}"
+        storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {quote(self.address)}"
+        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}"
 
 
 def place_of(storage: str, name: str) -> Place:
@@ -103,9 +104,13 @@ def place_of(storage: str, name: str) -> Place:
 def new_place(storage: str, name: str | None, space: str) -> Place:
     """A free place: the given name, or the space's with the first free number behind it.
 
-    Raises ConfigError where a search of the given name exists.
+    Raises ConfigError where a search of the given name exists, or the name is not that of a folder in the storage.
     """
-    place = place_of(storage, name or space)
+    wanted = space if name is None else name
+    if not wanted.isprintable() or not wanted.strip(". ") or "/" in wanted:
+        option = "name" if name is None else "--name"
+        raise ConfigError(Problem(option, f"{wanted!r} is no name of a folder", "letters and digits, no '/'"))
+    place = place_of(storage, wanted)
     number = 1
     while name is None and place.exists():
         number += 1
@@ -136,7 +141,9 @@ def local(storage: str) -> Path:
     if "://" in storage:
         right = "a path; on a cluster, one that all nodes see; or s3://BUCKET/FOLDER"
         raise ConfigError(Problem("--storage", f"'{storage}' is not a folder", right))
-    return Path(storage).resolve()
+    path = Path(storage).resolve()
+    folder_on_the_way("--storage", path)
+    return path
 
 
 def checked(address: str) -> str:
@@ -154,11 +161,6 @@ def checked(address: str) -> str:
         right = "s3://BUCKET/FOLDER with a bucket that exists"
         raise ConfigError(Problem("--storage", f"there is no bucket '{split.netloc}'", right))
     return urlunsplit(split._replace(path=split.path.rstrip("/")))
-
-
-def shown(address: str) -> str:
-    """An address as a shell takes it."""
-    return quote(address) if is_remote(address) else address
 
 
 def found_again(recorded: str, folder: Path) -> Path:

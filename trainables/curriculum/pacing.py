@@ -19,7 +19,8 @@ class Schedule:
     delta      δ, the share at step 0
     n          root of pacing root
     stages     S of pacing step
-    reference  paper: the share is δ at 0 and 1 from T on; code: the bare formula, cut off at 1
+    reference  paper: the share is δ at 0 and 1 from T on (of quadratic and cubic, which the paper lacks, behind T);
+               code: the bare formula, cut off at 1
     """
 
     pacing: str
@@ -31,9 +32,10 @@ class Schedule:
 
     def share(self, step: float) -> float:
         """Share open at an optimiser step (from 0), in (0, 1]; it never falls."""
-        if step >= self.horizon and self.reference == "paper":
+        pacing = PACINGS[self.pacing]
+        if self.reference == "paper" and (step > self.horizon or (step == self.horizon and pacing.ends_at_one)):
             return 1.0
-        return min(1.0, PACINGS[self.pacing].function(step / self.horizon, self))
+        return min(1.0, pacing.function(step / self.horizon, self))
 
 
 def stepwise(x: float, schedule: Schedule) -> float:
@@ -86,10 +88,11 @@ def none(x: float, schedule: Schedule) -> float:
 
 @dataclass(frozen=True)
 class Pacing:
-    """A pacing function of the elapsed share x = step / T, and the keys it reads besides T."""
+    """A pacing function of the elapsed share x = step / T, the keys it reads besides T, and whether f(1) = 1."""
 
     function: Callable[[float, Schedule], float]
     needs: frozenset[str] = frozenset({"delta"})
+    ends_at_one: bool = True
 
 
 PENHA = "Penha & Hauff 2020, Table 3"
@@ -102,6 +105,6 @@ PACINGS: Registry[Pacing] = Registry(
     Entry("linear", Pacing(linear), "share grows by the same amount each step", PENHA),
     Entry("root", Pacing(root, frozenset({"delta", "n"})), "share grows fast at first, faster with a larger n", PENHA),
     Entry("geometric", Pacing(geometric), "share grows slowly at first", PENHA),
-    Entry("quadratic", Pacing(quadratic, BY_REFERENCE), "share grows with the square of the step", CODE),
-    Entry("cubic", Pacing(cubic, BY_REFERENCE), "share grows with the cube of the step", CODE),
+    Entry("quadratic", Pacing(quadratic, BY_REFERENCE, False), "share grows with the square of the step", CODE),
+    Entry("cubic", Pacing(cubic, BY_REFERENCE, False), "share grows with the cube of the step", CODE),
 )

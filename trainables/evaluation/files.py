@@ -6,6 +6,29 @@ import os
 from pathlib import Path
 from uuid import uuid4
 
+from trainables.errors import ConfigError, Problem
+
+
+def require_file(option: str, path: Path) -> None:
+    """For commands to ask before they work. Raises ConfigError where no file can be written at the path."""
+    if path.is_dir():
+        raise ConfigError(Problem(option, f"'{path}' is a folder", "the path of a file"))
+    require_folder(option, path.parent)
+
+
+def require_folder(option: str, path: Path) -> None:
+    """Raises ConfigError where the folder neither can be written to nor can be made."""
+    if not os.access(there := folder_on_the_way(option, path), os.W_OK | os.X_OK):
+        raise ConfigError(Problem(option, f"'{there}' cannot be written to", "a folder of yours"))
+
+
+def folder_on_the_way(option: str, path: Path) -> Path:
+    """The folder, or the nearest one above it that is there. Raises ConfigError where that is no folder."""
+    there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+    if not there.is_dir():
+        raise ConfigError(Problem(option, f"'{there}' is no folder", "a path through folders"))
+    return there
+
 
 def write_text(path: str | Path, text: str) -> None:
     """Writes UTF-8 text by way of a temporary file beside it: a reader never sees half a file. Makes the folder."""

@@ -39,12 +39,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> dict[str, Any]:
     from trainables.baselines import load_baseline
     from trainables.baselines.selection import rank
+    from trainables.evaluation.files import require_file
     from trainables.evaluation.metrics import Evaluator
     from trainables.evaluation.trec import write_run
     from tune_cl.experiment import load_training_run
 
     kind = load_baseline(options.baseline)
     setting = _setting(options, kind)
+    output = options.output or Path(f"{options.baseline}.{setting}.{options.split}.run.txt")
+    require_file("--output", output)
     run = load_training_run(None, options.overrides, options.data)
     started = time.perf_counter()
     baseline = _prepare(kind, run, options)
@@ -52,7 +55,6 @@ def execute(options: Namespace) -> dict[str, Any]:
     params = choice.params if choice else baseline.defaults()
     split, scores = rank(baseline, options.split, params)
     data = baseline.data
-    output = options.output or Path(f"{options.baseline}.{setting}.{options.split}.run.txt")
     values = Evaluator(split, data.document_ids, run.evaluation.relevance_level)(scores)
     write_run(output, split, data, scores, options.baseline)
     return {

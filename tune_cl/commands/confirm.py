@@ -13,7 +13,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from tune_cl.commands.settings import add_session
+from tune_cl.commands.settings import add_session, require_cluster
 from tune_cl.commands.tables import table
 from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.journal import read_events, replay
@@ -39,6 +39,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
     told = replay(read_events(place.journal)).tracking_uri
     tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri, told)
+    require_cluster(options.address)
     from tune_cl.confirmation.runner import Request, confirm_search  # imports Ray and torch
 
     request = Request(options.top, options.seeds, options.split, options.correction, options.race, options.ablate)

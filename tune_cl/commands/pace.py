@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -69,16 +70,16 @@ def _check(options: Namespace) -> None:
     problems = []
     if not 0 < options.delta <= 1:
         problems.append(Problem("--delta", f"{options.delta:g} is no start share", "a number above 0 and at most 1"))
-    if options.n < 1:
+    if not 1 <= options.n < inf:
         problems.append(Problem("--n", f"{options.n:g} is no root", "a number of at least 1"))
     if not 2 <= options.stages <= 100:
         problems.append(Problem("--stages", f"{options.stages} stages are not possible", "2 to 100"))
-    if options.steps <= 0:
+    if not 0 < options.steps < inf:
         problems.append(Problem("--steps", f"{options.steps:g} is no number of steps", "a number above 0"))
     problems += [
-        Problem("--at", f"{step:g} lies before the start", "steps of at least 0")
+        Problem("--at", f"{step:g} is no step", "steps of at least 0")
         for step in options.at or []
-        if step < 0
+        if not 0 <= step < inf
     ]
     if problems:
         raise ConfigError(problems)

@@ -10,14 +10,16 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from trainables.errors import ConfigError, Problem
+from trainables.evaluation.files import require_file
 
 FORMATS = (".png", ".svg")
 
 
 def require_format(path: Path) -> None:
-    """Raises ConfigError unless the file's name says PNG or SVG."""
+    """Raises ConfigError unless the file's name says PNG or SVG, and it can be written."""
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(Problem("--plot", f"'{path}' names no format", f"a file ending in {' or '.join(FORMATS)}"))
+    require_file("--plot", path)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

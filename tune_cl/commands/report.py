@@ -12,8 +12,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from trainables.errors import ConfigError, Problem
-from trainables.evaluation.files import write_text
+from trainables.errors import ConfigError
+from trainables.evaluation.files import require_file, write_text
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, Place, known_place
 from tune_cl.tracking.uri import masked, resolve_tracking_uri
 
@@ -32,8 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
     output = options.output or place.folder / f"report{SUFFIXES[options.format]}"
-    if output.is_dir():
-        raise ConfigError(Problem("--output", f"'{output}' is a folder", "the path of a file"))
+    require_file("--output", output)
     from tune_cl.report.findings import gather  # imports SciPy and the experiment: usage errors come first
 
     findings = gather(place)

@@ -17,6 +17,7 @@ from trainables.config import DataConfig
 from trainables.data import load_data
 from trainables.data.columns import RankingData, require_texts
 from trainables.errors import DataError, Problem, UserError
+from trainables.evaluation.files import require_file
 from trainables.evaluation.judging import probabilities, scores_file, write_scores
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.training.factory import load_saved
@@ -96,9 +97,10 @@ def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str
             Problem("--split", f"'{data.name}' has no {options.split} split", f"one of {', '.join(data.splits)}")
         )
     _require_task(data, ranker.classes if isinstance(ranker, SavedRanker) else ())
+    output = options.output or scores_file(Path(), f"rerank.{options.split}", data)
+    require_file("--output", output)
     split = data.splits[options.split]
     scores = ranker.score(data, split) if isinstance(ranker, SavedTrees) else _scores(ranker, data, options.split)
-    output = options.output or scores_file(Path(), f"rerank.{options.split}", data)
     write_scores(output, split, data, scores, ranker.run.ranker["name"])
     return {"run_file": str(output)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 from tune_cl.commands.tables import table
@@ -63,7 +64,7 @@ def _next(document: dict[str, Any]) -> list[str]:
         f"Prove it:             {place.command('confirm')}{ablate}",
         f"Read the report:      {place.command('report')}",
         *_open_mlflow(document),
-        f"Use the best ranker:  {program('tune-cl')} rerank {ranker} --query TEXT --documents FILE",
+        f"Use the best ranker:  {program('tune-cl')} rerank {quote(str(ranker))} --query TEXT --documents FILE",
     ]
 
 
@@ -79,6 +80,6 @@ def _open_mlflow(document: dict[str, Any]) -> list[str]:
     if uri.startswith("http"):
         return [f"Compare the trials:   {uri.rstrip('/')}/{view}"]
     return [
-        f"Compare the trials:   {program('mlflow')} ui --host 127.0.0.1 --port {PORT} --backend-store-uri {uri}",
+        f"Compare the trials:   {program('mlflow')} ui --host 127.0.0.1 --port {PORT} --backend-store-uri {quote(uri)}",
         f"                      and open http://127.0.0.1:{PORT}/{view}",
     ]

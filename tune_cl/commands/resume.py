@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from tune_cl.commands import result
-from tune_cl.commands.settings import add_session
+from tune_cl.commands.settings import add_session, require_cluster
 from tune_cl.journal import read_events, replay
 from tune_cl.place import known_place
 from tune_cl.tracking.uri import resolve_tracking_uri
@@ -26,6 +26,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
     told = replay(read_events(place.journal)).tracking_uri
     tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri, told)
+    require_cluster(options.address)
     from tune_cl.search.runner import resume_search  # imports Ray and torch
 
     return resume_search(place, tracking_uri, options.address)

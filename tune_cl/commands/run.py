@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from tune_cl.commands import result
-from tune_cl.commands.settings import add_experiment, add_overrides, add_session, experiment_of
+from tune_cl.commands.settings import add_experiment, add_overrides, add_session, experiment_of, require_cluster
 from tune_cl.place import new_place
 from tune_cl.tracking.uri import resolve_tracking_uri
 
@@ -27,6 +27,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     experiment = experiment_of(options)
     place = new_place(options.storage, options.name, experiment.name)
     tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri)
+    require_cluster(options.address)
     from tune_cl.search.runner import start_search  # imports Ray and torch: not before the input is known to be good
 
     return start_search(experiment, place, tracking_uri, options.address)

@@ -29,7 +29,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.curriculum.scoring import SCORINGS
     from trainables.data import load_data
     from trainables.data.columns import required_split
-    from trainables.evaluation.files import write_text
+    from trainables.evaluation.files import require_file, write_text
     from trainables.fit import require_scoring
     from trainables.training.teacher import scored_of
     from trainables.training.training import split_instances
@@ -40,6 +40,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     SCORINGS[options.scoring]  # what is wrong here is an error before the data is read
     if options.plot:
         require_format(options.plot)
+    output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
+    require_file("--output", output)
     run = load_training_run(None, options.overrides, options.data)
     data = load_data(run.data)
     require_scoring(options.scoring, data)
@@ -48,7 +50,6 @@ def execute(options: Namespace) -> dict[str, Any]:
     started = time.perf_counter()
     values, cached = difficulty(options.scoring, scored_of(run, data, split, instances))
     seconds = time.perf_counter() - started
-    output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
     write_text(output, "".join(_lines(data, split, instances, values)))
     found = extremes(data, split, instances, values)
     if options.plot:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from argparse import ArgumentParser, Namespace
 
+from trainables.errors import ConfigError, Problem
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP
+
+CONNECT_SECONDS = 10.0  # as long as a cluster's head may take to accept a connection
 
 
 def add_experiment(parser: ArgumentParser) -> None:
@@ -43,3 +47,17 @@ def experiment_of(options: Namespace) -> Experiment:
     flags = {"search.trials": options.trials, "training.max_iterations": options.max_iterations, "seed": options.seed}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     return load_experiment(options.space, [*given, *options.overrides], options.data, options.ranker)
+
+
+def require_cluster(address: str | None) -> None:
+    """Raises ConfigError where nothing answers at host:port: Ray would try for minutes. `auto` is left to Ray."""
+    if address is None or address == "auto" or "://" in address:
+        return
+    right = "auto, or host:port of a cluster's head that runs"
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit()):
+        raise ConfigError(Problem("--address", f"'{address}' is no host:port", right))
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise ConfigError(Problem("--address", f"'{address}' does not answer: {error}", right)) from None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.config import TrainingRun
 from trainables.errors import ConfigError, Interrupted, Problem
+from trainables.evaluation.files import require_folder
 from tune_cl.commands.settings import add_overrides
 from tune_cl.commands.tables import table
 from tune_cl.experiment import load_training_run
@@ -44,6 +45,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.training.materials import prepare
 
     output = options.output or default_output(run)
+    require_folder("--output", output)
     materials = prepare(run)
     for note in (*materials.data.notes, *training_notes(run, materials)):
         print(f"note: {note}", file=sys.stderr)

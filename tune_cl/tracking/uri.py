@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from trainables.errors import ConfigError, Problem
@@ -11,6 +12,7 @@ from trainables.errors import ConfigError, Problem
 USER = re.compile(r"(?<=://)[^/\s]+@")
 QUERY = re.compile(r"([?&](?:password|token|secret)=)[^&\s]+")
 SERVERS = ("http", "databricks")
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 
 
 def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = "") -> str:
@@ -19,14 +21,17 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = ""
     `told`: where an earlier session of the search sent its events; it comes before the last two, unless a part of
     it had to be hidden.
 
-    Raises ConfigError for a plain folder, which MLflow refuses since 3.13.
+    Raises ConfigError for a plain folder, which MLflow refuses since 3.13, and for a scheme that it does not know.
     """
     known = told if "***" not in told else ""
     uri = given or known or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+    place = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
+    right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"
     if ("://" not in uri and not uri.startswith("databricks")) or uri.startswith("file:"):
-        place = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
-        right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"
         raise ConfigError(Problem(place, f"'{uri}' is a folder, and MLflow keeps no runs in folders any more", right))
+    plugins = tuple(plugin.name for plugin in entry_points(group="mlflow.tracking_store"))
+    if not uri.startswith((*SERVERS, *DATABASES, *plugins)):
+        raise ConfigError(Problem(place, f"MLflow knows no '{masked(uri)}'", right))
     return uri
 
 
