@@ -134,6 +134,15 @@ def test_replay_gives_the_state_of_the_search() -> None:
     assert baseline is not None and baseline.best("mrr@10") == Dev(1, 0.3)
 
 
+def test_all_trials_share_the_names_of_parameters_and_metrics(tmp_path: Path) -> None:
+    """Each line of a file has its own; they would be half of what a trial's parameters take in memory."""
+    params, told = {"curriculum.pacing": "root", "training.lr": 0.1}, [result(0, 1, 0.3), result(1, 1, 0.2)]
+    path = written(tmp_path / "s", SEARCH, trial(0, **params), trial(1, **params), *told)
+    one, other = replay(read_events(path)).by_number()
+    for first, second in ((one.params, other.params), (one.results[1], other.results[1])):
+        assert [id(key) for key in first] == [id(key) for key in second] and len(first) == 2
+
+
 def test_first_result_of_an_iteration_stays_and_a_trial_may_go_on() -> None:
     events = [SEARCH, trial(0), result(0, 1, 0.1), result(0, 2, 0.2), end(0, "failed")]
     again = [{"event": "session", "number": 2, "time": 9.0}, trial(0), result(0, 2, 0.9), result(0, 3, 0.3)]

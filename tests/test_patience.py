@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.train._internal.storage import StorageContext
 
 from trainables import storage
 from trainables.ranker_trainable import ClusterTrainable
@@ -81,6 +83,29 @@ def test_a_trial_saves_when_its_storage_is_back(tmp_path: Path) -> None:
     saved = trial.save(str(tmp_path))
     assert len(trial.calls) == 3
     assert (Path(saved.checkpoint.path) / "done").read_text() == "1"
+
+
+def test_attempts_that_fail_halfway_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither half a checkpoint in the storage, nor the state on the node."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "node"))
+    (tmp_path / "node").mkdir()
+    trial, store = Saver({}), StorageContext(str(tmp_path / "storage"), "search", trial_dir_name="trial")
+    trial.calls.extend([1, 1])  # its own failures are over
+    trial._storage, persist, attempts = store, store.persist_current_checkpoint, []
+
+    def halfway(checkpoint: Any) -> Any:
+        saved = persist(checkpoint)
+        attempts.append(1)
+        if len(attempts) <= 2:
+            raise AWAY[1]
+        return saved
+
+    monkeypatch.setattr(store, "persist_current_checkpoint", halfway)
+    trial.train()
+    saved = trial.save()
+    assert [one.name for one in (tmp_path / "storage" / "search" / "trial").iterdir()] == ["checkpoint_000000"]
+    assert (Path(saved.checkpoint.path) / "done").read_text() == "1"
+    assert list((tmp_path / "node").iterdir()) == []
 
 
 class Clock:

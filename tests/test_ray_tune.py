@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from ray.train._internal.session import _TrainingResult
+from ray.tune import Checkpoint
 from ray.tune.experiment import Trial
 
-from tune_cl.search.ray_tune import KEPT, _folder, _Rungs
+from tune_cl.search.deletions import Deletions
+from tune_cl.search.ray_tune import KEPT, _folder, _Recorder, _Rungs
+from tune_cl.search.search import Search
 
 
 def trial(number: int) -> Any:
@@ -40,16 +45,42 @@ def test_a_trial_that_has_ended_keeps_its_id_and_little_else(rungs: _Rungs) -> N
     for number, one in enumerate((ended, failed)):
         assert one.config == one._Trial__unresolved_config == {"trial": f"t{number:04d}"}
         assert one.run_metadata.last_result == one.metric_analysis == one.evaluated_params == {}
+        assert one.experiment_tag == "" and one.run_metadata.checkpoint_manager.best_checkpoint_results == []
         assert one.get_json_state()  # Ray's snapshot at the end
     assert running.config["run"] == {"seed": 1} and running.last_result["training_iteration"] == 12
     assert rungs.alive == [new, running]
+    assert len({id(one.placement_group_factory) for one in (ended, failed, running, new)}) == 1
 
 
-def test_a_trial_keeps_two_checkpoints_and_no_means_of_its_last_results(rungs: _Rungs) -> None:
+class Told:
+    """The checkpoints that a search is told of."""
+
+    def __init__(self) -> None:
+        self.checkpoints: list[tuple[str, int, str]] = []
+
+    def checkpoint(self, *told: Any) -> None:
+        self.checkpoints.append(told)
+
+
+def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _Rungs, tmp_path: Path) -> None:
+    one, old, search = trial(0), Deletions(), Told()
+    rungs.on_trial_add(None, one)
+    recorder = _Recorder.into(cast("Search", search), str(tmp_path), old)
+    for number in range(1, 6):
+        one.update_last_result({"training_iteration": number, "iteration": number, "trial_id": one.trial_id})
+        saved = Checkpoint(str(tmp_path / str(number)))
+        recorder.on_checkpoint(number, [one], one, saved)
+        one.run_metadata.checkpoint_manager.register_checkpoint(_TrainingResult(saved, {}))
+    assert [told[1] for told in search.checkpoints] == [1, 2, 3, 4, 5]
+    books = one.run_metadata.checkpoint_manager.best_checkpoint_results
+    assert [Path(kept.checkpoint.path).name for kept in books] == ["4", "5"] and len(books) == KEPT
+    assert [Path(old.get().path).name for _ in range(old.qsize())] == ["1", "2", "3"]
+
+
+def test_a_trial_keeps_no_means_of_its_last_results(rungs: _Rungs) -> None:
     one = trial(0)
     rungs.on_trial_add(None, one)
     reported(one, 12)
-    assert one.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep == KEPT
     assert set(one.metric_analysis["dev_map"]) == {"max", "min", "avg", "last"}
 
 

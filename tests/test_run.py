@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from mlflow import MlflowClient
 
@@ -206,6 +207,17 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
         if trial := run.data.tags.get("tune_cl.trial_id"):
             points = [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, "dev_map")]
             assert sorted(points) == sorted(state(place, "cut").trials[trial].dev("map").items())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_ray_starts_is_heard_when_it_has_started(place: Path, number: signal.Signals) -> None:
+    running = start(place, *search(place, number.name))
+    process = psutil.Process(running.pid)
+    while not any(child.name() == "gcs_server" for child in process.children()):  # the first of Ray's processes
+        assert running.poll() is None, running.communicate()[1]
+        time.sleep(0.05)
+    running.send_signal(number)
+    assert_stopped(place, number.name, finish(running, status=130))
 
 
 def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(place: Path, whole: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -40,11 +41,19 @@ class ClusterTrainable(tune.Trainable):
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
         """A checkpoint in the storage. Storage that is away for a minute would cost the trial all its retries."""
-        return patiently(lambda: self._save(checkpoint_dir))
+        with TemporaryDirectory(prefix="tune_cl-") as scratch:  # Ray leaves its own behind at each failure
+            return patiently(lambda: self._save(checkpoint_dir or scratch))
 
-    def _save(self, checkpoint_dir: str | None) -> Any:
-        with self.saves.timed():
-            return super().save(checkpoint_dir)
+    def _save(self, checkpoint_dir: str) -> Any:
+        """One attempt. The next one writes to the same place: Ray's would be the folder after it."""
+        index = self._storage.current_checkpoint_index if self._storage else 0
+        try:
+            with self.saves.timed():
+                return super().save(checkpoint_dir)
+        except OSError:
+            if self._storage:
+                self._storage.current_checkpoint_index = index
+            raise
 
 
 class RankerTrainable(ClusterTrainable):

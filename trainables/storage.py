@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -71,10 +72,12 @@ def opened(address: str) -> tuple[FileSystem, str]:
 
 @lru_cache(maxsize=8)
 def _bucket(address: str) -> FileSystem:
-    """One client a bucket: making one costs a tenth of a second."""
+    """One client a bucket: making one costs a tenth of a second. A server that hangs is an error after three attempts,
+    some 10 s, as for a client that is made without an address and so for its copy. One made from an address goes on
+    for 99 s, in which nothing interrupts it, Ctrl-C neither."""
     from pyarrow.fs import FileSystem  # takes a while to import, and most commands need none
 
-    return FileSystem.from_uri(address)[0]
+    return copy(FileSystem.from_uri(address)[0])
 
 
 def exists(address: str) -> bool:

@@ -34,6 +34,7 @@ import logging
 import math
 import os
 import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -331,7 +332,7 @@ class SearchState:
             case "trial":
                 self._begin(event)
             case "result":  # the first stays: after a kill a trial reports some iterations again
-                self.trials[event["trial"]].results.setdefault(event["iteration"], event["metrics"])
+                self.trials[event["trial"]].results.setdefault(event["iteration"], shared(event["metrics"]))
             case "checkpoint":
                 self.trials[event["trial"]].checkpoints[event["iteration"]] = event["path"]
             case "pause":
@@ -357,9 +358,14 @@ class SearchState:
                 known.adopted, known.chosen, known.params = adopted, event["chosen"], event["params"]
             return
         keys = ("trial", "number", "params", "seed", "baseline", "time")
-        values = {key: event[key] for key in keys}
+        values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
         more = {"chosen": event.get("chosen", {}), "repeat_of": event.get("repeat_of")}
         self.trials[event["trial"]] = TrialState(**values, **more)
+
+
+def shared(values: dict[str, Any]) -> dict[str, Any]:
+    """The same values under keys that all trials share: they were half of what a trial's parameters take in memory."""
+    return {sys.intern(key): values[key] for key in values}
 
 
 def replay(events: Iterable[Event]) -> SearchState:

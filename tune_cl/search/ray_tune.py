@@ -14,16 +14,19 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, Self
 
 import ray
 from ray import tune
+from ray._private import utils as ray_utils
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from trainables.ranker_trainable import RankerTrainable
 from trainables.storage import addressed, is_remote
 from trainables.training.materials import Materials
+from tune_cl.search.deletions import Deletions, deleting_aside
 from tune_cl.search.search import FINISHED, Plan, Search
 
 QUIET = {
@@ -92,13 +95,12 @@ class _Rungs(_Adaptor, FIFOScheduler):
         return rungs
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-        """Sets how many checkpoints are kept here, not in the run's configuration: a number there makes Ray write its
-        snapshot of all trials each time one trial has saved so often, which costs more the longer the search is."""
         super().on_trial_add(tune_controller, trial)
-        trial.run_metadata.checkpoint_manager.checkpoint_config.num_to_keep = KEPT
         trial.run_metadata._n_steps = ()  # no means over the last 5 and 10 results of each of 20 metrics
         for ended in [one for one in self.alive if one.is_finished()]:
             _shed(ended)
+        if self.alive:  # one request for resources for all: they are the same, and 2 KiB each
+            trial.placement_group_factory = self.alive[0].placement_group_factory
         self.alive = [trial, *(one for one in self.alive if not one.is_finished())]
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
@@ -112,11 +114,12 @@ class _Rungs(_Adaptor, FIFOScheduler):
 
 class _Recorder(_Adaptor, tune.Callback):
     storage: str
+    old: Deletions
 
     @classmethod
-    def into(cls, search: Search, storage: str) -> Self:
+    def into(cls, search: Search, storage: str, old: Deletions) -> Self:
         recorder = cls.of(search)
-        recorder.storage = storage
+        recorder.storage, recorder.old = storage, old
         return recorder
 
     def address(self, path: str) -> str:
@@ -130,7 +133,12 @@ class _Recorder(_Adaptor, tune.Callback):
             self.search.note(trial.config["trial"], result["note"])
 
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
+        """Ray enters the checkpoint in its books after this. They have no limit of their own: beside deleting on the
+        driver's loop Ray would write its snapshot of all trials each time one has saved as often as the limit."""
         self.search.checkpoint(trial.config["trial"], trial.last_result["iteration"], self.address(checkpoint.path))
+        kept = trial.run_metadata.checkpoint_manager.best_checkpoint_results
+        while len(kept) >= KEPT:
+            self.old.put(kept.pop(0).checkpoint)
 
     def on_trial_complete(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
         self.search.ended(trial.config["trial"])
@@ -142,13 +150,13 @@ class _Recorder(_Adaptor, tune.Callback):
 def _shed(trial: Any) -> None:
     """Drops what Ray keeps of a trial that has ended: the journal has it, and thousands of trials would fill memory."""
     trial.config = trial._Trial__unresolved_config = {"trial": trial.config["trial"]}
-    trial.evaluated_params = {}
+    trial.evaluated_params, trial.experiment_tag = {}, ""
     kept = trial.run_metadata
     kept.last_result, kept.metric_analysis, kept.metric_n_steps = {}, {}, {}
     checkpoints = kept.checkpoint_manager
-    for saved in (checkpoints.latest_checkpoint_result, *checkpoints.best_checkpoint_results):
-        if saved:  # a trial that failed before its first has none
-            saved.metrics = {}
+    checkpoints.best_checkpoint_results.clear()
+    if latest := checkpoints.latest_checkpoint_result:  # a trial that failed before its first has none
+        latest.metrics = {}
 
 
 def _folder(trial: Any) -> str:
@@ -170,7 +178,7 @@ def ray_session(address: str | None) -> Iterator[None]:
     os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
     for name in ("ray", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    with _sigterm_kept():
+    with _signals_held() as held:
         ray.init(
             address=address or "local",  # left open, Ray would join whatever cluster runs on this machine
             log_to_driver=False,
@@ -179,6 +187,8 @@ def ray_session(address: str | None) -> Iterator[None]:
             **({} if address else {"include_dashboard": False, "num_cpus": os.cpu_count()}),
         )
     try:
+        for number in held:
+            signal.raise_signal(number)
         yield
     finally:
         with _sigterm_kept(), _no_collection():
@@ -186,8 +196,39 @@ def ray_session(address: str | None) -> Iterator[None]:
 
 
 @contextmanager
+def _signals_held() -> Iterator[list[int]]:
+    """Around `ray.init`: SIGINT and SIGTERM that come meanwhile, to be raised after it. An exception in a fork of it is
+    swallowed and leaves the lock of `logging` taken for ever. A second signal is heard at once. Ray's own SIGTERM, an
+    exit without a word, is kept out; that of its C++ core stands for some milliseconds at the end.
+
+    The signals are not blocked: Ray's processes would inherit that.
+    """
+    held: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield held
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        if held and callable(heard := before[signal.Signals(number)]):
+            heard(number, frame)
+        held.append(number)
+
+    set_by_ray = ray_utils.set_sigterm_handler
+    ray_utils.set_sigterm_handler = lambda handler: None
+    try:
+        for number in before:
+            signal.signal(number, hold)
+        yield held
+    finally:
+        ray_utils.set_sigterm_handler = set_by_ray
+        for number, heard in before.items():
+            signal.signal(number, heard or signal.SIG_DFL)  # None: not of Python's making
+
+
+@contextmanager
 def _sigterm_kept() -> Iterator[None]:
-    """Restores what SIGTERM does: `ray.init` makes it end the process with Ray's own report, `ray.shutdown` at once."""
+    """Restores what SIGTERM does: `ray.shutdown` makes it end the process at once."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -220,22 +261,22 @@ def run_trials(
     trainable = tune.with_resources(
         tune.with_parameters(RankerTrainable, materials=dict(materials)), {"cpu": resources.cpu, "gpu": resources.gpu}
     )
-    tuner = tune.Tuner(
-        trainable,
-        tune_config=tune.TuneConfig(
-            search_alg=_Suggestions.within(search, places),
-            scheduler=_Rungs.of(search),
-            num_samples=-1,
-            reuse_actors=True,
-            trial_dirname_creator=_folder,
-        ),
-        run_config=tune.RunConfig(
-            name=f"session-{session}",
-            storage_path=storage,
-            callbacks=[_Recorder.into(search, storage)],
-            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result says so
-            failure_config=tune.FailureConfig(max_failures=RETRIES),
-            verbose=0,
-        ),
-    )
-    tuner.fit()
+    with deleting_aside() as old:
+        tune.Tuner(
+            trainable,
+            tune_config=tune.TuneConfig(
+                search_alg=_Suggestions.within(search, places),
+                scheduler=_Rungs.of(search),
+                num_samples=-1,
+                reuse_actors=True,
+                trial_dirname_creator=_folder,
+            ),
+            run_config=tune.RunConfig(
+                name=f"session-{session}",
+                storage_path=storage,
+                callbacks=[_Recorder.into(search, storage, old)],
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result says so
+                failure_config=tune.FailureConfig(max_failures=RETRIES),
+                verbose=0,
+            ),
+        ).fit()

@@ -11,6 +11,7 @@ from typing import TypeVar
 from mlflow.entities import Metric, Param, Run, RunTag, ViewType
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.tracking import MlflowClient
+from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 
 T = TypeVar("T")
 METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
@@ -115,6 +116,7 @@ class RunStore:
         with self.refusals():
             copy = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
             copy(run, str(path), folder)
+        _artifact_repos_cache.pop(run, None)  # MLflow keeps ways to the artifacts of 1024 runs: 10 KiB each, used once
 
     def set_status(self, run: str, status: str) -> None:
         """Sets the status and leaves the end time as it is."""
