@@ -153,7 +153,10 @@ def test_bert_with_all_its_options_trains_resumes_and_is_saved(data, tmp_path: P
 
 
 def test_a_folder_that_is_no_ranker_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not a trained ranker"):
+    with pytest.raises(DataError, match="is not a trained ranker; a folder with"):
+        load_ranker_folder(tmp_path)
+    (tmp_path / "ranker").mkdir()
+    with pytest.raises(DataError, match=f"is not a trained ranker; {tmp_path / 'ranker'}"):
         load_ranker_folder(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(DataError, match="cannot be read"):

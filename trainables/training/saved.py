@@ -91,11 +91,9 @@ def write_ranker(
 def load_ranker_folder(folder: Path) -> SavedRanker:
     """Raises DataError where the folder is no trained ranker or a file of it is broken."""
     if not (folder / CONFIG).is_file():
-        raise DataError(
-            Problem(
-                str(folder), "is not a trained ranker", f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"
-            )
-        )
+        inside = folder / "ranker"  # where `tune-cl train` and `confirm` leave it in their folders
+        right = str(inside) if inside.is_dir() else f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"
+        raise DataError(Problem(str(folder), "is not a trained ranker", right))
     try:
         config = checkpoint.read_json(folder / CONFIG)
         run, classes = TrainingRun.model_validate(config["run"]), tuple(config.get("classes", ()))
