@@ -250,11 +250,20 @@ def test_an_audit_takes_about_as_many_as_wanted_spread_over_the_stops() -> None:
     assert Audit(0, 0, 10, 2).takes("t1", 1) is False
 
 
-def test_the_audit_needs_a_scheduler() -> None:
-    with pytest.raises(ConfigError, match=r"search.audit: no trial is ever stopped"):
-        load_experiment("quickstart", ["search.audit=3", "search.scheduler=none"])
-    with pytest.raises(ConfigError, match=r"search.audit: trials pause at rungs"):
-        load_experiment("quickstart", ["search.audit=3", "search.scheduler=asha", "search.promotion=true"])
+@pytest.mark.parametrize(
+    ("keys", "wrong"),
+    [
+        (["search.scheduler=none"], "no trial is ever stopped"),
+        (["search.scheduler=pbt", "search.searcher=random"], "no trial is ever stopped"),
+        (["search.scheduler=asha", "search.promotion=true"], "trials pause at rungs"),
+        (["search.scheduler=hyperband", "search.grace=scaled"], "trials pause at rungs"),
+    ],
+)
+def test_the_audit_needs_a_scheduler_that_stops(keys: list[str], wrong: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_experiment("quickstart", ["search.audit=3", *keys])
+    (problem,) = refused.value.problems
+    assert problem.place == "search.audit" and problem.wrong.startswith(wrong)
 
 
 def test_the_front_holds_what_nothing_beats() -> None:

@@ -118,8 +118,8 @@ def misfits(search: SearchConfig, space: Space) -> list[Problem]:
     if search.repeats > 1 and search.scheduler == "pbt":
         wrong = "trials change their configuration under pbt, so that none can be trained again as it was"
         problems.append(Problem("search.repeats", wrong, "1, or another search.scheduler"))
-    problems += unfit(search.scheduler, search.grace, search.promotion, search.compare, search.audit)
-    if search.audit and search.scheduler == "none":
+    problems += unfit(search.scheduler, search.grace, search.promotion, search.compare)
+    if search.audit and search.scheduler in ("none", "pbt"):
         right = "search.audit: 0, or a scheduler that stops trials"
         problems.append(Problem("search.audit", "no trial is ever stopped that could be finished", right))
     if search.audit and (search.promotion or search.grace == "scaled"):

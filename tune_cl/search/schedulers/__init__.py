@@ -41,7 +41,7 @@ SCHEDULERS: Registry[Callable[[Setup], Scheduler]] = Registry(
 )
 
 
-def unfit(scheduler: str, grace: str | int, promotion: bool | None, compare: str, audit: int) -> list[Problem]:
+def unfit(scheduler: str, grace: str | int, promotion: bool | None, compare: str) -> list[Problem]:
     """Search keys that do not go with the scheduler."""
     problems = []
     right = "search.scheduler: asha or hyperband"
@@ -54,9 +54,6 @@ def unfit(scheduler: str, grace: str | int, promotion: bool | None, compare: str
         problems.append(
             Problem("search.promotion", f"{scheduler} pauses no trial", "search.scheduler: asha, hyperband or model")
         )
-    if scheduler in PROMOTING and audit and (promotion or grace == "scaled"):
-        wrong = "trials that pause at rungs are not stopped there, so none could be finished all the same"
-        problems.append(Problem("search.audit", wrong, "0, or search.promotion: false and another search.grace"))
     return problems
 
 
