@@ -177,7 +177,18 @@ def test_no_search_begins_where_no_cluster_answers(
     given = ["--address", address.format(closed=port), "--storage", str(tmp_path / "runs")]
     (line,) = errors(capfd, "run", "quickstart", "--data", str(folder), *given)
     assert line.startswith(f"error: --address: '{given[1]}' ") and not (tmp_path / "runs").exists()
-    require_cluster("auto")
+
+
+def test_auto_is_the_address_that_ray_finds(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+    given = ["--data", str(folder), "--address", "auto", "--storage", str(tmp_path / "runs")]
+    assert main(["run", "quickstart", *given]) == BAD_INPUT
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("error: --address: '") and f":{port}' does not answer" in line
 
 
 def test_commands_to_copy_are_quoted(tmp_path: Path) -> None:

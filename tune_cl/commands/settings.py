@@ -50,10 +50,18 @@ def experiment_of(options: Namespace) -> Experiment:
 
 
 def require_cluster(address: str | None) -> None:
-    """Raises ConfigError where nothing answers at host:port: Ray would try for minutes. `auto` is left to Ray."""
-    if address is None or address == "auto" or "://" in address:
-        return
+    """Raises ConfigError where nothing answers at host:port, for which Ray would try for minutes, or where `auto` finds
+    no Ray."""
     right = "auto, or host:port of a cluster's head that runs"
+    if address == "auto":
+        from ray._private.services import canonicalize_bootstrap_address
+
+        try:
+            address = canonicalize_bootstrap_address("auto")
+        except ConnectionError:
+            raise ConfigError(Problem("--address", "no Ray runs on this machine", right)) from None
+    if address is None or "://" in address:
+        return
     host, _, port = address.rpartition(":")
     if not (host and port.isdigit()):
         raise ConfigError(Problem("--address", f"'{address}' is no host:port", right))
