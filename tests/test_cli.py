@@ -14,7 +14,9 @@ import pytest
 
 from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
+from trainables.errors import DataError
 from tune_cl.cli import BAD_INPUT, DONE, main
+from tune_cl.commands.rerank import _documents
 from tune_cl.commands.settings import require_cluster
 from tune_cl.place import place_of
 
@@ -177,6 +179,16 @@ def test_no_search_begins_where_no_cluster_answers(
     given = ["--address", address.format(closed=port), "--storage", str(tmp_path / "runs")]
     (line,) = errors(capfd, "run", "quickstart", "--data", str(folder), *given)
     assert line.startswith(f"error: --address: '{given[1]}' ") and not (tmp_path / "runs").exists()
+
+
+def test_documents_are_lines_and_their_ids_stand_once(tmp_path: Path) -> None:
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a\tone\u2028line\r\n\r\nunnamed\nb\ttwo\tparts", encoding="utf-8")
+    assert _documents(texts) == (["a", "3", "b"], ["one\u2028line", "unnamed", "two\tparts"])
+    texts.write_text("a\tone\n\nb\ttwo\na\tthree\n", encoding="utf-8")
+    with pytest.raises(DataError) as refused:
+        _documents(texts)
+    assert str(refused.value) == f"error: {texts}:4: document 'a' stands in line 1 already; every id once"
 
 
 def test_auto_is_the_address_that_ray_finds(

@@ -74,19 +74,24 @@ def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -
 def _documents(path: Path) -> tuple[list[str], list[str]]:
     """Ids (given, or the line number from 1) and texts."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             Problem(str(path), f"cannot be read: {error}", "a UTF-8 text file with one document a line")
         ) from error
-    parts = [
-        (str(number), line) if "\t" not in line else tuple(line.split("\t", 1))
-        for number, line in enumerate(lines, 1)
-        if line.strip()
-    ]
-    if not parts:
+    texts: dict[str, str] = {}
+    known: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            name, tab, text = line.partition("\t")
+            name, text = (name, text) if tab else (str(number), line)
+            if name in known:
+                wrong = f"document '{name}' stands in line {known[name]} already"
+                raise DataError(Problem(f"{path}:{number}", wrong, "every id once"))
+            texts[name], known[name] = text, number
+    if not texts:
         raise DataError(Problem(str(path), "holds no document", "one document a line"))
-    return [identifier for identifier, _ in parts], [text for _, text in parts]
+    return list(texts), list(texts.values())
 
 
 def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str, Any]:
