@@ -68,9 +68,14 @@ def state(place: Path, storage: str) -> SearchState:
     return replay(read_events(place / storage / "toy" / "journal.jsonl"))
 
 
-def wait_for_iterations(running: subprocess.Popen[str], place: Path, storage: str, count: int) -> None:
-    """Until the search has reported as many iterations."""
-    wait_for_events(running, place / storage / "toy" / "journal.jsonl", "result", count)
+def wait_for_iterations(running: subprocess.Popen[str], place: Path, storage: str, session: int, count: int) -> None:
+    """Until the session, from 1, has reported as many iterations. Those before it may have gone further than they were
+    waited for: a signal at once would find a process that has not yet said what a signal does."""
+    journal = place / storage / "toy" / "journal.jsonl"
+    wait_for_events(running, journal, "session", session)
+    events = [event["event"] for event in read_events(journal)]
+    begin = [at for at, event in enumerate(events) if event == "session"][session - 1]
+    wait_for_events(running, journal, "result", events[:begin].count("result") + count)
 
 
 def wait_for_events(running: subprocess.Popen[str], journal: Path, kind: str, count: int) -> None:
@@ -181,18 +186,18 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     place: Path, whole: dict[str, Any]
 ) -> None:
     running = start(place, *search(place, "cut"))
-    wait_for_iterations(running, place, "cut", 3)
+    wait_for_iterations(running, place, "cut", 1, 3)
     os.killpg(running.pid, signal.SIGINT)  # Ctrl-C reaches the whole group
     out, err = finish(running, status=130)
     assert out == "" and "tune-cl resume toy --storage" in err
 
     running = start(place, *search(place, "cut", "resume"))
-    wait_for_iterations(running, place, "cut", 7)
+    wait_for_iterations(running, place, "cut", 2, 2)
     os.killpg(running.pid, signal.SIGTERM)  # as Slurm ends all processes of a job
     assert_stopped(place, "cut", finish(running, status=130))
 
     running = start(place, *search(place, "cut", "resume"))
-    wait_for_iterations(running, place, "cut", 11)
+    wait_for_iterations(running, place, "cut", 3, 2)
     running.kill()
     running.communicate()
 
