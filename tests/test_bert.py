@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,7 +129,7 @@ def test_a_pretrained_encoder_knows_related_texts(minilm: str) -> None:
     encoder = pretrained_encoder(minilm).eval()
     texts = ["How do I bake bread?", "Knead flour, water and yeast into a dough.", "The court rejected the appeal."]
     tokens = BERT.encode(text.files, keys, texts)
-    inputs = module.collate(tokens, tokens, np.zeros(2, int), np.array([1, 2]))
+    inputs = module.padded(tokens, tokens, np.zeros(2, int), np.array([1, 2]))
     with torch.no_grad():
         states = encoder(**inputs).last_hidden_state
     question = (inputs["token_type_ids"] == 0) & inputs["attention_mask"]
@@ -175,6 +176,12 @@ def test_scores_in_bf16_do_not_tie() -> None:
         assert len(scores.unique()) == len(scores)
 
 
+def cls_vectors(module: BertModule, inputs: dict[str, Any]) -> torch.Tensor:
+    """[CLS] vectors of sequences in their order, [P, D]."""
+    encoder = {name: value for name, value in inputs.items() if name not in ("passages", "places")}
+    return module.encoder(**encoder).last_hidden_state[0, inputs["places"]]
+
+
 def test_two_classes_give_their_log_odds() -> None:
     data = tiny_data()
     keys = ranker_settings({"name": "bert", "vocabulary_size": 300, "head": "classification", "dropout": 0.0})
@@ -182,7 +189,7 @@ def test_two_classes_give_their_log_odds() -> None:
     module = BERT.build(text, keys, 64).double().eval()
     assert isinstance(module, BertModule)
     inputs = module.collate(text.queries, text.documents, np.arange(4), np.arange(4))
-    pooled = torch.tanh(module.pooler(module.encoder(**inputs).last_hidden_state[:, 0]))
+    pooled = torch.tanh(module.pooler(cls_vectors(module, inputs)))
     logits = pooled @ module.score.weight.T + module.score.bias
     assert logits.shape == (4, 2)
     scores = module(**inputs)
@@ -252,12 +259,12 @@ def test_the_score_of_a_long_document_is_that_of_its_mean_cls() -> None:
     inputs = module.collate(text.queries, text.documents, *rows)
     counts = inputs["passages"]
     assert counts.sum() > counts.shape[0] and counts.min() == 1
-    cls = module.encoder(**{k: v for k, v in inputs.items() if k != "passages"}).last_hidden_state[:, 0]
-    expected = torch.stack([module.score(part.mean(0)) for part in cls.split(counts.tolist())])
+    parts = cls_vectors(module, inputs).split(counts.tolist())
+    expected = torch.stack([module.score(part.mean(0)) for part in parts])
     torch.testing.assert_close(module(**inputs), expected)
     alone = [module(**module.collate(text.queries, text.documents, rows[0][[i]], rows[1][[i]])) for i in range(32)]
     torch.testing.assert_close(module(**inputs), torch.cat(alone), rtol=1e-9, atol=1e-12)
-    assert module.costs(text.queries, text.documents, *rows).sum() == inputs["attention_mask"].sum()
+    assert module.costs(text.queries, text.documents, *rows).sum() == inputs["reads"].sum()
 
 
 def test_the_gradient_reaches_the_tokens_of_all_passages() -> None:
@@ -275,7 +282,7 @@ def test_the_gradient_reaches_the_tokens_of_all_passages() -> None:
     embeddings.register_forward_hook(keep)
     module(**inputs).sum().backward()
     assert seen[0].grad is not None
-    assert torch.equal(seen[0].grad.abs().sum(2) > 0, inputs["attention_mask"])
+    assert torch.equal(seen[0].grad[0].abs().sum(1) > 0, inputs["reads"])
 
 
 def test_short_documents_score_alike_either_way() -> None:

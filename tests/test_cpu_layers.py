@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from transformers import BertConfig, BertModel
 
+from tests.gradients import with_gradients
 from trainables.rankers import cpu
-from trainables.rankers.cpu import dropout_mask, dropped_attention, linear, speed_up
+from trainables.rankers.cpu import dropout_mask, linear, speed_up
 from trainables.rankers.kernels import unit
-
-Gradients = tuple[Tensor, ...]
-
-
-def with_gradients(result: Tensor, inputs: list[Tensor], seed: int = 1) -> tuple[Tensor, Gradients]:
-    weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(seed)).to(result)
-    return result.detach(), torch.autograd.grad((result * weights).sum(), inputs)
 
 
 @pytest.fixture
@@ -81,23 +75,6 @@ def test_dropout_follows_the_seed_and_rests_in_evaluation() -> None:
     assert torch.equal(layer(x), first)
     assert not torch.equal(first, other)
     assert torch.equal(layer.eval()(x), x)
-
-
-def test_attention_is_softmax_attention_over_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In float64, against the formula with the same mask; and equal to PyTorch's where nothing is dropped."""
-    torch.manual_seed(0)
-    inputs = [torch.randn(2, 3, length, 4, dtype=torch.float64).requires_grad_() for length in (5, 7, 7)]
-    query, key, value = inputs
-    mask = torch.rand(2, 1, 5, 7) < 0.7
-    mask[..., 0] = True
-    kept = (torch.rand(2, 3, 5, 7, dtype=torch.float64) < 0.8).double() / 0.8
-    monkeypatch.setattr(cpu, "dropout_mask", lambda like, p: kept)
-    weights = torch.softmax((query @ key.mT / 2).masked_fill(~mask, -torch.inf), -1)
-    right = with_gradients(((weights * kept) @ value).transpose(1, 2), inputs)
-    got = with_gradients(dropped_attention(nn.Module(), query, key, value, mask, dropout=0.2)[0], inputs)
-    torch.testing.assert_close(got, right)
-    plain = functional.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2)
-    torch.testing.assert_close(dropped_attention(nn.Module(), query, key, value, mask)[0], plain)
 
 
 def test_a_faster_encoder_has_the_same_weights_scores_and_gradients(products: list[tuple[int, ...]]) -> None:

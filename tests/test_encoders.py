@@ -15,9 +15,9 @@ from tests.builders import tiny_data
 from tests.encoder_folders import KINDS, POSITIONS, save_encoder
 from trainables.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.base import RankerSettings, TextSide
+from trainables.rankers.base import RankerSettings, TextSide, Tokens
 from trainables.rankers.bert import BertModule
-from trainables.rankers.encoders import CLS_ALONE
+from trainables.rankers.packing import BERTS
 
 BERT = load_ranker("bert")
 MAX_LENGTH = 32
@@ -32,6 +32,10 @@ class Folder:
     tokenizer: Any
     settings: RankerSettings
     text: TextSide
+
+    @property
+    def rows(self) -> tuple[Tokens, Tokens, np.ndarray, np.ndarray]:
+        return self.text.queries, self.text.documents, QUERIES, DOCUMENTS
 
     def build(self, **settings: Any) -> BertModule:
         torch.manual_seed(1)
@@ -52,7 +56,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_pairs_are_laid_out_as_the_tokenizer_does(folder: Folder) -> None:
-    inputs = folder.build().collate(folder.text.queries, folder.text.documents, QUERIES, DOCUMENTS)
+    inputs = folder.build().padded(*folder.rows)
     texts = [[DATA.query_text(int(q)) for q in QUERIES], [DATA.documents[int(d)] for d in DOCUMENTS]]
     options = {"padding": True, "truncation": "longest_first", "max_length": MAX_LENGTH, "return_tensors": "pt"}
     expected = folder.tokenizer(*texts, return_token_type_ids=True, **options)
@@ -66,9 +70,8 @@ def test_pairs_are_laid_out_as_the_tokenizer_does(folder: Folder) -> None:
 def test_scores_and_gradients_are_those_of_the_plain_model(folder: Folder) -> None:
     module = folder.build(dropout=0.0).double().eval()
     plain = transformers.AutoModel.from_pretrained(folder.path, dtype=torch.float64).eval()
-    inputs = module.collate(folder.text.queries, folder.text.documents, QUERIES, DOCUMENTS)
-    expected = module.score(plain(**inputs).last_hidden_state[:, 0])
-    found = module(**inputs)
+    expected = module.score(plain(**module.padded(*folder.rows)).last_hidden_state[:, 0])
+    found = module(**module.collate(*folder.rows))
     torch.testing.assert_close(found, expected)
     weight = torch.linspace(-1, 1, len(QUERIES), dtype=torch.float64)
     (found * weight).sum().backward()
@@ -81,14 +84,16 @@ def test_scores_and_gradients_are_those_of_the_plain_model(folder: Folder) -> No
 
 def test_the_last_layer_computes_cls_alone_where_it_can(folder: Folder) -> None:
     module = folder.build().eval()
-    inputs = module.collate(folder.text.queries, folder.text.documents, QUERIES, DOCUMENTS)
-    positions = module.encoder(**inputs).last_hidden_state.shape[1]
-    assert positions == (1 if folder.kind in CLS_ALONE else inputs["input_ids"].shape[1])
+    inputs = module.collate(*folder.rows)
+    places = inputs.pop("places", None)
+    found = module.encoder(**inputs).last_hidden_state.shape[:2]
+    assert module.packs is (places is not None) is (folder.kind in BERTS)
+    assert found == ((1, len(QUERIES)) if module.packs else inputs["input_ids"].shape)
 
 
 def test_neither_padding_nor_the_batch_changes_a_score(folder: Folder) -> None:
     module = folder.build().eval()
-    rows = (folder.text.queries, folder.text.documents)
+    rows = folder.rows[:2]
     assert len(np.unique(folder.text.documents.lengths)) > 1
     with torch.no_grad():
         together = module(**module.collate(*rows, QUERIES, DOCUMENTS))
@@ -98,7 +103,7 @@ def test_neither_padding_nor_the_batch_changes_a_score(folder: Folder) -> None:
 
 def test_bf16_changes_scores_little(folder: Folder) -> None:
     module = folder.build(dropout=0.0).eval()
-    inputs = module.collate(folder.text.queries, folder.text.documents, QUERIES, DOCUMENTS)
+    inputs = module.collate(*folder.rows)
     with torch.no_grad():
         exact = module(**inputs)
         with torch.autocast("cpu", torch.bfloat16):
@@ -113,7 +118,7 @@ def test_it_is_restored_without_its_folder(head: str, folder: Folder) -> None:
     settings = folder.settings.model_copy(update={"model": "gone", "head": head})
     restored = BERT.restore(folder.text.files, settings, MAX_LENGTH).eval()
     restored.load_state_dict(module.state_dict())
-    inputs = module.collate(folder.text.queries, folder.text.documents, QUERIES, DOCUMENTS)
+    inputs = module.collate(*folder.rows)
     assert torch.equal(module(**inputs), restored(**inputs))
 
 
@@ -137,7 +142,7 @@ def test_activations_computed_again_change_no_gradient(folder: Folder) -> None:
         module = folder.build(checkpointing=checkpointing).double().train()
         assert module.encoder.is_activation_checkpointing is checkpointing
         torch.manual_seed(2)
-        module(**module.collate(folder.text.queries, folder.text.documents, QUERIES, DOCUMENTS)).sum().backward()
+        module(**module.collate(*folder.rows)).sum().backward()
         gradients.append({name: parameter.grad for name, parameter in module.named_parameters()})
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(gradients[1][name], gradient, msg=name)
@@ -147,9 +152,9 @@ def test_as_many_tokens_as_there_are_positions(folder: Folder) -> None:
     longest = POSITIONS - 2 if folder.tokenizer.pad_token_id == 1 else POSITIONS
     long = BERT.encode(folder.text.files, folder.settings, [" ".join(f"w{i}" for i in range(100))])
     module = BERT.build(folder.text, folder.settings, longest).eval()
-    inputs = module.collate(long, long, np.zeros(1, int), np.zeros(1, int))
-    assert inputs["input_ids"].shape == (1, longest)
-    assert torch.isfinite(module(**inputs)).all()
+    rows = long, long, np.zeros(1, int), np.zeros(1, int)
+    assert module.padded(*rows)["input_ids"].shape == (1, longest)
+    assert torch.isfinite(module(**module.collate(*rows))).all()
     with pytest.raises(ConfigError, match=rf"training\.max_length: {longest + 1} tokens, but .* reads {longest};"):
         BERT.build(folder.text, folder.settings, longest + 1)
 

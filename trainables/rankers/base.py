@@ -68,8 +68,9 @@ class RankerModule(nn.Module, ABC):
     @abstractmethod
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
-    ) -> dict[str, Tensor]:
-        """CPU tensors for `forward` from B pairs, given as rows of `queries` and `documents` (int [B] each)."""
+    ) -> dict[str, Any]:
+        """Inputs of `forward` for B pairs, given as rows of `queries` and `documents` (int [B] each): CPU tensors, and
+        what is read on the CPU only."""
 
     @abstractmethod
     def costs(
@@ -78,13 +79,20 @@ class RankerModule(nn.Module, ABC):
         """Padded length of each pair, int [B]: pairs of like cost belong in one batch."""
 
     @abstractmethod
-    def forward(self, **inputs: Tensor) -> Tensor:
+    def forward(self, **inputs: Any) -> Tensor:
         """Scores, float32 [B], or class logits, float32 [B, K]. Neither padding nor the rest of the batch
         changes them."""
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """Optimiser groups; a ranker with several learning rates overrides this."""
         return [{"params": [p for p in self.parameters() if p.requires_grad], "lr": lr}]
+
+
+def on_device(inputs: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+    """Inputs of `forward` with their tensors on a device."""
+    return {
+        name: value.to(device, non_blocking=True) if torch.is_tensor(value) else value for name, value in inputs.items()
+    }
 
 
 class Head(nn.Linear):

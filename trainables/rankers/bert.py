@@ -30,10 +30,10 @@ from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, Problem
 from trainables.rankers.base import Head, Ranker, RankerModule, RankerSettings, TextSide, Tokens
-from trainables.rankers.cpu import speed_up
+from trainables.rankers.cpu import rows, speed_up
 from trainables.rankers.encoders import (
     TINY,
-    compute_cls_alone,
+    first_position,
     new_encoder,
     positions,
     pretrained_encoder,
@@ -41,6 +41,7 @@ from trainables.rankers.encoders import (
     take_pooler,
     tiny_config,
 )
+from trainables.rankers.packing import BERTS, GROUP_COST, pack, pack_encoder
 from trainables.rankers.pairs import Keep, PairTemplate, keeps_latest, mean_of_passages
 from trainables.rankers.text_cache import cached_text_side
 from trainables.rankers.wordpiece import PAD, encode_texts, train_wordpiece, training_texts
@@ -74,8 +75,8 @@ class BertSettings(RankerSettings):
 class BertModule(RankerModule):
     """Scores [B] or class logits [B, K] of pairs.
 
-    `encoder`: a transformers encoder, as it comes. It reads token ids [P, L] whose first is [CLS]: one row a pair,
-    or one a passage, and then `passages` int64 [B] counts the rows of each pair.
+    `encoder`: a transformers encoder, as it comes. It reads sequences whose first token is [CLS]: one a pair, or one a
+    passage, and then `passages` int64 [B] counts those of each pair.
     """
 
     tolerates_bf16 = True
@@ -91,7 +92,10 @@ class BertModule(RankerModule):
         super().__init__()
         self.template, self.settings, self.max_length = template, settings, max_length
         self.encoder, pooler = encoder, take_pooler(encoder)
-        compute_cls_alone(encoder)
+        self.first_position = first_position(encoder)
+        self.packs = encoder.config.model_type in BERTS
+        if self.packs:
+            pack_encoder(encoder)
         speed_up(encoder)
         if settings.checkpointing:
             _save_activations(encoder, settings.model)
@@ -110,7 +114,18 @@ class BertModule(RankerModule):
 
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> dict[str, Any]:
+        """What the encoder reads, and with passages `passages`, int64 [B]. See `pack` for BERT's kin."""
+        inputs = self.padded(queries, documents, query_rows, document_rows)
+        if not self.packs:
+            return inputs
+        passages = {name: inputs.pop(name) for name in ("passages",) if name in inputs}
+        return pack(inputs, GROUP_COST[self.score.weight.device.type], self.first_position) | passages
+
+    def padded(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Tensor]:
+        """`PairTemplate.assemble` for the plain encoder."""
         most = self.settings.document_length if self.settings.passages == "average" else None
         inputs = self.template.assemble(queries, documents, query_rows, document_rows, self.max_length, most)
         if not self.has_segments:
@@ -129,8 +144,9 @@ class BertModule(RankerModule):
         query, document = self.template.lengths(*lengths, self.max_length)
         return query + document + self.template.specials
 
-    def forward(self, passages: Tensor | None = None, **inputs: Tensor) -> Tensor:
-        cls = self.encoder(**inputs).last_hidden_state[:, 0]
+    def forward(self, passages: Tensor | None = None, places: Tensor | None = None, **inputs: Any) -> Tensor:
+        states = self.encoder(**inputs).last_hidden_state
+        cls = states[:, 0] if places is None else rows(states[0], places)
         if passages is not None:
             cls = mean_of_passages(cls, passages)
         # Scores of bf16 would have 8 bits and tie.

@@ -2,8 +2,7 @@
 
 - float32 products by oneDNN where PyTorch takes MKL, which leaves AVX-512 unused on processors that are not Intel's;
 - dropout masks out of 16 random bits an element, where PyTorch draws a 64-bit stream of its own for each;
-- rows picked out of a tensor with a gradient that is added up by all threads;
-- attention with dropout without the passes that guard against rows whose keys are all masked: there are none here.
+- rows picked out of a tensor with a gradient that is added up by all threads.
 """
 
 from __future__ import annotations
@@ -16,13 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
 
-from trainables.rankers.encoders import CLS_ALONE
-
-ATTENTION = "dropped"
 _LEAST_ROWS, _LEAST_OUTPUTS = 32, 64  # below these MKL is as fast
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -106,40 +99,10 @@ class Dropout(nn.Dropout):
         return dropout(input, self.p, self.training)
 
 
-def dropped_attention(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    **others: Any,
-) -> tuple[Tensor, None]:
-    """Attention of query [B, H, M, D] over key and value [B, H, L, D]: [B, M, H, D]. `attention_mask`: bool
-    [B, 1, M, L], true where a query reads a key; each reads one at least."""
-    if dropout == 0 or query.device.type != "cpu" or getattr(module, "is_causal", False):
-        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **others)
-    scores = (query * (scaling or query.shape[-1] ** -0.5)) @ key.transpose(2, 3)
-    if attention_mask is not None:
-        scores = scores.add_(
-            torch.zeros_like(attention_mask, dtype=scores.dtype).masked_fill_(~attention_mask, -torch.inf)
-        )
-    weights = scores.softmax(-1).to(value.dtype)
-    return (weights * dropout_mask(weights, dropout) @ value).transpose(1, 2).contiguous(), None
-
-
-AttentionInterface.register(ATTENTION, dropped_attention)
-AttentionMaskInterface.register(ATTENTION, sdpa_mask)
-
-
-def speed_up(encoder: PreTrainedModel) -> None:
-    """Gives the linear and dropout layers and the attention of an encoder the ways of this file; names and weights
-    stay."""
+def speed_up(encoder: nn.Module) -> None:
+    """Gives the linear and dropout layers of an encoder the ways of this file; names and weights stay."""
     for layer in encoder.modules():
         if type(layer) is nn.Linear:
             layer.__class__ = Linear
         elif type(layer) is nn.Dropout:
             layer.__class__ = Dropout
-    if encoder.config.model_type in CLS_ALONE and encoder.config._attn_implementation == "sdpa":
-        encoder.set_attn_implementation(ATTENTION)

@@ -1,4 +1,4 @@
-"""Hugging Face encoders: what can be read of them, their weights, and a last layer that computes [CLS] alone."""
+"""Hugging Face encoders: what can be read of them, and their weights."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from typing import Any
 import torch
 import transformers
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from trainables.errors import ConfigError, Problem
 
 TINY = "tiny"
-# BERT's kin: attention reads keys and values from elsewhere if asked to (cross-attention), with no norm in front of it,
-# under a mask of true and false.
-CLS_ALONE = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
 
 
 def tiny_config(vocabulary: int) -> PretrainedConfig:
@@ -50,14 +47,23 @@ def _require_cls_first(model: str, tokenizer: Tokenizer, cls: int) -> None:
 
 
 def positions(config: PretrainedConfig, otherwise: int) -> int:
-    """Tokens the encoder reads at most. RoBERTa's kin leave the first rows of their position table to padding."""
+    """Tokens the encoder reads at most."""
     with torch.device("meta"):
         encoder = transformers.AutoModel.from_config(config)
-    table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
-    if isinstance(table, nn.Embedding):
-        unused = 0 if table.padding_idx is None else table.padding_idx + 1
-        return table.num_embeddings - unused
+    if (table := _position_table(encoder)) is not None:
+        return table.num_embeddings - first_position(encoder)
     return getattr(config, "max_position_embeddings", otherwise)
+
+
+def first_position(encoder: PreTrainedModel) -> int:
+    """The first token's row in the position table: RoBERTa's kin leave the rows before it to padding."""
+    table = _position_table(encoder)
+    return 0 if table is None or table.padding_idx is None else table.padding_idx + 1
+
+
+def _position_table(encoder: PreTrainedModel) -> nn.Embedding | None:
+    table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
+    return table if isinstance(table, nn.Embedding) else None
 
 
 def new_encoder(fields: dict[str, Any]) -> PreTrainedModel:
@@ -80,30 +86,6 @@ def take_pooler(encoder: PreTrainedModel) -> nn.Linear | None:
     encoder.register_module("pooler", None)
     layer = pooler if isinstance(pooler, nn.Linear) else getattr(pooler, "dense", None)
     return layer if isinstance(layer, nn.Linear) else None
-
-
-def compute_cls_alone(encoder: PreTrainedModel) -> None:
-    """Makes the last layer of a BERT-like encoder give the [CLS] vector only: `last_hidden_state` [B, 1, D].
-
-    The vector is the same: in the last layer no other position's query, output or feed-forward part reaches it.
-    The layer's attention becomes the architecture's own cross-attention, with the same weights under the same
-    names, from [CLS] to all positions. Encoders of other kinds stay as they are.
-    """
-    if encoder.config.model_type not in CLS_ALONE:
-        return
-    last: Any = encoder.get_submodule("encoder.layer")[-1]  # pyright: ignore[reportIndexIssue]
-    with torch.device("meta"):
-        attention = type(last.attention)(encoder.config, is_cross_attention=True)
-    attention.load_state_dict(last.attention.state_dict(), assign=True)
-    attention.register_forward_pre_hook(_ask_for_cls, with_kwargs=True)
-    last.attention = attention
-
-
-def _ask_for_cls(_: nn.Module, args: tuple[Tensor, Tensor | None], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """From self-attention's arguments (states [B, L, D], mask [B, 1, L, L] or None) to those of cross-attention."""
-    states, mask = args
-    asked = {"encoder_hidden_states": states, "encoder_attention_mask": None if mask is None else mask[..., :1, :]}
-    return (states[:, :1],), kwargs | asked
 
 
 def _load(kind: Any, model: str, **options: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from trainables.errors import WorkFailed
-from trainables.rankers.base import RankerModule, Tokens
+from trainables.rankers.base import RankerModule, Tokens, on_device
 from trainables.training.accumulation import attempt
 from trainables.training.precision import Precision
 
@@ -37,7 +37,7 @@ def score_candidates(
         inputs = module.collate(queries, documents, query_rows[rows], document_rows[rows])
         if first_stage is not None:
             inputs["first_stage"] = torch.from_numpy(first_stage[rows])
-        output = module(**{name: tensor.to(device, non_blocking=True) for name, tensor in inputs.items()})
+        output = module(**on_device(inputs, device))
         return output.float().cpu().numpy()
 
     costs = module.costs(queries, documents, query_rows, document_rows)

@@ -19,7 +19,7 @@ from trainables.errors import DataError, Problem, WorkFailed
 from trainables.evaluation.judging import judge_of
 from trainables.fit import require_fit
 from trainables.randomness import generator, torch_seed
-from trainables.rankers.base import RankerModule
+from trainables.rankers.base import RankerModule, on_device
 from trainables.rankers.first_stage import first_stage_for
 from trainables.training import checkpoint, losses
 from trainables.training.accumulation import Accumulation
@@ -155,7 +155,7 @@ class Training(Progress):
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)
         with self.precision.autocast(self.device):
-            return self.module(**{name: tensor.to(self.device, non_blocking=True) for name, tensor in inputs.items()})
+            return self.module(**on_device(inputs, self.device))
 
     def _refresh_difficulty(self) -> None:
         """Self-paced learning: every `curriculum.refresh` iterations an instance is as hard as its loss is high."""

@@ -1,0 +1,115 @@
+"""Packed batches hold each sequence once, in the cheapest groups, and attention goes by sequence."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tests.gradients import with_gradients
+from trainables.rankers import packing
+from trainables.rankers.packing import Group, group_widths, pack, packed_attention
+
+LENGTHS = st.lists(st.integers(2, 12), min_size=1, max_size=9)
+
+
+def padded(lengths: list[int]) -> dict[str, Tensor]:
+    """Sequences of distinct ids: those of sequence i are 100 i + 1, 100 i + 2, ..."""
+    mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    ids = np.where(mask, 100 * np.arange(len(lengths))[:, None] + np.arange(mask.shape[1]) + 1, 0)
+    types = mask & (np.arange(mask.shape[1]) >= 2)
+    arrays = {"input_ids": ids, "token_type_ids": types.astype(np.int64), "attention_mask": mask}
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def cost(lengths: list[int], widths: tuple[int, ...], group_cost: int) -> int:
+    return sum(min(w for w in widths if w >= length) for length in lengths) + group_cost * len(widths)
+
+
+@given(LENGTHS, st.integers(0, 30))
+def test_no_other_groups_are_cheaper(lengths: list[int], group_cost: int) -> None:
+    found = tuple(int(width) for width in group_widths(np.array(lengths), group_cost))
+    sizes = sorted(set(lengths))
+    choices = [c for n in range(1, len(sizes) + 1) for c in combinations(sizes, n) if c[-1] == sizes[-1]]
+    assert found == tuple(sorted(found)) and found[-1] == max(lengths)
+    assert cost(lengths, found, group_cost) == min(cost(lengths, widths, group_cost) for widths in choices)
+
+
+@given(LENGTHS, st.integers(0, 30), st.integers(0, 2))
+def test_each_sequence_is_there_once_with_its_positions(lengths: list[int], group_cost: int, first: int) -> None:
+    inputs = padded(lengths)
+    packed = pack(inputs, group_cost, first)
+    widths = [group.width for group in packed["groups"] for _ in range(group.sequences)]
+    assert packed["starts"].tolist() == [sum(widths[:i]) for i in range(len(widths))]
+    assert packed["input_ids"].shape == packed["position_ids"].shape == (1, sum(widths))
+    for i, length in enumerate(lengths):
+        place = int(packed["places"][i])
+        start, width = int(packed["starts"][place]), widths[place]
+        own = slice(start, start + length)
+        assert packed["input_ids"][0, own].tolist() == inputs["input_ids"][i, :length].tolist()
+        assert packed["token_type_ids"][0, own].tolist() == inputs["token_type_ids"][i, :length].tolist()
+        assert packed["position_ids"][0, own].tolist() == list(range(first, first + length))
+        assert packed["reads"][start : start + width].tolist() == [True] * length + [False] * (width - length)
+    assert [group.padded for group in packed["groups"]] == [
+        not part.all() for part in packed["reads"].split([g.sequences * g.width for g in packed["groups"]])
+    ]
+
+
+def states(lengths: list[int], asking: int | None = None) -> tuple[dict[str, Any], list[Tensor]]:
+    """A packed batch, and random query, key and value [1, 3, tokens, 4] in float64."""
+    torch.manual_seed(0)
+    packed = pack(padded(lengths), group_cost=3, first_position=0)
+    tokens = len(packed["reads"])
+    return packed, [
+        torch.randn(1, 3, size, 4, dtype=torch.float64).requires_grad_() for size in (asking or tokens, tokens, tokens)
+    ]
+
+
+def plain_attention(packed: dict[str, Any], sides: list[Tensor], kept: list[Tensor]) -> Tensor:
+    """Sequence by sequence, by the formula: rows [M, H, D] in the order of the queries. `kept`: dropout masks of the
+    groups, or none."""
+    query, key, value = (side[0] for side in sides)
+    alone = query.shape[1] != key.shape[1]
+    results, asked, start = [], 0, 0
+    for at, group in enumerate(packed["groups"]):
+        for sequence in range(group.sequences):
+            span, count = slice(start, start + group.width), 1 if alone else group.width
+            scores = query[:, asked : asked + count] @ key[:, span].mT / 2
+            weights = scores.masked_fill(~packed["reads"][span], -torch.inf).softmax(-1)
+            weights = weights * kept[at][sequence] if kept else weights
+            results.append((weights @ value[:, span]).transpose(0, 1))
+            asked, start = asked + count, start + group.width
+    return torch.cat(results)
+
+
+@pytest.mark.parametrize("lengths", [[5], [4, 4], [9, 3, 3, 2, 9, 8]])
+@pytest.mark.parametrize("cls_alone", [False, True])
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_attention_is_softmax_attention_within_a_sequence(
+    lengths: list[int], cls_alone: bool, dropout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed, sides = states(lengths, asking=len(lengths) if cls_alone else None)
+    assert len(lengths) < 6 or (len(packed["groups"]) > 1 and any(group.padded for group in packed["groups"]))
+    kept: list[Tensor] = []
+
+    def mask_of(like: Tensor, p: float) -> Tensor:
+        kept.append((torch.rand(like.shape, dtype=like.dtype) >= p).to(like.dtype) / (1 - p))
+        return kept[-1]
+
+    monkeypatch.setattr(packing, "dropout_mask", mask_of)
+    result, _ = packed_attention(
+        nn.Module(), *sides, None, dropout=dropout, groups=packed["groups"], reads=packed["reads"]
+    )
+    assert bool(kept) is (dropout > 0)
+    got = with_gradients(result[0], sides)
+    torch.testing.assert_close(got, with_gradients(plain_attention(packed, sides, kept), sides))
+
+
+def test_a_batch_of_one_length_is_one_group_without_padding() -> None:
+    assert pack(padded([6, 6, 6]), group_cost=32, first_position=0)["groups"] == (Group(3, 6, padded=False),)

@@ -1,0 +1,147 @@
+"""BERT's kin computes no padding: the sequences of a batch lie one after the other, as one row of tokens.
+
+All layers but attention treat each token by itself. Attention goes by groups of sequences of like length, filled up to
+the longest of the group alone. The last layer computes [CLS] only: no other position's query, output or feed-forward
+part reaches it there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+
+from trainables.rankers.cpu import dropout_mask, rows
+
+# Their attention reads keys and values from elsewhere if asked to (cross-attention), with no norm in front of it.
+BERTS = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
+ATTENTION = "packed"
+# Tokens that take as long as one group more does: measured on CPUs; reasoned for GPUs (12 launches of 5 us a layer).
+GROUP_COST = {"cpu": 32, "cuda": 512}
+
+
+class Group(NamedTuple):
+    """Sequences that are attended together."""
+
+    sequences: int
+    width: int  # tokens of each
+    padded: bool  # whether some are filled up
+
+
+def group_widths(lengths: np.ndarray, group_cost: int) -> np.ndarray:
+    """Widths, int [G] ascending, of the groups of sequences with the fewest tokens in all, a group counting as
+    `group_cost` tokens. A sequence belongs to the first group that is as wide as it is long."""
+    sizes, counts = np.unique(lengths, return_counts=True)
+    before = np.concatenate([[0], np.cumsum(counts)])  # sequences shorter than each size
+    best, start = np.zeros(len(sizes) + 1, np.int64), np.zeros(len(sizes) + 1, np.int64)
+    for end, size in enumerate(sizes, 1):
+        costs = best[:end] + (before[end] - before[:end]) * size
+        start[end] = costs.argmin()
+        best[end] = costs[start[end]] + group_cost
+    ends, end = [], len(sizes)
+    while end:
+        ends.append(end - 1)
+        end = start[end]
+    return sizes[ends[::-1]]
+
+
+def pack(padded: dict[str, Tensor], group_cost: int, first_position: int) -> dict[str, Any]:
+    """Inputs of an encoder that `pack_encoder` changed, out of `input_ids`, `token_type_ids` and `attention_mask`
+    [P, L] of P sequences. In the order of the T tokens that are left: `input_ids`, `token_type_ids` and `position_ids`
+    int64 [1, T], `reads` bool [T], false for padding. `groups`: a tuple. `starts` int64 [P]: where sequences begin;
+    `places` int64 [P]: where each sequence of `padded` went."""
+    mask = padded["attention_mask"].numpy()
+    lengths = mask.sum(1)
+    widths = group_widths(lengths, group_cost)
+    of_group = np.searchsorted(widths, lengths)
+    order = np.argsort(of_group, kind="stable")
+    members = np.split(order, np.cumsum(np.bincount(of_group))[:-1])
+    groups = tuple(
+        Group(len(at), int(width), bool((lengths[at] < width).any())) for at, width in zip(members, widths, strict=True)
+    )
+
+    def flat(tensor: np.ndarray) -> Tensor:
+        parts = [tensor[at, :width].ravel() for at, width in zip(members, widths, strict=True)]
+        return torch.from_numpy(np.concatenate(parts))
+
+    positions = np.broadcast_to(np.arange(mask.shape[1]) + first_position, mask.shape)
+    row_widths = widths[of_group[order]]
+    return {
+        "input_ids": flat(padded["input_ids"].numpy())[None],
+        "token_type_ids": flat(padded["token_type_ids"].numpy())[None],
+        "position_ids": flat(positions)[None],
+        "reads": flat(mask),
+        "groups": groups,
+        "starts": torch.from_numpy(np.cumsum(row_widths) - row_widths),
+        "places": torch.from_numpy(np.argsort(order)),
+    }
+
+
+def packed_attention(
+    _: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    *,
+    groups: tuple[Group, ...],
+    reads: Tensor,
+    **__: Any,
+) -> tuple[Tensor, None]:
+    """Attention of query [1, H, M, D] over key and value [1, H, T, D], each sequence's over itself: [1, M, H, D]. M is
+    T, or the number of sequences, of which then the first token alone asks. `attention_mask` is None."""
+    tokens = [group.sequences * group.width for group in groups]
+    asking = tokens if query.shape[2] == key.shape[2] else [group.sequences for group in groups]
+    sides = query.split(asking, 2), key.split(tokens, 2), value.split(tokens, 2), reads.split(tokens)
+    found = []
+    for group, *states, mask in zip(groups, *sides, strict=True):
+        q, k, v = (side[0].unflatten(1, (group.sequences, -1)).transpose(0, 1) for side in states)
+        reading = mask.view(group.sequences, 1, 1, group.width) if group.padded else None
+        found.append(_attention(q, k, v, reading, dropout, scaling).transpose(1, 2).flatten(0, 1))
+    return (torch.cat(found) if len(found) > 1 else found[0])[None], None
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, scaling: float | None) -> Tensor:
+    """Attention of q [N, H, M, D] over k and v [N, H, L, D] where mask, bool [N, 1, 1, L], is true: [N, H, M, D]."""
+    if dropout == 0 or q.device.type != "cpu":
+        return functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scaling)
+    scores = (q * (scaling or q.shape[-1] ** -0.5)) @ k.transpose(2, 3)
+    if mask is not None:
+        scores = scores.add_(torch.zeros_like(mask, dtype=scores.dtype).masked_fill_(~mask, -torch.inf))
+    weights = scores.softmax(-1).to(v.dtype)
+    return weights * dropout_mask(weights, dropout) @ v
+
+
+def _no_mask(*_: Any, **__: Any) -> None:
+    """Groups say what is read."""
+
+
+AttentionInterface.register(ATTENTION, packed_attention)
+AttentionMaskInterface.register(ATTENTION, _no_mask)
+
+
+def pack_encoder(encoder: PreTrainedModel) -> None:
+    """Makes an encoder of `BERTS` read what `pack` gives, and give [CLS] vectors alone: `last_hidden_state` [1, P, D].
+
+    The last layer's attention becomes the architecture's own cross-attention, with the same weights under the same
+    names, from [CLS] to all positions.
+    """
+    encoder.set_attn_implementation(ATTENTION)
+    last: Any = encoder.get_submodule("encoder.layer")[-1]  # pyright: ignore[reportIndexIssue]
+    with torch.device("meta"):
+        attention = type(last.attention)(encoder.config, is_cross_attention=True)
+    attention.load_state_dict(last.attention.state_dict(), assign=True)
+    attention.register_forward_pre_hook(_ask_for_cls, with_kwargs=True)
+    last.attention = attention
+
+
+def _ask_for_cls(_: nn.Module, args: tuple[Tensor, None], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """From self-attention's arguments (states [1, T, D]) to those of cross-attention."""
+    states, _mask = args
+    return (rows(states[0], kwargs["starts"])[None],), kwargs | {"encoder_hidden_states": states}
