@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tune_cl.journal import SearchState
 from tune_cl.search import nodes as nodes_module
 from tune_cl.search import places as places_module
 from tune_cl.search import ray_tune
+from tune_cl.search.config import Resources
 from tune_cl.search.nodes import NodeCheck
 from tune_cl.search.places import Places
 from tune_cl.search.ray_tune import ray_session
@@ -88,6 +90,24 @@ def test_trials_go_on_where_processes_and_nodes_die(
     assert state.trials["t0003"].reason == "the training loss became nan"
     repeated = sum(len(steps_of(folder, trial)) for trial in outcomes if trial not in FAULTS) - 4 * 6
     assert 0 <= repeated <= 2  # of the one trial that the lost node had
+
+
+def test_trials_share_the_gpus_of_a_node(cluster: Cluster, experiment: Experiment, tmp_path: Path) -> None:
+    """Ray's own count of GPUs: there need be none. Two are on the node, and half of one is a trial's."""
+    cluster.add_node(num_cpus=4, num_gpus=2)
+    resources, folder, at_once = Resources(cpu=1, gpu=0.5), tmp_path / "search", []
+    experiment = replace(experiment, search=experiment.search.model_copy(update={"resources": resources}))
+    with ray_session(cluster.address):
+        state = toy_search(
+            experiment,
+            folder,
+            Places(resources, None, cluster=True),
+            {"seconds": 0.3},
+            lambda state: at_once.append(len(state.open_trials())),
+        )
+    assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 6]
+    assert max(at_once) == 4
+    assert sorted(file.read_text() for file in folder.glob("*.gpus")) == ["0", "0", "1", "1"]
 
 
 @pytest.fixture(scope="module")

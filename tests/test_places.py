@@ -96,6 +96,23 @@ def test_a_trial_of_several_gpus_waits_for_a_node_that_has_them(nodes: Nodes) ->
     assert said[2] == "note: waiting for a node that holds a trial (16 CPU): none of the cluster does"
 
 
+def test_gpus_that_no_trial_reserves_are_told_once(nodes: Nodes) -> None:
+    said: list[str] = []
+    kinds = [(Resources(), False), (Resources(gpu=0.25), True), (Resources(), True)]  # trees, a share, networks
+    for need, networks in kinds:
+        places = Places(need, None, cluster=True, say=said.append, networks=networks)
+        for _ in range(2):
+            places()
+            nodes.now += READ_SECONDS
+    [note] = said
+    assert note.startswith(
+        "note: there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu"
+    )
+    nodes.alive = [{"CPU": 8.0}]
+    Places(Resources(), None, cluster=True, say=said.append, networks=True)()
+    assert said == [note]
+
+
 def test_a_machine_that_holds_no_trial_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.torch.cuda, "device_count", lambda: 1)
     require_room(Resources(cpu=1, gpu=1))

@@ -21,8 +21,8 @@ METRICS = ("train_loss", "available_share", "mean_weight", "samples_per_second",
 
 
 class Toy(tune.Trainable):
-    """`materials`: {folder: where it notes each step it makes, seconds: of a step, faults: trial -> what befalls it,
-    storage: where checkpoints go}.
+    """`materials`: {folder: where it notes each step it makes and what GPUs its process sees, seconds: of a step,
+    faults: trial -> what befalls it, storage: where checkpoints go}.
 
     Faults: `killed` ends the process with SIGKILL in step 3, once; `raises` fails before the first step; `nan` gives
     a loss that is no number in step 2; `full` fills the storage when step 3 is to be saved, once, and empties it when
@@ -32,6 +32,7 @@ class Toy(tune.Trainable):
     def setup(self, config: dict[str, Any], materials: dict[str, Any]) -> None:
         self.folder, self.seconds, self.faults = materials["folder"], materials["seconds"], materials["faults"]
         self.ballast = Path(materials["storage"]) / BALLAST
+        (Path(self.folder) / f"{os.getpid()}.gpus").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:

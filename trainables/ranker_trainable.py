@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
 from trainables.storage import earlier, fetched, patiently
+from trainables.training.device import take
 from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for, materials_key
 from trainables.training.saves import Saves
@@ -58,8 +59,8 @@ class ClusterTrainable(tune.Trainable):
 
 class RankerTrainable(ClusterTrainable):
     """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (here or in S3) to go on from or None,
-    threads: int, queries: whether results hold the dev queries' values, adopt: whether the checkpoint is of another
-    configuration}.
+    threads: int, gpu: whether one is reserved, queries: whether results hold the dev queries' values, adopt: whether
+    the checkpoint is of another configuration}.
 
     `materials`: Materials by `materials_key`, from the object store. An actor is reused for trial after
     trial: data and text side stay, only the training is new.
@@ -75,7 +76,7 @@ class RankerTrainable(ClusterTrainable):
         return True
 
     def _start(self, config: dict[str, Any]) -> None:
-        torch.set_num_threads(config["threads"])
+        take(config["threads"], config.get("gpu", False))
         self.reports_queries = config.get("queries", False)
         run = TrainingRun.model_validate(config["run"])
         if torch.cuda.is_available():

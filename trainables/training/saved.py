@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -17,6 +16,7 @@ from trainables.errors import ConfigError, DataError, Problem
 from trainables.rankers.base import RankerModule, TextSide
 from trainables.rankers.first_stage import PLACE as FIRST_STAGE
 from trainables.training import checkpoint
+from trainables.training.device import best_device
 from trainables.training.materials import ranker_of
 from trainables.training.precision import choose_precision
 from trainables.training.scoring import score_candidates
@@ -57,7 +57,7 @@ class SavedRanker:
                 Problem(FIRST_STAGE, wrong, "re-rank data that has a run, or train with ranker.add_first_stage=false")
             )
         ranker, settings = ranker_of(self.run)
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        device = best_device()
         module = self.module.to(device)
         query_tokens = ranker.encode(self.files, settings, queries)
         document_tokens = ranker.encode(self.files, settings, documents)

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from trainables.config import CurriculumConfig, TrainingRun
 from trainables.curriculum.scored import Scored
@@ -18,6 +17,7 @@ from trainables.data.cache import cached, digest_of, load_arrays, save_arrays
 from trainables.data.columns import RankingData, Split, Task, required_split
 from trainables.data.instances import Instances
 from trainables.rankers.first_stage import first_stage_for
+from trainables.training.device import best_device
 from trainables.training.materials import Materials, prepare
 from trainables.training.precision import choose_precision
 from trainables.training.scoring import score_candidates
@@ -111,7 +111,7 @@ def _train(plain: TrainingRun, data: RankingData, folder: Path) -> None:
 def _score(ranker: Path, plain: TrainingRun, data: RankingData, split: Split) -> np.ndarray:
     from trainables.training.saved import load_ranker_folder
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = best_device()
     module = load_ranker_folder(ranker).module.to(device)
     text = prepare(plain, data).text
     precision = choose_precision(plain.training.precision, device, module)

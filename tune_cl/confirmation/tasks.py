@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
-import torch
 from ray.exceptions import RayError
 
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
+from trainables.training.device import take
 from trainables.training.materials import Materials, materials_for, materials_key
 from tune_cl.confirmation.plan import SeedRun
 from tune_cl.confirmation.remote import confirm_at, fetch_results
@@ -19,10 +19,10 @@ from tune_cl.search.config import Resources
 RETRIES = 3  # of a task whose process or node died; it goes on from its last checkpoint
 
 
-def task(run: dict[str, Any], materials: Materials, folder: str, split: str, threads: int) -> str | None:
+def task(run: dict[str, Any], materials: Materials, folder: str, split: str, threads: int, gpu: bool) -> str | None:
     """Confirms one training, in a folder or in S3; returns why it failed where no retry would mend it, else None."""
-    torch.set_num_threads(threads)
     try:
+        take(threads, gpu)
         confirm_at(TrainingRun.model_validate(run), materials, folder, split)
     except (UserError, WorkFailed) as error:
         return str(error)
@@ -35,7 +35,7 @@ class Crew:
     def __init__(self, materials: Mapping[str, Materials], resources: Resources, split: str):
         self.materials = materials
         self.shared = {key: ray.put(made) for key, made in materials.items()}
-        self.threads, self.split = max(1, int(resources.cpu)), split
+        self.reserved, self.split = (max(1, int(resources.cpu)), resources.gpu > 0), split
         options = {"num_cpus": resources.cpu, "num_gpus": resources.gpu, "max_retries": RETRIES}
         self.task = ray.remote(**options)(task)
 
@@ -54,7 +54,7 @@ class Crew:
 
     def _start(self, run: SeedRun) -> Any:
         folder = run.remote or str(run.folder)
-        return self.task.remote(run.run.model_dump(), self._share(run.run), folder, self.split, self.threads)
+        return self.task.remote(run.run.model_dump(), self._share(run.run), folder, self.split, *self.reserved)
 
     def _share(self, run: TrainingRun) -> Any:
         """The materials in the object store."""

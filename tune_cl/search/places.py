@@ -40,13 +40,20 @@ class Places:
     trials that wait; without `at_most`, as many as it holds, and one where that is none.
 
     `say` is told once when no node holds a trial, and again after one came and went; of nodes that have other
-    versions than the driver too. Raises WorkFailed for a node that cannot run trials (NodeCheck).
+    versions than the driver too; and, where the trainings are of `networks`, once of GPUs that no trial reserves.
+    Raises WorkFailed for a node that cannot run trials (NodeCheck).
     """
 
     def __init__(
-        self, need: Resources, at_most: int | None, cluster: bool, say: Callable[[str], None] = lambda line: None
+        self,
+        need: Resources,
+        at_most: int | None,
+        cluster: bool,
+        say: Callable[[str], None] = lambda line: None,
+        networks: bool = False,
     ):
         self.need, self.at_most, self.cluster, self.say = need, at_most, cluster, say
+        self._looks_for_gpus = networks and not need.gpu
         self._read_at, self._held = -inf, 1
         self._check = NodeCheck(say) if cluster else None  # this machine's own processes have what the driver has
 
@@ -59,11 +66,20 @@ class Places:
             if not now and self._held:
                 what = f"a node that holds a trial ({in_words(self.need)})"
                 self.say(f"note: waiting for {what}: none of the cluster does")
+            self._tell_of_gpus(nodes)
             self._held = now
             self._read_at = time.monotonic()
         if self.cluster and self.at_most:
             return self.at_most
         return max(1, min(self._held, self.at_most or self._held))
+
+    def _tell_of_gpus(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        if self._looks_for_gpus and any(node["Resources"].get("GPU") for node in nodes):
+            self._looks_for_gpus = False
+            self.say(
+                "note: there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu=1 would "
+                "use them, or a share such as 0.25 that several trials have of one"
+            )
 
 
 def held(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:

@@ -116,7 +116,8 @@ def _run(
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
         with Progress(trials, iterations, before) as progress:
             cluster = address is not None
-            places = Places(limits.resources, limits.max_concurrent, cluster, progress.say)
+            networks = not experiment.base_run().grows_trees
+            places = Places(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
             search = Search(experiment, journal, places(), artifacts, progress.update)
             run_trials(search, materials, place.below("ray"), search.state.sessions, places)
     _close(search, artifacts)

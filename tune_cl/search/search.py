@@ -38,6 +38,7 @@ class Plan:
     run: TrainingRun
     checkpoint: str | None
     threads: int
+    gpu: bool  # whether a trial reserves one, or a share of one
     queries: bool = False  # whether results hold the dev queries' values
     adopt: bool = False  # whether the checkpoint is of another configuration
 
@@ -48,6 +49,7 @@ class Plan:
             "run": self.run.model_dump(),
             "checkpoint": self.checkpoint,
             "threads": self.threads,
+            "gpu": self.gpu,
             "queries": self.queries,
             "adopt": self.adopt,
         }
@@ -213,7 +215,7 @@ class Search:
         threads = max(1, int(search.resources.cpu))
         queries = search.compare == "paired" or search.repeats > 1
         adopts = state.adopted is not None and state.adopted["checkpoint"] == checkpoint
-        return Plan(trial, self.run_of(state), checkpoint, threads, queries, adopts)
+        return Plan(trial, self.run_of(state), checkpoint, threads, search.resources.gpu > 0, queries, adopts)
 
     def run_of(self, trial: TrialState) -> TrainingRun:
         """The present training of a trial: under grace `scaled` that of its rung."""
