@@ -214,6 +214,25 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
             assert sorted(points) == sorted(state(place, "cut").trials[trial].dev("map").items())
 
 
+def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(place: Path) -> None:
+    """A driver whose raylet has gone may end at once, with status 1. Killed, the driver takes Ray with it all the same."""
+    for number, storage in ((signal.SIGTERM, "job"), (signal.SIGKILL, "killed")):
+        running = start(place, *search(place, storage))
+        wait_for_iterations(running, place, storage, 1, 2)
+        of_ray = psutil.Process(running.pid).children()
+        assert {"gcs_server", "raylet"} <= {process.name() for process in of_ray}
+        running.send_signal(signal.SIGSTOP)
+        os.killpg(running.pid, number)
+        if number == signal.SIGTERM:
+            time.sleep(2)  # longer than it takes a raylet to leave
+            assert psutil.STATUS_ZOMBIE not in {process.status() for process in of_ray}
+            running.send_signal(signal.SIGCONT)
+            assert_stopped(place, storage, finish(running, status=130))
+        running.wait()
+        _, left = psutil.wait_procs(of_ray, timeout=20)
+        assert not left
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_while_ray_starts_is_heard_when_it_has_started(place: Path, number: signal.Signals) -> None:
     running = start(place, *search(place, number.name))

@@ -13,12 +13,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
 import ray
 from ray import tune
+from ray._private import services
 from ray._private import utils as ray_utils
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -178,7 +180,7 @@ def ray_session(address: str | None) -> Iterator[None]:
     os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
     for name in ("ray", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    with _signals_held() as held:
+    with _signals_held() as held, _processes_apart():
         ray.init(
             address=address or "local",  # left open, Ray would join whatever cluster runs on this machine
             log_to_driver=False,
@@ -224,6 +226,19 @@ def _signals_held() -> Iterator[list[int]]:
         ray_utils.set_sigterm_handler = set_by_ray
         for number, heard in before.items():
             signal.signal(number, heard or signal.SIG_DFL)  # None: not of Python's making
+
+
+@contextmanager
+def _processes_apart() -> Iterator[None]:
+    """Around `ray.init`: Ray's processes get process groups of their own, so that a signal to all of a job ends the
+    driver alone, which ends Ray in order. A driver whose raylet goes first may be ended by Ray at once, with status 1.
+    They still end with a driver that is killed: Ray asks the kernel for it."""
+    plain = services.ConsolePopen
+    services.ConsolePopen = partial(plain, process_group=0)
+    try:
+        yield
+    finally:
+        services.ConsolePopen = plain
 
 
 @contextmanager
