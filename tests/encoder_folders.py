@@ -74,7 +74,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {
     "roberta": ("RobertaConfig", SIZES | {"type_vocab_size": 1}, _roberta),
     "xlm-roberta": ("XLMRobertaConfig", SIZES | {"type_vocab_size": 1}, _roberta),
     "camembert": ("CamembertConfig", SIZES | {"type_vocab_size": 1}, _roberta),
-    "modernbert": ("ModernBertConfig", SIZES, _modernbert),
+    "modernbert": ("ModernBertConfig", SIZES | {"local_attention": 8}, _modernbert),
     "albert": ("AlbertConfig", SIZES | {"embedding_size": 16}, _albert),
     "deberta-v2": ("DebertaV2Config", SIZES | {"relative_attention": True}, _wordpiece),
 }

@@ -17,7 +17,7 @@ from trainables.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.base import RankerSettings, TextSide, Tokens
 from trainables.rankers.bert import BertModule
-from trainables.rankers.packing import BERTS
+from trainables.rankers.packing import CLS_ALONE, PACKED
 
 BERT = load_ranker("bert")
 MAX_LENGTH = 32
@@ -87,8 +87,8 @@ def test_the_last_layer_computes_cls_alone_where_it_can(folder: Folder) -> None:
     inputs = module.collate(*folder.rows)
     places = inputs.pop("places", None)
     found = module.encoder(**inputs).last_hidden_state.shape[:2]
-    assert module.packs is (places is not None) is (folder.kind in BERTS)
-    assert found == ((1, len(QUERIES)) if module.packs else inputs["input_ids"].shape)
+    assert module.packs is (places is not None) is (folder.kind in PACKED)
+    assert found == ((1, len(QUERIES)) if folder.kind in CLS_ALONE else inputs["input_ids"].shape)
 
 
 def test_neither_padding_nor_the_batch_changes_a_score(folder: Folder) -> None:

@@ -111,5 +111,31 @@ def test_attention_is_softmax_attention_within_a_sequence(
     torch.testing.assert_close(got, with_gradients(plain_attention(packed, sides, kept), sides))
 
 
+@pytest.mark.parametrize("lengths", [[12, 2, 7], [12, 12]])
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_in_a_sliding_window_padding_spreads_nothing(
+    lengths: list[int], dropout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Padding that is far from its sequence has nothing to read, and attention to nothing is no number."""
+    packed = pack(padded(lengths), group_cost=1000, first_position=0)
+    sides = [torch.randn(1, 3, 12 * len(lengths), 4, dtype=torch.float64).requires_grad_() for _ in range(3)]
+    arguments: dict[str, Any] = {"dropout": dropout, "groups": packed["groups"], "reads": packed["reads"]}
+    monkeypatch.setattr(packing, "dropout_mask", lambda like, p: torch.ones_like(like))
+    result, _ = packed_attention(nn.Module(), *sides, None, sliding_window=4, **arguments)
+    right = []
+    for place, start in zip(packed["places"].tolist(), packed["starts"].tolist(), strict=True):
+        assert start == 12 * place
+        q, k, v = (side[0, :, start : start + 12] for side in sides)
+        length = lengths[place]  # one group keeps the order
+        near = (torch.arange(12)[:, None] - torch.arange(12)).abs() < 4
+        weights = (q @ k.mT / 2).masked_fill(~(near & (torch.arange(12) < length)), -torch.inf)[:, :length].softmax(-1)
+        right.append((weights @ v).transpose(0, 1))
+    real = packed["reads"]
+    assert torch.isfinite(result).all()
+    torch.testing.assert_close(with_gradients(result[0, real], sides), with_gradients(torch.cat(right), sides))
+    wide, _ = packed_attention(nn.Module(), *sides, None, sliding_window=12, **arguments)
+    torch.testing.assert_close(wide, packed_attention(nn.Module(), *sides, None, **arguments)[0])
+
+
 def test_a_batch_of_one_length_is_one_group_without_padding() -> None:
     assert pack(padded([6, 6, 6]), group_cost=32, first_position=0)["groups"] == (Group(3, 6, padded=False),)

@@ -215,7 +215,7 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
 
 
 def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(place: Path) -> None:
-    """A driver whose raylet has gone may end at once, with status 1. Killed, the driver takes Ray with it all the same."""
+    """A driver whose raylet has gone may end at once, with status 1. One that is killed takes Ray with it still."""
     for number, storage in ((signal.SIGTERM, "job"), (signal.SIGKILL, "killed")):
         running = start(place, *search(place, storage))
         wait_for_iterations(running, place, storage, 1, 2)

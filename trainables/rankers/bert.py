@@ -30,7 +30,7 @@ from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, Problem
 from trainables.rankers.base import Head, Ranker, RankerModule, RankerSettings, TextSide, Tokens
-from trainables.rankers.cpu import rows, speed_up
+from trainables.rankers.cpu import speed_up
 from trainables.rankers.encoders import (
     TINY,
     first_position,
@@ -41,7 +41,7 @@ from trainables.rankers.encoders import (
     take_pooler,
     tiny_config,
 )
-from trainables.rankers.packing import BERTS, GROUP_COST, pack, pack_encoder
+from trainables.rankers.packing import GROUP_COST, PACKED, cls_vectors, pack, pack_encoder
 from trainables.rankers.pairs import Keep, PairTemplate, keeps_latest, mean_of_passages
 from trainables.rankers.text_cache import cached_text_side
 from trainables.rankers.wordpiece import PAD, encode_texts, train_wordpiece, training_texts
@@ -93,7 +93,7 @@ class BertModule(RankerModule):
         self.template, self.settings, self.max_length = template, settings, max_length
         self.encoder, pooler = encoder, take_pooler(encoder)
         self.first_position = first_position(encoder)
-        self.packs = encoder.config.model_type in BERTS
+        self.packs = encoder.config.model_type in PACKED
         if self.packs:
             pack_encoder(encoder)
         speed_up(encoder)
@@ -115,12 +115,11 @@ class BertModule(RankerModule):
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Any]:
-        """What the encoder reads, and with passages `passages`, int64 [B]. See `pack` for BERT's kin."""
+        """What the encoder reads, packed where it can be, and with passages `passages`, int64 [B]."""
         inputs = self.padded(queries, documents, query_rows, document_rows)
         if not self.packs:
             return inputs
-        passages = {name: inputs.pop(name) for name in ("passages",) if name in inputs}
-        return pack(inputs, GROUP_COST[self.score.weight.device.type], self.first_position) | passages
+        return pack(inputs, GROUP_COST[self.score.weight.device.type], self.first_position)
 
     def padded(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
@@ -146,7 +145,7 @@ class BertModule(RankerModule):
 
     def forward(self, passages: Tensor | None = None, places: Tensor | None = None, **inputs: Any) -> Tensor:
         states = self.encoder(**inputs).last_hidden_state
-        cls = states[:, 0] if places is None else rows(states[0], places)
+        cls = states[:, 0] if places is None else cls_vectors(states, inputs["starts"], places)
         if passages is not None:
             cls = mean_of_passages(cls, passages)
         # Scores of bf16 would have 8 bits and tie.

@@ -1,8 +1,8 @@
-"""BERT's kin computes no padding: the sequences of a batch lie one after the other, as one row of tokens.
+"""Encoders that compute no padding: the sequences of a batch lie one after the other, as one row of tokens.
 
 All layers but attention treat each token by itself. Attention goes by groups of sequences of like length, filled up to
-the longest of the group alone. The last layer computes [CLS] only: no other position's query, output or feed-forward
-part reaches it there.
+the longest of the group alone. The last layer of BERT's kin computes [CLS] only: no other position's query, output or
+feed-forward part reaches it there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from trainables.rankers.cpu import dropout_mask, rows
 
 # Their attention reads keys and values from elsewhere if asked to (cross-attention), with no norm in front of it.
-BERTS = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
+CLS_ALONE = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
+# Positions are told to them, attention is a function that is chosen by name.
+PACKED = CLS_ALONE | {"albert", "distilbert", "modernbert"}
 ATTENTION = "packed"
 # Tokens that take as long as one group more does: measured on CPUs; reasoned for GPUs (12 launches of 5 us a layer).
 GROUP_COST = {"cpu": 32, "cuda": 512}
@@ -50,10 +52,10 @@ def group_widths(lengths: np.ndarray, group_cost: int) -> np.ndarray:
 
 
 def pack(padded: dict[str, Tensor], group_cost: int, first_position: int) -> dict[str, Any]:
-    """Inputs of an encoder that `pack_encoder` changed, out of `input_ids`, `token_type_ids` and `attention_mask`
-    [P, L] of P sequences. In the order of the T tokens that are left: `input_ids`, `token_type_ids` and `position_ids`
-    int64 [1, T], `reads` bool [T], false for padding. `groups`: a tuple. `starts` int64 [P]: where sequences begin;
-    `places` int64 [P]: where each sequence of `padded` went."""
+    """Inputs of an encoder that `pack_encoder` changed, out of `input_ids`, `attention_mask` and possibly
+    `token_type_ids` [P, L] of P sequences; others, of one dimension, stay. In the order of the T tokens that are left:
+    `input_ids`, `token_type_ids` and `position_ids` int64 [1, T], `reads` bool [T], false for padding. `groups`: a
+    tuple. `starts` int64 [P]: where sequences begin; `places` int64 [P]: where each sequence of `padded` went."""
     mask = padded["attention_mask"].numpy()
     lengths = mask.sum(1)
     widths = group_widths(lengths, group_cost)
@@ -68,11 +70,11 @@ def pack(padded: dict[str, Tensor], group_cost: int, first_position: int) -> dic
         parts = [tensor[at, :width].ravel() for at, width in zip(members, widths, strict=True)]
         return torch.from_numpy(np.concatenate(parts))
 
+    others = {name: tensor for name, tensor in padded.items() if name != "attention_mask"}
     positions = np.broadcast_to(np.arange(mask.shape[1]) + first_position, mask.shape)
     row_widths = widths[of_group[order]]
     return {
-        "input_ids": flat(padded["input_ids"].numpy())[None],
-        "token_type_ids": flat(padded["token_type_ids"].numpy())[None],
+        **{name: flat(tensor.numpy())[None] if tensor.ndim == 2 else tensor for name, tensor in others.items()},
         "position_ids": flat(positions)[None],
         "reads": flat(mask),
         "groups": groups,
@@ -89,26 +91,41 @@ def packed_attention(
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
+    sliding_window: int | None = None,
     *,
     groups: tuple[Group, ...],
     reads: Tensor,
     **__: Any,
 ) -> tuple[Tensor, None]:
     """Attention of query [1, H, M, D] over key and value [1, H, T, D], each sequence's over itself: [1, M, H, D]. M is
-    T, or the number of sequences, of which then the first token alone asks. `attention_mask` is None."""
+    T, or the number of sequences, of which then the first token alone asks. With `sliding_window` a token reads those
+    that are less than so many away. `attention_mask` is None."""
     tokens = [group.sequences * group.width for group in groups]
     asking = tokens if query.shape[2] == key.shape[2] else [group.sequences for group in groups]
     sides = query.split(asking, 2), key.split(tokens, 2), value.split(tokens, 2), reads.split(tokens)
     found = []
     for group, *states, mask in zip(groups, *sides, strict=True):
         q, k, v = (side[0].unflatten(1, (group.sequences, -1)).transpose(0, 1) for side in states)
-        reading = mask.view(group.sequences, 1, 1, group.width) if group.padded else None
+        reading = _reading(group, mask, sliding_window)
         found.append(_attention(q, k, v, reading, dropout, scaling).transpose(1, 2).flatten(0, 1))
     return (torch.cat(found) if len(found) > 1 else found[0])[None], None
 
 
+def _reading(group: Group, mask: Tensor, window: int | None) -> Tensor | None:
+    """Which tokens read which, bool [N, 1, 1 or L, L] or [L, L]; None where all read all."""
+    reading = mask.view(group.sequences, 1, 1, group.width) if group.padded else None
+    if window is None or group.width <= window:
+        return reading
+    place = torch.arange(group.width, device=mask.device)
+    distance = (place[:, None] - place).abs()
+    near = distance < window
+    # Padding far from its sequence reads itself: attention to nothing is no number, and would spread.
+    return near if reading is None else (reading & near) | (distance == 0)
+
+
 def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, scaling: float | None) -> Tensor:
-    """Attention of q [N, H, M, D] over k and v [N, H, L, D] where mask, bool [N, 1, 1, L], is true: [N, H, M, D]."""
+    """Attention of q [N, H, M, D] over k and v [N, H, L, D] where the mask, bool and of a shape that broadcasts to
+    [N, H, M, L], is true; each query reads one key at least. [N, H, M, D]."""
     if dropout == 0 or q.device.type != "cpu":
         return functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scaling)
     scores = (q * (scaling or q.shape[-1] ** -0.5)) @ k.transpose(2, 3)
@@ -127,12 +144,14 @@ AttentionMaskInterface.register(ATTENTION, _no_mask)
 
 
 def pack_encoder(encoder: PreTrainedModel) -> None:
-    """Makes an encoder of `BERTS` read what `pack` gives, and give [CLS] vectors alone: `last_hidden_state` [1, P, D].
+    """Makes an encoder of `PACKED` read what `pack` gives: `last_hidden_state` [1, T, D]; of `CLS_ALONE` [1, P, D].
 
-    The last layer's attention becomes the architecture's own cross-attention, with the same weights under the same
-    names, from [CLS] to all positions.
+    There the last layer's attention becomes the architecture's own cross-attention, with the same weights under the
+    same names, from [CLS] to all positions.
     """
     encoder.set_attn_implementation(ATTENTION)
+    if encoder.config.model_type not in CLS_ALONE:
+        return
     last: Any = encoder.get_submodule("encoder.layer")[-1]  # pyright: ignore[reportIndexIssue]
     with torch.device("meta"):
         attention = type(last.attention)(encoder.config, is_cross_attention=True)
@@ -145,3 +164,9 @@ def _ask_for_cls(_: nn.Module, args: tuple[Tensor, None], kwargs: dict[str, Any]
     """From self-attention's arguments (states [1, T, D]) to those of cross-attention."""
     states, _mask = args
     return (rows(states[0], kwargs["starts"])[None],), kwargs | {"encoder_hidden_states": states}
+
+
+def cls_vectors(states: Tensor, starts: Tensor, places: Tensor) -> Tensor:
+    """[CLS] vectors [P, D], in the order that was packed, of a packed encoder's `last_hidden_state`."""
+    tokens = places if states.shape[1] == len(starts) else starts[places]
+    return rows(states[0], tokens)
