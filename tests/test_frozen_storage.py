@@ -19,7 +19,7 @@ from botocore.config import Config
 from ray.tune import Checkpoint
 
 from tests.builders import tiny_data
-from tests.test_run import SPACE, finish, start, wait_for_events
+from tests.commands import SPACE, finish, start, wait_for_events
 from tests.trec_folder import write_trec_folder
 from trainables import storage
 from tune_cl.journal import read_events, replay

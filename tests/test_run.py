@@ -17,21 +17,9 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.builders import tiny_data
+from tests.commands import SPACE, finish, start, wait_for_events
 from tests.trec_folder import write_trec_folder
 from tune_cl.journal import SearchState, read_events, replay
-
-ROOT = Path(__file__).parents[1]
-SPACE = """
-description: a toy
-ranker: {name: conv_knrm, vector_size: 8, filters: 4}
-curriculum:
-  scoring: {choice: [context_words, random]}
-  pacing: {choice: [root, linear]}
-  n: {choice: [2, 10], when: {curriculum.pacing: root}}
-  T: 0.3
-training: {batch_size: 8, batches_per_iteration: 2, max_iterations: 8}
-search: {searcher: tpe, startup_trials: 2, trials: 5, scheduler: asha, reduction_factor: 2, grace: 2, max_concurrent: 1}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -41,21 +29,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), folder / "data")
     (folder / "toy.yaml").write_text(SPACE)
     return folder
-
-
-def start(place: Path, *arguments: str) -> subprocess.Popen[str]:
-    """`tune-cl ARGUMENTS` in a process group of its own, as a terminal would start it."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tune_cl", *arguments],
-        cwd=place, env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-
-
-def finish(process: subprocess.Popen[str], status: int = 0) -> tuple[str, str]:
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == status, err
-    return out, err
 
 
 def search(place: Path, storage: str, command: str = "run") -> list[str]:
@@ -76,14 +49,6 @@ def wait_for_iterations(running: subprocess.Popen[str], place: Path, storage: st
     events = [event["event"] for event in read_events(journal)]
     begin = [at for at, event in enumerate(events) if event == "session"][session - 1]
     wait_for_events(running, journal, "result", events[:begin].count("result") + count)
-
-
-def wait_for_events(running: subprocess.Popen[str], journal: Path, kind: str, count: int) -> None:
-    deadline = time.monotonic() + 120
-    while not journal.exists() or sum(event["event"] == kind for event in read_events(journal)) < count:
-        assert running.poll() is None, running.communicate()[1]
-        assert time.monotonic() < deadline, f"the journal gets no further '{kind}'"
-        time.sleep(0.05)
 
 
 def assert_stopped(place: Path, storage: str, said: tuple[str, str]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.builders import tiny_data
-from tests.test_run import SPACE, finish, start
+from tests.commands import SPACE, finish, start, wait_for_events
 from tests.trec_folder import write_trec_folder
 from trainables import storage
 from trainables.config import TrainingRun
@@ -271,7 +271,7 @@ def test_a_search_goes_on_from_the_storage_alone(
     monkeypatch.setenv("XDG_CACHE_HOME", str(first))
     running = start(tmp_path, "run", "toy.yaml", "--data", str(data), "--storage", s3, *limits, "--json")
     place = place_of(s3, "toy")
-    wait_for_iterations(place.journal, 2)
+    wait_for_events(running, place.journal, "result", 2)
     os.killpg(running.pid, signal.SIGINT)
     _, told = finish(running, status=130)
     assert f"resume toy --storage '{s3}'" in told
@@ -291,10 +291,3 @@ def test_a_search_goes_on_from_the_storage_alone(
     assert {"report.html", "trials/t0001/dev.run.txt", "trials/best-ranker/model.safetensors"} <= set(
         storage.files_below(place.below())
     )
-
-
-def wait_for_iterations(journal: Path, count: int) -> None:
-    deadline = time.monotonic() + 120
-    while not journal.exists() or sum(event["event"] == "result" for event in read_events(journal)) < count:
-        assert time.monotonic() < deadline, "the search makes no progress"
-        time.sleep(0.05)

@@ -1,0 +1,47 @@
+"""`tune-cl` as processes of their own, as users start it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tune_cl.journal import read_events
+
+ROOT = Path(__file__).parents[1]
+SPACE = """
+description: a toy
+ranker: {name: conv_knrm, vector_size: 8, filters: 4}
+curriculum:
+  scoring: {choice: [context_words, random]}
+  pacing: {choice: [root, linear]}
+  n: {choice: [2, 10], when: {curriculum.pacing: root}}
+  T: 0.3
+training: {batch_size: 8, batches_per_iteration: 2, max_iterations: 8}
+search: {searcher: tpe, startup_trials: 2, trials: 5, scheduler: asha, reduction_factor: 2, grace: 2, max_concurrent: 1}
+"""
+
+
+def start(place: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`tune-cl ARGUMENTS` in a process group of its own, as a terminal would start it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tune_cl", *arguments],
+        cwd=place, env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str], status: int = 0) -> tuple[str, str]:
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == status, err
+    return out, err
+
+
+def wait_for_events(running: subprocess.Popen[str], journal: Path, kind: str, count: int) -> None:
+    deadline = time.monotonic() + 120
+    while not journal.exists() or sum(event["event"] == kind for event in read_events(journal)) < count:
+        assert running.poll() is None, running.communicate()[1]
+        assert time.monotonic() < deadline, f"the journal gets no further '{kind}'"
+        time.sleep(0.05)
