@@ -2,13 +2,12 @@
 
     python benchmarks/real_searches.py [--data docstrings] [--searches 10] [--seeds 3] [--dev 100] [--json]
 
-Each search runs in one process and without Ray: the same `Search` with its journal, sampler, scheduler and checkpoints
-as in `tune-cl run`. Random search trains TRIALS configurations to their end; the others have as many iterations. After
-a quarter, a half and all of them the configuration with the highest dev value so far is taken, as the search would name
-it. `seen` is that value less the baseline's in the same search; `new seeds` the mean best dev value of its trainings
-under seeds that no search has seen, less that of the baseline's under the same seeds: what is left without the luck of
-the best of many. Points of 100 of the metric, means over searches with 95 % intervals. pbt is compared here alone: on
-recorded curves it cannot be simulated, since its trials take weights from each other."""
+Each search runs as `driven.py` drives it. Random search trains TRIALS configurations to their end; the others have as
+many iterations. After a quarter, a half and all of them the configuration with the highest dev value so far is taken,
+as the search would name it. `seen` is that value less the baseline's in the same search; `new seeds` the mean best dev
+value of its trainings under seeds that no search has seen, less that of the baseline's under the same seeds: what is
+left without the luck of the best of many. Points of 100 of the metric, means over searches with 95 % intervals. pbt is
+compared here alone: on recorded curves it cannot be simulated, since its trials take weights from each other."""
 
 from __future__ import annotations
 
@@ -16,23 +15,21 @@ import argparse
 import json
 import math
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import torch
+from driven import driven
 from record_curves import with_fewer_dev_queries
-from search_to_target import SPACE, TRIALS, first_event, iterated
+from search_to_target import SPACE, TRIALS
 
 from trainables.config import TrainingRun
 from trainables.data import load_data
 from trainables.training.materials import Materials, prepare
 from trainables.training.training import Training
 from tune_cl.experiment import build
-from tune_cl.journal import Journal
-from tune_cl.search.search import BASELINE, Plan, Search
+from tune_cl.search.search import BASELINE
 
 SHARES = (0.25, 0.5, 1.0)
 NEW_SEEDS = 1000  # from here on
@@ -102,44 +99,23 @@ class Again:
 
 def searched(tree: dict[str, Any], way: str, seed: int, materials: Materials) -> tuple[Find, dict[float, Find]]:
     """The baseline, and what the search would name after each of SHARES of the iterations of random search."""
-    experiment = build("space", tree | {"seed": seed, "search": WAYS[way]}, {})
     marks = {round(share * TRIALS * SPACE["training"]["max_iterations"]): share for share in SHARES}
-    best, baseline, finds, made = Find(-math.inf, experiment.base_run()), None, {}, 0
-    with tempfile.TemporaryDirectory() as name, Journal(Path(name)) as journal:
-        journal.append(first_event(experiment.to_yaml(), seed))
-        search = Search(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint))
-        while len(finds) < len(marks) and isinstance(plan := search.next_trial(), Plan):
-            training, goes_on = begun(plan, materials), True
-            while goes_on and not training.finished and len(finds) < len(marks):
-                metrics = iterated(training)
-                goes_on, made = search.result(plan.trial, metrics) and "failed" not in metrics, made + 1
-                if training.best_value > best.value:
-                    best = Find(training.best_value, plan.run)
-                if made in marks:
-                    finds[marks[made]] = best
-            if plan.trial == BASELINE:
-                baseline = Find(training.best_value, plan.run)
-            leave(search, plan.trial, training, Path(name))
-    assert baseline is not None
+    best: Find | None = None
+    baseline: Find | None = None
+    finds: dict[float, Find] = {}
+    for made, now in enumerate(driven(tree | {"seed": seed, "search": WAYS[way]}, materials), 1):
+        find = Find(now.best, now.plan.run)
+        if best is None or find.value > best.value:
+            best = find
+        if now.plan.trial == BASELINE:
+            baseline = find
+        if made in marks:
+            finds[marks[made]] = best
+        if len(finds) == len(marks):
+            break
+    assert best is not None and baseline is not None
     # a search that ends before its iterations are used up names the same to the end
     return baseline, finds | {share: best for share in SHARES if share not in finds}
-
-
-def begun(plan: Plan, materials: Materials) -> Training:
-    """A trial's training where its last sitting left it."""
-    training = Training(plan.run, materials, device="cpu")
-    if plan.checkpoint:
-        (training.adopt if plan.adopt else training.load)(Path(plan.checkpoint))
-    return training
-
-
-def leave(search: Search, trial: str, training: Training, folder: Path) -> None:
-    """Saves the trial's state and tells the search that it has left."""
-    state = folder / f"{trial}-{training.iteration:05d}"
-    state.mkdir(exist_ok=True)
-    training.save(state)
-    search.checkpoint(trial, training.iteration, str(state))
-    search.ended(trial)
 
 
 def row(way: str, share: float, pairs: list[tuple[float, float]]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ the study has; the schedulers know of no other end. `ratio` is the median number
 search, with a 95 % interval of a bootstrap over pairs of searches. A search that never sees the target counts as
 infinitely long (null in JSON); `reached` is the share of those that do.
 
-Real: searches with real trainings, a seed each, in one process and without Ray: the same `Search` with its journal,
-sampler and scheduler as in `tune-cl run`. Random search makes TRIALS trials; the others have as many iterations as it
-took in all to see the median of its final values, and begin as many trials as they like."""
+Real: searches with real trainings, a seed each, as `driven.py` drives them. Random search makes TRIALS trials; the
+others have as many iterations as it took in all to see the median of its final values, and begin as many trials as they
+like."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ import argparse
 import json
 import math
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,20 +27,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from driven import driven
 from record_curves import with_fewer_dev_queries
 from schedulers import ALL, Study, read_studies
 from side_by_side import shown
 
-from trainables.config import TrainingRun
 from trainables.data import load_data
-from trainables.errors import WorkFailed
 from trainables.randomness import generator
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training
 from tune_cl.experiment import build
-from tune_cl.journal import Journal
 from tune_cl.search.schedulers import SCHEDULERS, Setup
-from tune_cl.search.search import BASELINE, Plan, Search
 from tune_cl.search.simulator import Simulation
 
 RANDOM = "random search to the end"
@@ -137,23 +132,11 @@ def real(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def seen(tree: dict[str, Any], way: str, seed: int, materials: Materials, target: float, most: float) -> list[float]:
     """Dev values of one search in the order in which it sees them, until it ends, sees the target or has made `most`
     iterations."""
-    experiment = build("space", tree | {"seed": seed, "search": REAL[way]}, {})
     values: list[float] = []
-    trainings: dict[str, Training] = {}  # those that pause stay in memory
-    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder)) as journal:
-        journal.append(first_event(experiment.to_yaml(), seed))
-        search = Search(experiment, journal, 1, no_artifacts)
-        while isinstance(plan := search.next_trial(), Plan):
-            training = trainings.pop(plan.trial, None) or Training(plan.run, materials, device="cpu")
-            goes_on = True
-            while goes_on and not training.finished:
-                goes_on = search.result(plan.trial, iterated(training))
-                values.append(training.best_value)
-                if values[-1] >= target or len(values) >= most:
-                    return values
-            if not training.finished:
-                trainings[plan.trial] = training
-            search.ended(plan.trial)
+    for now in driven(tree | {"seed": seed, "search": REAL[way]}, materials):
+        values.append(now.best)
+        if now.best >= target or len(values) >= most:
+            break
     return values
 
 
@@ -161,23 +144,6 @@ def told(way: str, seed: int, values: list[float]) -> list[float]:
     """The values, after a line on stderr about their search."""
     print(f"{way}, seed {seed}: {len(values)} iterations, best {max(values):.4f}", file=sys.stderr, flush=True)
     return values
-
-
-def iterated(training: Training) -> dict[str, Any]:
-    try:
-        return training.iterate() | {"iteration": training.iteration}
-    except WorkFailed as error:
-        return {"failed": str(error), "iteration": training.iteration + 1}
-
-
-def first_event(space: str, seed: int) -> dict[str, Any]:
-    """The journal's first line."""
-    named = {"name": "search", "space": "space", "data": {}, "ranker": "conv_knrm", "storage": ""}
-    return named | {"event": "search", "metric": "map", "seed": seed, "baseline": BASELINE, "yaml": space, "time": 0.0}
-
-
-def no_artifacts(trial: str, checkpoint: str, run: TrainingRun) -> Path:
-    raise AssertionError("without checkpoints there is nothing to write")
 
 
 def first_at(values: list[float], target: float) -> float:

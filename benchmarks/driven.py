@@ -1,0 +1,72 @@
+"""A search with real trainings in one process, without Ray: the same `Search` with its journal, sampler, scheduler and
+checkpoints as in `tune-cl run`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainables.errors import WorkFailed
+from trainables.training.materials import Materials
+from trainables.training.training import Training
+from tune_cl.experiment import Experiment, build
+from tune_cl.journal import Journal
+from tune_cl.search.search import BASELINE, Plan, Search
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A trial after one more iteration; `best`: its highest dev value so far."""
+
+    plan: Plan
+    best: float
+
+
+def driven(space: dict[str, Any], materials: Materials) -> Iterator[Seen]:
+    """What the search of a space sees, one trial at a time, until it ends or nobody asks any more."""
+    experiment = build("space", space, {})
+    with tempfile.TemporaryDirectory() as name, Journal(Path(name)) as journal:
+        journal.append(_first_event(experiment))
+        search = Search(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint))
+        while isinstance(plan := search.next_trial(), Plan):
+            training, goes_on = _begun(plan, materials), True
+            while goes_on and not training.finished:
+                metrics = _iterated(training)
+                goes_on = search.result(plan.trial, metrics) and "failed" not in metrics
+                yield Seen(plan, training.best_value)
+            _leave(search, plan.trial, training, Path(name))
+
+
+def _first_event(experiment: Experiment) -> dict[str, Any]:
+    """The journal's first line."""
+    named = {"name": "search", "space": "space", "data": {}, "ranker": "conv_knrm", "storage": "", "metric": "map"}
+    return named | {
+        "event": "search", "seed": experiment.seed, "baseline": BASELINE, "yaml": experiment.to_yaml(), "time": 0.0,
+    }  # fmt: skip
+
+
+def _begun(plan: Plan, materials: Materials) -> Training:
+    """A trial's training where its last sitting left it."""
+    training = Training(plan.run, materials, device="cpu")
+    if plan.checkpoint:
+        (training.adopt if plan.adopt else training.load)(Path(plan.checkpoint))
+    return training
+
+
+def _iterated(training: Training) -> dict[str, Any]:
+    try:
+        return training.iterate() | {"iteration": training.iteration}
+    except WorkFailed as error:
+        return {"failed": str(error), "iteration": training.iteration + 1}
+
+
+def _leave(search: Search, trial: str, training: Training, folder: Path) -> None:
+    """Saves the trial's state and tells the search that it has left."""
+    state = folder / f"{trial}-{training.iteration:05d}"
+    state.mkdir(exist_ok=True)
+    training.save(state)
+    search.checkpoint(trial, training.iteration, str(state))
+    search.ended(trial)
