@@ -230,6 +230,37 @@ def test_a_saved_ranker_is_cut_at_the_best_iteration(data: RankingData, tmp_path
 # -- sharing ---------------------------------------------------------------------------------------------------------
 
 
+def saturating_run() -> TrainingRun:
+    """Whose first stage can split no further after some trees: later trees have lower numbers than their rounds."""
+    keys = {"leaves": 4, "min_data_in_leaf": 30}
+    run = tree_run(iterations=10, ranker=keys, subset="label_extremes", switch=20)
+    return run.model_copy(update={"training": run.training.model_copy(update={"lr": 1.0})})
+
+
+def test_trees_behind_a_stage_that_could_split_no_further_are_scored(tmp_path: Path) -> None:
+    data = letor_data({"train": 60, "dev": 20, "test": 5})
+    run, values = saturating_run(), []
+    training = TreeTraining(run, materials_of(data), share=False)
+    evaluator = Evaluator(data.splits["dev"], data.document_ids)
+    while not training.finished:
+        values.append(training.iterate()["dev_ndcg@10"])
+        assert training.booster is not None
+        scores = training.booster.predict(features_of(data, "dev"), raw_score=True).astype(np.float32)
+        assert values[-1] == evaluator(scores, ["ndcg@10"])["ndcg@10"].mean()
+        if training.iteration == 7:
+            training.save(tmp_path)
+    assert training.trees[4] == training.trees[1] < training.rounds and training.trees[-1] > training.trees[4]
+    again = TreeTraining(run, materials_of(data), share=False)
+    again.load(tmp_path)
+    while not again.finished:
+        again.iterate()
+    assert [row["dev_ndcg@10"] for row in again.history] == values
+    assert len(set(values[5:])) > 1 and training.best_iteration > 5
+    training.take_best()
+    best = evaluator(training.score(data.splits["dev"]), ["ndcg@10"])["ndcg@10"].mean()
+    assert best == max(values) == training.best_value
+
+
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -24,7 +24,7 @@ from trainables.rankers.lambdamart import LambdaMartSettings, Objective, paramet
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 from trainables.training.prefixes import MODEL, Prefixes, cut
-from trainables.training.progress import STATE, Progress, metric_key
+from trainables.training.progress import STATE, Progress, metric_key, read_state
 
 FORMAT = 1  # raise when the same settings grow other trees
 LOSS_METRIC = "ndcg@10"  # whose complement on training queries is the loss that lambdarank itself does not give
@@ -124,6 +124,7 @@ class TreeTraining(Progress):
         self.train = required_split(materials.data, "train")
         self.stages = stages(run, materials.data, self.train)
         self.booster: lgb.Booster | None = None
+        self.trees: list[int] = []  # after each iteration: fewer than rounds where no further split was possible
         self.prefixes = Prefixes(self._prefix_key()) if share else None
         self._growing: tuple[Stage, lgb.Booster] | None = None  # a booster that can go on without being built anew
         self._dataset: tuple[np.ndarray, lgb.Dataset] | None = None  # of some rows of the training split
@@ -155,7 +156,8 @@ class TreeTraining(Progress):
                 self._grow(stage, begin, end)
                 pairs += len(stage.rows) * (end - begin)
         grown = time.perf_counter() - started
-        self._add_iteration(first, last)
+        self.trees.append(self.booster.num_trees() if self.booster else 0)
+        self._add_iteration(self.iteration)
         stage = next(stage for stage in self.stages if last <= stage.last)
         scores = self._dev_scores.astype(np.float32)
         metrics = {
@@ -242,9 +244,10 @@ class TreeTraining(Progress):
     def _step(self) -> int:
         return self.settings.trees_per_iteration
 
-    def _add_iteration(self, first: int, last: int) -> None:
-        """Brings the scores of dev and of some training candidates up to date with the rounds first + 1 to last."""
+    def _add_iteration(self, iteration: int) -> None:
+        """Adds the trees of an iteration, from 0, to the scores of dev and of some training candidates."""
         if self.booster is not None:
+            first, last = self.trees[iteration - 1] if iteration else 0, self.trees[iteration]
             add_scores(self._dev_scores, self.booster, self._dev_features, first, last, self._step)
             add_scores(self._seen_scores, self.booster, self._seen_features, first, last, self._step)
 
@@ -265,7 +268,7 @@ class TreeTraining(Progress):
     def take_best(self) -> None:
         """Cuts the booster at the best iteration."""
         if self.booster is not None:
-            self.booster = cut(self.booster, self.best_iteration * self._step)
+            self.booster = cut(self.booster, self.trees[self.best_iteration - 1] if self.best_iteration else 0)
 
     def save(self, folder: Path) -> None:
         """Writes the whole state into an existing folder."""
@@ -273,7 +276,7 @@ class TreeTraining(Progress):
             self.booster.save_model(folder / MODEL)
         if self.best_iteration:
             checkpoint.save_best({}, self.best_scores, folder / checkpoint.BEST)
-        checkpoint.write_json(folder / STATE, self.document())
+        checkpoint.write_json(folder / STATE, self.document() | {"trees": self.trees})
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
@@ -283,7 +286,9 @@ class TreeTraining(Progress):
             self.booster = lgb.Booster(model_file=str(folder / MODEL))
         for scores in (self._dev_scores, self._seen_scores):
             scores[:] = 0
-        self._add_iteration(0, self.rounds)
+        self.trees = read_state(folder)["trees"]
+        for iteration in range(self.iteration):
+            self._add_iteration(iteration)
 
 
 def score_features(booster: lgb.Booster | None, features: np.ndarray, step: int) -> np.ndarray:
