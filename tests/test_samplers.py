@@ -147,6 +147,29 @@ def test_a_finite_space_is_tried_once_and_then_exhausted(make: Callable[[Space, 
     assert set(answers) == {identity(chosen) for chosen in FINITE.grid()}
 
 
+def test_a_model_that_keeps_to_one_corner_tries_nothing_twice() -> None:
+    space = Space({"a": Uniform(low=0.2, high=0.6), "b": LogUniform(low=1e-5, high=1e-2)})
+    sampler, seen = GpSampler(space, 0), []
+    for number in range(1, 21):
+        chosen = sampler.ask(number)
+        assert chosen is not None
+        seen.append(identity(chosen))
+        sampler.replay(number, chosen)
+        sampler.tell(number, {1: chosen["a"] + 30 * chosen["b"]}, "completed")
+    assert len(set(seen)) == len(seen)
+
+
+def test_a_large_space_is_not_walked_while_chance_finds_something_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = Space({f"k{i}": Integer(low=1, high=20) for i in range(6)})
+    monkeypatch.setattr(Space, "grid", lambda self: pytest.fail("64 million combinations are walked"))
+    sampler = GpSampler(space, 0)
+    for number in range(1, 25):
+        chosen = sampler.ask(number)
+        assert chosen is not None
+        sampler.replay(number, chosen)
+        sampler.tell(number, {1: sum(chosen.values()) / 1000}, "completed")
+
+
 def test_grid_keeps_the_order_of_the_space() -> None:
     assert list(finished(GridSampler)) == list(FINITE.grid())
 

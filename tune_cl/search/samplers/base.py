@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, Protocol
 
 from trainables.randomness import generator
@@ -15,6 +16,7 @@ from tune_cl.search.space import Flat, Space, identity
 
 Outcome = Literal["completed", "pruned", "failed"]
 REDRAWS = 20
+CHANCES = 200  # draws by chance where a model keeps to what was tried; only then is a finite space walked
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,12 @@ class Untold:
         return {identity(chosen) for chosen in self.chosen.values()}
 
     def ask_new(self, number: int, draw: Callable[[int], Flat]) -> Flat | None:
-        """The first of `draw(0)`, `draw(1)`, ... not tried before; then any untried one of a finite space.
-
-        A continuous space may repeat a value after all (say the end of a range): that one is tried again.
-        """
+        """The first of `draw(0)`, `draw(1)`, ... not tried before; then one by chance; then any untried one of a finite
+        space. In a continuous one whose values all keep to what was tried, that is tried again."""
         tried = self.tried()
         draws = (draw(attempt) for attempt in range(self.redraws))
-        new = next((chosen for chosen in draws if identity(chosen) not in tried), None)
+        chances = (self.space.sample(generator(self.seed, "untried", number, chance)) for chance in range(CHANCES))
+        new = next((chosen for chosen in chain(draws, chances) if identity(chosen) not in tried), None)
         if new is not None:
             return new
         return draw(0) if self.space.continuous else self._untried(number)
