@@ -57,6 +57,13 @@ def test_a_written_run_keeps_every_float32(tmp_path: Path, case: tuple[Qrels, Ru
     assert back.keys() == {query for query, documents in run.items() if documents}
 
 
+@pytest.mark.parametrize("name", ["rows.txt", "rows.txt.gz"])
+def test_a_byte_order_mark_is_no_part_of_the_first_query(tmp_path: Path, name: str) -> None:
+    write = gzip.compress if name.endswith(".gz") else bytes
+    (tmp_path / name).write_bytes(write("\ufeffq1 0 d1 1\nq1 0 d2 0\n".encode()))
+    assert read_qrels(tmp_path / name) == {"q1": {"d1": 1, "d2": 0}}
+
+
 def test_run_columns(tmp_path: Path) -> None:
     run = {"q0": {"d1": 0.5, "d10": 2.0, "d2": 2.0}, "q1": {"é": 0.1}}
     data, scores = columns({"q0": {"d1": 1}, "q1": {"d2": 1}}, run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def _read(path: str | Path, form: str, value_of: Callable[[list[bytes]], float])
 def _lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
     try:
         with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
-            yield from enumerate(file, start=1)
+            for number, line in enumerate(file, start=1):
+                yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
     except FileNotFoundError:
         raise DataError(Problem(str(path), "no such file", "give the path of a TREC file")) from None
     except (OSError, EOFError, zlib.error) as error:
