@@ -310,6 +310,16 @@ def test_importance_of_noise_passes_its_own_limit_in_one_case_of_twenty() -> Non
     assert 0.01 < np.mean([each is not None and each.p <= 0.05 for each in found]) < 0.10
 
 
+@pytest.mark.parametrize("rest", [[0.6] * 10, [math.inf] * 10], ids=["one value", "infinite"])
+def test_importance_of_a_number_that_many_trials_share(rest: list[float]) -> None:
+    values = [0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, *rest]
+    dev = np.random.default_rng(1).random(len(values))
+    found = importance("x", values, dev, [str(value) for value in values])
+    assert found and 0 <= found.share < found.chance and found.p > 0.05
+    clear = importance("x", values, np.arange(len(values)) + 0.0, [str(value) for value in values])
+    assert clear and clear.share > clear.chance and clear.p < 0.05
+
+
 @pytest.mark.parametrize(
     ("values", "dev"),
     [(["a", "b"] * 3, range(6)), (["a"] * 9, range(9)), (["a", "b", "c"] * 3, [0.5] * 9)],

@@ -76,9 +76,10 @@ def _groups(values: Sequence[object], shown: Sequence[str]) -> tuple[list[str], 
     if len(numbers) < len(values) or len(set(numbers)) <= MOST_GROUPS:
         names, groups = np.unique(np.array(shown, dtype=object).astype(str), return_inverse=True)
         return names.tolist(), groups
-    edges = np.quantile(numbers, [1 / 3, 2 / 3])
-    names = [f"below {edges[0]:.3g}", f"{edges[0]:.3g} to {edges[1]:.3g}", f"above {edges[1]:.3g}"]
-    return names, np.searchsorted(edges, np.array(numbers))
+    edges = np.quantile(numbers, [1 / 3, 2 / 3], method="inverted_cdf")  # values that stand there: inf - inf is none
+    names = [f"up to {edges[0]:.3g}", f"{edges[0]:.3g} to {edges[1]:.3g}", f"above {edges[1]:.3g}"]
+    thirds, groups = np.unique(np.searchsorted(edges, np.array(numbers)), return_inverse=True)
+    return [names[third] for third in thirds], groups  # one is empty where many trials took the same value
 
 
 @dataclass(frozen=True)
