@@ -13,6 +13,7 @@ import pytest
 from trainables.randomness import generator
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import Dev, Journal, replay
+from tune_cl.search.pareto import priced
 from tune_cl.search.samplers import TpeSampler
 from tune_cl.search.search import BASELINE, FINISHED, WAIT, Plan, Search
 
@@ -250,6 +251,11 @@ def test_a_scaled_trial_starts_anew_with_each_rung(tmp_path: Path) -> None:
         at = trial.best("map")
         assert at and dev[at.iteration] == at.dev
         assert crew.search.run_of(trial).training.max_iterations == len(dev)
+    for one in priced(crew.search.state):  # what was spent on the best value: the trainings before count too
+        trial = crew.search.state.trials[one.trial_id]
+        at = trial.best("map")
+        assert at and one.iterations == trial.iterations - len(trial.dev("map")) + at.iteration
+        assert one.seconds == pytest.approx(sum(trial.results[i]["seconds"] for i in range(1, one.iterations + 1)))
 
 
 def test_as_many_trials_run_as_there_are_slots(experiment: Experiment, tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ def priced(state: SearchState) -> list[Priced]:
     for trial in state.by_number():
         at = trial.best(state.metric)
         if at and trial.outcome != "failed":
-            spent = [values["seconds"] for iteration, values in trial.results.items() if iteration <= at.iteration]
-            found.append(Priced(trial.trial, at.dev, at.iteration, sum(spent)))
+            reached = trial.offset + at.iteration  # of all its trainings
+            spent = [values["seconds"] for iteration, values in trial.results.items() if iteration <= reached]
+            found.append(Priced(trial.trial, at.dev, reached, sum(spent)))
     return found
 
 
