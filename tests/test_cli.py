@@ -181,6 +181,11 @@ def test_no_search_begins_where_no_cluster_answers(
     assert line.startswith(f"error: --address: '{given[1]}' ") and not (tmp_path / "runs").exists()
 
 
+def test_documents_end_with_line_feeds_alone(tmp_path: Path) -> None:
+    (tmp_path / "documents").write_bytes(b"one\rstill one\r\ntwo\n")
+    assert _documents(tmp_path / "documents") == (["1", "2"], ["one\rstill one", "two"])
+
+
 def test_documents_are_lines_and_their_ids_stand_once(tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("a\tone\u2028line\r\n\r\nunnamed\nb\ttwo\tparts", encoding="utf-8")

@@ -17,7 +17,7 @@ from trainables.randomness import generator
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import Journal, replay
 from tune_cl.search.audit import Audit
-from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending
+from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending, used_up
 from tune_cl.search.leaves import Leaf, parse_leaf
 from tune_cl.search.pareto import Priced, front
 from tune_cl.search.samplers import GridSampler, RandomSampler, make_sampler
@@ -214,8 +214,7 @@ def test_cost_and_its_limit(earlier: Case) -> None:
     with pytest.raises(ConfigError, match=r"search.cost: a trial costs nothing"):
         load_experiment("quickstart", ["search.cost=3"])
     costly = load_experiment("quickstart", ["search.cost=0.02", "search.price.cpu_hour=6"])
-    end = ending(costly, state)
-    assert end is not None and end.at_once and end.reason == "search.cost is used up"
+    assert ending(costly, state) == used_up(costly, state) == "search.cost is used up"
     assert ending(load_experiment("quickstart", ["search.cost=0.03", "search.price.cpu_hour=6"]), state) is None
 
 

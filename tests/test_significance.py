@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from trainables.errors import ConfigError
-from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
+from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test, seeded_test
 
 P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0])), min_size=1, max_size=12)
 VALUES = st.integers(0, 20).map(lambda i: i / 20)
@@ -41,6 +41,14 @@ def test_t_test_known_answer() -> None:
 def test_equal_series_show_no_difference() -> None:
     test = paired_t_test(np.array([0.1, 0.7, 0.3]), np.array([0.1, 0.7, 0.3]))
     assert (test.difference, test.t, test.p, test.ci95) == (0, 0, 1, (0, 0))
+
+
+def test_rounding_is_no_difference() -> None:
+    """The same values under other seeds: their means are added up in another order."""
+    values = np.random.default_rng(0).random((3, 200)).round(3)
+    found = seeded_test(values, values[[1, 2, 0]])
+    assert (found.difference, found.p_value) == (0, 1)
+    assert paired_t_test(np.array([0.1 + 0.2, 0.4, 0.7]), np.array([0.2, 0.3, 0.6])).t == math.inf
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -35,9 +35,10 @@ def paired_t_test(values: np.ndarray, reference: np.ndarray) -> PairedTest:
     if values.shape != reference.shape or values.ndim != 1 or len(values) < 2:
         shapes = f"{values.shape} and {reference.shape}"
         raise ValueError(f"a paired t-test needs two equally long series of 2 or more values, not {shapes}")
-    differences = values - reference
+    differences = np.round(values - reference, 12)  # equal means, added up in another order, differ by rounding
     mean, freedom = float(differences.mean()), len(differences) - 1
-    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
+    spread = float(differences.std(ddof=1)) if np.ptp(differences) else 0.0  # not what rounding makes of it
+    error = spread / math.sqrt(len(differences))
     t = _t(mean, error)
     half = float(stdtrit(freedom, 0.975)) * error
     return PairedTest(mean, t, float(2 * stdtr(freedom, -abs(t))), (mean - half, mean + half))

@@ -74,14 +74,15 @@ def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -
 def _documents(path: Path) -> tuple[list[str], list[str]]:
     """Ids (given, or the line number from 1) and texts."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             Problem(str(path), f"cannot be read: {error}", "a UTF-8 text file with one document a line")
         ) from error
     texts: dict[str, str] = {}
     known: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.split("\n"), 1):  # read_text would end lines at a lone CR too
+        line = line.removesuffix("\r")
         if line.strip():
             name, tab, text = line.partition("\t")
             name, text = (name, text) if tab else (str(number), line)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
@@ -24,16 +23,13 @@ if TYPE_CHECKING:
 FEWEST_FINISHED = 8  # trials before a distribution of final values is fitted
 
 
-@dataclass(frozen=True)
-class Ending:
-    """Why a search ends; `at_once`: trials that run are stopped too."""
-
-    reason: str
-    at_once: bool
-
-
-def ending(experiment: Experiment, state: SearchState) -> Ending | None:
+def ending(experiment: Experiment, state: SearchState) -> str | None:
     """Why the search ends now, None while it goes on."""
+    return used_up(experiment, state) or improbable(experiment, state)
+
+
+def used_up(experiment: Experiment, state: SearchState) -> str | None:
+    """The budget that is used up, None while there is some of each."""
     search = experiment.search
     for key, used, limit in (
         ("hours", hours_so_far(state), search.hours),
@@ -41,16 +37,20 @@ def ending(experiment: Experiment, state: SearchState) -> Ending | None:
         ("cost", cost_so_far(search, state) if search.cost is not None else 0, search.cost),
     ):
         if limit is not None and used >= limit:
-            return Ending(f"search.{key} are used up" if key != "cost" else "search.cost is used up", True)
-    level = search.stop_when.probability
-    if level is None:
+            return f"search.{key} are used up" if key != "cost" else "search.cost is used up"
+    return None
+
+
+def improbable(experiment: Experiment, state: SearchState) -> str | None:
+    """That a better trial is improbable, by `search.stop_when`; None where it is not, or none asked. Looks through all
+    results."""
+    stop = experiment.search.stop_when
+    if stop.probability is None:
         return None
-    chance = chance_of_better(
-        finals(state), best_value(state), search.stop_when.margin, experiment.trials - len(state.trials)
-    )
-    if chance is None or chance >= level:
+    chance = chance_of_better(finals(state), best_value(state), stop.margin, experiment.trials - len(state.trials))
+    if chance is None or chance >= stop.probability:
         return None
-    return Ending(f"a better trial is improbable: {chance:.2g} < {level:g} (search.stop_when)", False)
+    return f"a better trial is improbable: {chance:.2g} < {stop.probability:g} (search.stop_when)"
 
 
 def hours_so_far(state: SearchState) -> float:

@@ -18,7 +18,7 @@ from trainables.errors import DamagedCheckpoint
 from trainables.storage import exists, patiently
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Event, Journal, SearchState, TrialState
-from tune_cl.search.budget import ending
+from tune_cl.search.budget import ending, used_up
 from tune_cl.search.course import BASELINE, PAUSED, Course, Stop
 from tune_cl.search.forecast import forecast_event
 from tune_cl.search.repeats import seed_of
@@ -38,7 +38,7 @@ class Plan:
     run: TrainingRun
     checkpoint: str | None
     threads: int
-    gpu: bool  # whether a trial reserves one, or a share of one
+    gpu: float  # how many a trial reserves, or what share of one
     queries: bool = False  # whether results hold the dev queries' values
     adopt: bool = False  # whether the checkpoint is of another configuration
 
@@ -94,7 +94,7 @@ class Search:
         """A configuration that is to train again, else a paused trial that may go on, else a new configuration."""
         number = len(self.state.trials)
         if end := ending(self.experiment, self.state) if number else None:
-            self.ended_by = end.reason
+            self.ended_by = end
         if self.ended_by:
             return self._last_paused()
         left = number < self.experiment.trials
@@ -140,9 +140,8 @@ class Search:
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": kept}
             self.record(event | ({"queries": metrics["queries"]} if "queries" in metrics else {}))
             self._forecast(trial)
-            end = ending(self.experiment, self.state)
-            if end and end.at_once and trial != BASELINE:
-                self.stops.setdefault(trial, Stop(iteration, "stopped_early", end.reason))
+            if trial != BASELINE and (end := used_up(self.experiment, self.state)):
+                self.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
         return not (trial in self.stops and self.stops[trial].iteration <= iteration)
 
     def note(self, trial: str, text: str) -> None:
@@ -215,7 +214,7 @@ class Search:
         threads = max(1, int(search.resources.cpu))
         queries = search.compare == "paired" or search.repeats > 1
         adopts = state.adopted is not None and state.adopted["checkpoint"] == checkpoint
-        return Plan(trial, self.run_of(state), checkpoint, threads, search.resources.gpu > 0, queries, adopts)
+        return Plan(trial, self.run_of(state), checkpoint, threads, search.resources.gpu, queries, adopts)
 
     def run_of(self, trial: TrialState) -> TrainingRun:
         """The present training of a trial: under grace `scaled` that of its rung."""
