@@ -77,6 +77,25 @@ def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _
     assert [Path(old.get().path).name for _ in range(old.qsize())] == ["1", "2", "3"]
 
 
+def test_of_a_trial_that_goes_on_the_checkpoint_of_the_pause_is_kept_too(rungs: _Rungs, tmp_path: Path) -> None:
+    """Another trial may have yet to go on from it (pbt), until all have come to the next pause."""
+    old, number, left = Deletions(), 0, []
+    recorder = _Recorder.into(cast("Search", Told()), str(tmp_path), old)
+    for _ in range(3):  # each time Ray has another trial
+        one = trial(0)
+        rungs.on_trial_add(None, one)
+        for _ in range(3):
+            number += 1
+            one.update_last_result({"training_iteration": number, "iteration": number, "trial_id": one.trial_id})
+            recorder.on_checkpoint(number, [one], one, Checkpoint(str(tmp_path / str(number))))
+            left.append([Path(checkpoint.path).name for _, checkpoint in recorder.kept[one.config["trial"]]])
+    assert left == [
+        ["1"], ["1", "2"], ["2", "3"], ["3", "4"], ["3", "4", "5"], ["3", "5", "6"], ["6", "7"], ["6", "7", "8"],
+        ["6", "8", "9"],
+    ]  # fmt: skip
+    assert [Path(old.get().path).name for _ in range(old.qsize())] == ["1", "2", "4", "3", "5", "7"]
+
+
 def test_a_trial_keeps_no_means_of_its_last_results(rungs: _Rungs) -> None:
     one = trial(0)
     rungs.on_trial_add(None, one)

@@ -17,7 +17,7 @@ from tune_cl.journal import Journal, SearchState, TrialState, replay
 from tune_cl.search import ray_tune
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.materials import materials_of
-from tune_cl.search.ray_tune import ray_session, run_trials
+from tune_cl.search.ray_tune import KEPT, ray_session, run_trials
 from tune_cl.search.search import BASELINE, Search
 
 SPACE = """
@@ -91,6 +91,7 @@ def test_a_search_through_ray(folder: Path, materials: dict[str, Materials], way
         if way == "scaled" and not trial.baseline:
             assert trial.iterations == {2: 2, 4: 2 + 4, 6: 2 + 4 + 6}[len(trial.dev("map"))]
         assert trial.artifacts and (Path(trial.artifacts) / "dev.run.txt").is_file()
+        assert 1 <= sum(Path(path).is_dir() for path in trial.checkpoints.values()) <= KEPT + 1
 
 
 @pytest.mark.parametrize("way", ["pbt", "freeze-thaw"])

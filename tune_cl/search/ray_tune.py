@@ -117,11 +117,12 @@ class _Rungs(_Adaptor, FIFOScheduler):
 class _Recorder(_Adaptor, tune.Callback):
     storage: str
     old: Deletions
+    kept: dict[str, list[tuple[str, Any]]]  # by trial: Ray's id of its sitting, and checkpoint, oldest first
 
     @classmethod
     def into(cls, search: Search, storage: str, old: Deletions) -> Self:
         recorder = cls.of(search)
-        recorder.storage, recorder.old = storage, old
+        recorder.storage, recorder.old, recorder.kept = storage, old, {}
         return recorder
 
     def address(self, path: str) -> str:
@@ -138,12 +139,24 @@ class _Recorder(_Adaptor, tune.Callback):
         """Ray enters the checkpoint in its books after this. They have no limit of their own: beside deleting on the
         driver's loop Ray would write its snapshot of all trials each time one has saved as often as the limit."""
         self.search.checkpoint(trial.config["trial"], trial.last_result["iteration"], self.address(checkpoint.path))
-        kept = trial.run_metadata.checkpoint_manager.best_checkpoint_results
-        while len(kept) >= KEPT:
-            self.old.put(kept.pop(0).checkpoint)
+        books = trial.run_metadata.checkpoint_manager.best_checkpoint_results
+        del books[: max(0, len(books) - KEPT + 1)]
+        self._let_go(trial.config["trial"], trial.trial_id, checkpoint)
+
+    def _let_go(self, name: str, sitting: str, checkpoint: Any) -> None:
+        """Has all but the last checkpoints of the present sitting deleted, and the last one of the sitting before: other
+        trials may have yet to go on from there (pbt), until all have come to their next pause."""
+        kept = [*self.kept.get(name, ()), (sitting, checkpoint)]
+        before, present = ([one for one in kept if (one[0] == sitting) is now] for now in (False, True))
+        for _, one in [*before[:-1], *present[:-KEPT]]:
+            self.old.put(one)
+        self.kept[name] = before[-1:] + present[-KEPT:]
 
     def on_trial_complete(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
-        self.search.ended(trial.config["trial"])
+        name = trial.config["trial"]
+        self.search.ended(name)
+        if self.search.state.trials[name].outcome:
+            self.kept.pop(name, None)
 
     def on_trial_error(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
         self.search.failed(trial.config["trial"], _reason(trial))
