@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +83,13 @@ def test_a_population_needs_one_neural_ranker_and_no_searcher_that_learns() -> N
             load_experiment("quickstart", ["search.scheduler=pbt", "search.searcher=random", *overrides])
         assert [problem.place for problem in error.value.problems] == [place]
     assert load_experiment("quickstart", ["search.scheduler=pbt", "search.searcher=random"]).rungs
+
+
+def test_a_population_needs_something_to_perturb(tmp_path: Path) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_text("data: docstrings\nranker: conv_knrm\ncurriculum: {pacing: {choice: [linear, step]}}\n")
+    with pytest.raises(ConfigError, match=r"search\.scheduler: pbt has nothing to perturb: .* one of training\.lr, "):
+        load_experiment(str(space), ["search.scheduler=pbt", "search.searcher=random"])
 
 
 NEED_RUNGS = ["search.grace=scaled", "search.promotion=true", "search.compare=paired"]

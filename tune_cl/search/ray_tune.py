@@ -144,8 +144,8 @@ class _Recorder(_Adaptor, tune.Callback):
         self._let_go(trial.config["trial"], trial.trial_id, checkpoint)
 
     def _let_go(self, name: str, sitting: str, checkpoint: Any) -> None:
-        """Has all but the last checkpoints of the present sitting deleted, and the last one of the sitting before: other
-        trials may have yet to go on from there (pbt), until all have come to their next pause."""
+        """Has a trial's checkpoints deleted but the last ones of its present sitting, and the last of the one before:
+        other trials may have yet to go on from there (pbt), until all have come to their next pause."""
         kept = [*self.kept.get(name, ()), (sitting, checkpoint)]
         before, present = ([one for one in kept if (one[0] == sitting) is now] for now in (False, True))
         for _, one in [*before[:-1], *present[:-KEPT]]:

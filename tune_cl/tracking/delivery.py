@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mlflow.entities import Metric
 
+from trainables.evaluation.files import write_text
 from tune_cl.journal import Event, parse, read_events
 from tune_cl.place import found_again
 from tune_cl.tracking import layout
@@ -136,7 +137,7 @@ class Delivery:
         self.parent()
         path = self.journal.parent / "search.yaml"
         if not path.exists():
-            path.write_text(masked(event["yaml"]))
+            write_text(path, masked(event["yaml"]))
         self.owe(PARENT, str(path), None)
         self.store.tag_experiment(self.experiment(), *layout.view(self.search))
 

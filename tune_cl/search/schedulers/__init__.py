@@ -11,7 +11,7 @@ from tune_cl.search.schedulers.asha import make_asha, make_hyperband
 from tune_cl.search.schedulers.base import Change, Scheduler, Setup, Verdict
 from tune_cl.search.schedulers.median import make_median
 from tune_cl.search.schedulers.model import make_model
-from tune_cl.search.schedulers.pbt import make_pbt
+from tune_cl.search.schedulers.pbt import PERTURBED, make_pbt
 
 if TYPE_CHECKING:
     from tune_cl.experiment import Experiment
@@ -65,6 +65,9 @@ def unfit_population(experiment: Experiment) -> list[Problem]:
     if searched or experiment.value("ranker.name") == "lambdamart":
         wrong = "pbt copies weights between trials, which must be those of one neural ranker"
         return [Problem(searched[0] if searched else "ranker.name", wrong, "a fixed ranker, or another scheduler")]
+    if not experiment.space.leaves.keys() & set(PERTURBED):
+        wrong = "pbt has nothing to perturb: copies would train what they copy"
+        return [Problem("search.scheduler", wrong, f"a space that opens one of {', '.join(PERTURBED)}, or another one")]
     return []
 
 

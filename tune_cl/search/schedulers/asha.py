@@ -94,6 +94,7 @@ class Asha(Scheduler):
 
     def ended(self, trial: str) -> None:
         self.paused.pop(trial, None)
+        self.paired.forget(trial)
 
     def _after(self, rung: int) -> int:
         """The budget above a rung: the next rung, or all iterations."""

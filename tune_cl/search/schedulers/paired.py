@@ -37,5 +37,5 @@ class PairedValues:
         return float(difference.mean()) + LEVEL * error >= 0
 
     def forget(self, trial: str) -> None:
-        """The trial's training starts anew."""
+        """The trial's training starts anew, or has ended."""
         self.evaluations.pop(trial, None)
