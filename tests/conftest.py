@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trainables.training import device
+
 
 @pytest.fixture(autouse=True)
 def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -14,6 +16,12 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     home = tmp_path_factory.getbasetemp() / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     return home
+
+
+@pytest.fixture(autouse=True)
+def nothing_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial that a test runs in this process leaves no reservation behind."""
+    monkeypatch.setattr(device, "_reserved", None)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from torch import Tensor
 from tests.builders import tiny_data
 from trainables.config import TrainingRun
 from trainables.errors import WorkFailed
+from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.base import RankerModule
+from trainables.rankers.bert import Bert
+from trainables.training.accumulation import attempt, enough_memory
 from trainables.training.materials import Materials, prepare
 from trainables.training.precision import Precision
 from trainables.training.scoring import score_candidates
@@ -145,6 +149,63 @@ def test_scoring_goes_on_in_smaller_batches(materials: Materials) -> None:
     module.room = 0
     with pytest.raises(WorkFailed, match="one pair does not fit in the memory of cpu"):
         training.score(training.dev)
+
+
+@pytest.mark.parametrize(
+    ("error", "lacks"),
+    [
+        (torch.OutOfMemoryError("tried to allocate 1 PiB"), True),
+        (torch.AcceleratorError("CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation'"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), True),
+        (torch.AcceleratorError("CUDA error: device-side assert triggered"), False),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("CUDA error: out of memory"), False),
+    ],
+)
+def test_what_is_out_of_memory(error: Exception, lacks: bool) -> None:
+    """An error of another kind is passed on: no smaller batch would mend it."""
+
+    def work() -> None:
+        raise error
+
+    device = torch.device("cpu")
+    if lacks:
+        assert attempt(work, device) is None
+        with pytest.raises(WorkFailed, match="does not fit in the memory of cpu"), enough_memory(device):
+            work()
+        return
+    with pytest.raises(type(error)) as caught:
+        attempt(work, device)
+    assert caught.value is error
+    with pytest.raises(type(error)) as caught, enough_memory(device):
+        work()
+    assert caught.value is error
+
+
+def no_room(*_: Any, **__: Any) -> None:
+    raise torch.OutOfMemoryError("tried to allocate 1 PiB")
+
+
+def test_where_the_ranker_or_its_moments_do_not_fit_the_work_fails(
+    materials: Materials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With advice, and as the result of a trial: one that raises would be tried again."""
+    message = (
+        "the ranker, or what its optimiser keeps, does not fit in the memory of cpu; a smaller ranker, .*resources"
+    )
+    training = Training(make_run(), materials, device="cpu")
+    monkeypatch.setattr(training.optimizer, "step", no_room)
+    with pytest.raises(WorkFailed, match=message):
+        training.iterate()
+    trainable = RankerTrainable.__new__(RankerTrainable)
+    trainable.training = training
+    result = trainable.step()
+    assert result["done"] and re.match(message, result["failed"])
+    monkeypatch.setattr(SmallDevice, "to", no_room)
+    monkeypatch.setattr(Bert, "build", lambda *_: SmallDevice(training.module, 1))
+    with pytest.raises(WorkFailed, match=message):
+        Training(make_run(), materials, device="cpu")
 
 
 def test_nothing_to_score_is_no_work(materials: Materials) -> None:

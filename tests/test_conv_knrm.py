@@ -94,8 +94,9 @@ def test_scores_equal_those_of_the_definition() -> None:
             counts = torch.exp(-distance.square() / (2 * module.kernels.sigma.square())).sum(1)
             features.append(torch.log(counts + 1e-6).sum(0))
     expected = module.score(torch.cat(features)[None])
-    wide = [torch.cat([ids, torch.zeros(5, dtype=torch.long)])[None] for ids in (query, document)]
-    got = module(wide[0], wide[0] > 0, torch.zeros(1, dtype=torch.long), wide[1], wide[1] > 0)
+    longer = [torch.randint(1, 50, (len(ids) + 5,)) for ids in (query, document)]  # the pair's padding in the batch
+    texts = Tokens.of([ids.tolist() for ids in (query, document, *longer)])
+    got = module(**module.collate(texts, texts, np.array([0, 2]), np.array([1, 3])))[:1]
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
 
 

@@ -2,24 +2,72 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from tests.builders import tiny_data
 from tests.test_search import Crew, experiment
+from tests.trec_folder import write_trec_folder
+from trainables import ranker_trainable
+from trainables.config import TrainingRun, validated
+from trainables.data.columns import RankingData, required_split
 from trainables.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable, device_memory
-from trainables.training.device import take
+from trainables.training import device, pretraining, teacher
+from trainables.training.device import best_device, release, take
 from trainables.training.materials import NO_TEXTS, Materials
+from trainables.training.training import Training
+from tune_cl.confirmation import tasks
 from tune_cl.confirmation.tasks import task
 from tune_cl.experiment import Experiment
 from tune_cl.journal import read_events
-from tune_cl.search.search import REPORTED
+from tune_cl.search.config import Resources
+from tune_cl.search.search import REPORTED, Plan
 
 __all__ = ["experiment"]  # a fixture
+THREADS = torch.get_num_threads()
+TREES = {"ranker": {"name": "lambdamart"}}
+GIB = 2**30
+
+
+@pytest.fixture(autouse=True)
+def device_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a process keeps of its device, as in a fresh one; put back afterwards."""
+    monkeypatch.setattr(device, "_reserved", None)
+    planned, coarse = torch.backends.cuda.cudnn_sdp_enabled(), torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    torch.backends.cudnn.allow_tf32 = True
+    yield
+    torch.backends.cuda.enable_cudnn_sdp(planned)
+    torch.backends.cudnn.allow_tf32 = coarse
+
+
+@pytest.fixture
+def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A tiny training as Ray hands it to a trial that reserves no GPU."""
+    made = tiny_data(queries={"train": 12, "dev": 6}, candidates=4, turns=1)
+    run = TrainingRun.model_validate(
+        {
+            "data": {"source": str(write_trec_folder(made, tmp_path_factory.mktemp("data")))},
+            "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
+            "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 4},
+        }
+    )
+    return {"trial": "t0001", "run": run.model_dump(), "checkpoint": None, "threads": THREADS, "gpu": 0.0}
 
 
 def test_the_peak_is_told_where_there_is_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,6 +88,156 @@ def test_a_gpu_that_pytorch_does_not_see_is_an_error(monkeypatch: pytest.MonkeyP
     assert re.fullmatch(message, str(why))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     take(torch.get_num_threads(), gpu=True)
+
+
+# -- where a process computes ------------------------------------------------------------------------------------
+
+
+def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
+    a_gpu: None, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray leaves the GPUs of the node visible to it. CUDA is not even asked for its memory: that would begin a context
+    there."""
+    assert best_device().type == "cuda", "nobody divides the machine: `tune-cl train`"
+    for name in ("reset_peak_memory_stats", "max_memory_allocated", "empty_cache"):
+        monkeypatch.delattr(torch.cuda, name)
+    trainable = RankerTrainable(config)
+    assert isinstance(trainable.training, Training) and trainable.training.device.type == "cpu"
+    assert "device_memory_mib" not in trainable.step()
+    assert trainable.reset_config(config)
+    monkeypatch.setattr(device, "_reserved", None)
+    seen: list[str] = []
+    monkeypatch.setattr(tasks, "confirm_at", lambda *_: seen.append(best_device().type))
+    for gpu in (0, 1):
+        assert task({}, Materials(tiny_data(), NO_TEXTS), "", "test", THREADS, gpu) is None
+    assert seen == ["cpu", "cuda"]
+
+
+def test_trials_and_confirmations_are_told_the_share(experiment: Experiment, tmp_path: Path) -> None:
+    resources = Resources(gpu=0.25)
+    shared = replace(experiment, search=experiment.search.model_copy(update={"resources": resources}))
+    plan = Crew(tmp_path, shared).search.next_trial()
+    assert isinstance(plan, Plan) and plan.as_config()["gpu"] == 0.25
+    assert tasks.Crew({}, resources, "test").reserved == (1, 0.25)
+
+
+def test_trees_take_no_gpu_that_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It need not even be visible."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    seen: list[str] = []
+    monkeypatch.setattr(tasks, "confirm_at", lambda *_: seen.append(best_device().type))
+    assert task(TREES, Materials(tiny_data(), NO_TEXTS), "", "test", THREADS, gpu=1) is None
+    monkeypatch.setattr(ranker_trainable, "make_training", lambda *_: seen.append(best_device().type))
+    monkeypatch.setattr(RankerTrainable, "_materials", lambda *_: None)
+    RankerTrainable({"run": TREES, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
+    assert seen == ["cpu", "cpu"]
+
+
+def test_a_gpu_is_told_how_to_compute(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No plans for each shape of attention, and fp32 that is fp32; a trial on the CPU sets nothing."""
+    monkeypatch.setattr(device, "_reserved", 0)
+    best_device()
+    assert torch.backends.cuda.cudnn_sdp_enabled() and torch.backends.cudnn.allow_tf32
+    monkeypatch.setattr(device, "_reserved", 1)
+    best_device()
+    assert not torch.backends.cuda.cudnn_sdp_enabled() and not torch.backends.cudnn.allow_tf32
+
+
+# -- trials that share a GPU -------------------------------------------------------------------------------------
+
+
+def test_a_share_of_a_gpu_is_a_share_of_its_memory(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the part that CUDA takes of it beside the tensors."""
+    fractions: list[float] = []
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=60 * GIB))
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
+    for gpu in (0, 1, 4, 0.25, 0.015):
+        take(THREADS, gpu)
+    assert fractions == [pytest.approx(0.25 - 600 / 1024 / 60), 0.01]
+
+
+def test_memory_is_given_back_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("emptied"))
+    for available, reserved in ((False, None), (True, 0), (True, 0.5), (True, None)):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda available=available: available)
+        monkeypatch.setattr(device, "_reserved", reserved)
+        release()
+        calls.append(f"{available} {reserved}")
+    assert calls == ["False None", "True 0", "emptied", "True 0.5", "emptied", "True None"]
+
+
+class Alive:
+    """Trainings that are still in memory, counted whenever memory is given back."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *modules: Any):
+        self.trainings: weakref.WeakSet[Training] = weakref.WeakSet()
+        self.seen: list[int] = []
+        made = Training._build_module
+        monkeypatch.setattr(
+            Training, "_build_module", lambda training: (self.trainings.add(training), made(training))[1]
+        )
+        for module in modules:
+            monkeypatch.setattr(module, "release", self.count)
+
+    def count(self) -> None:
+        gc.collect()
+        self.seen.append(len(self.trainings))
+
+
+def test_the_last_training_is_gone_before_the_next_is_made(
+    config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive = Alive(monkeypatch, ranker_trainable)
+    trainable = RankerTrainable(config)
+    trainable.step()
+    trainable.reset_config(config)
+    assert alive.seen == [0]
+    trainable.step()
+    damaged = tmp_path / "checkpoint_000001"
+    damaged.mkdir()
+    trainable.save_checkpoint(str(damaged))
+    (damaged / "weights.safetensors").write_bytes(b"")
+    trainable.load_checkpoint(str(damaged))  # begins anew
+    assert alive.seen == [0, 0] and trainable.step()["iteration"] == 1
+
+
+# -- what the driver trains --------------------------------------------------------------------------------------
+
+
+def small_run(**training: Any) -> TrainingRun:
+    keys = {"max_iterations": 2, "batches_per_iteration": 2, "batch_size": 4, "pretrain_iterations": 2}
+    ranker = {"name": "conv_knrm", "vector_size": 8, "filters": 4}
+    return validated(
+        {"ranker": ranker, "training": keys | training, "curriculum": {"scoring": "model_loss", "pacing": "root"}}
+    )
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingData:
+    return tiny_data(queries=9, candidates=3, seed=41)
+
+
+def test_the_teacher_says_where_it_is_trained_and_leaves_the_device(
+    data: RankingData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alive = Alive(monkeypatch, teacher)
+    teacher.teacher_scores(small_run(), data, required_split(data, "train"))
+    assert "training the teacher (conv_knrm, at most 2 iterations, on cpu)\n" in capsys.readouterr().err
+    assert alive.seen == [0]
+
+
+def test_the_pretraining_says_where_it_is_trained_and_leaves_the_device(
+    data: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alive = Alive(monkeypatch, pretraining)
+    source = write_trec_folder(tiny_data(queries=8, candidates=3, seed=42), tmp_path / "related")
+    pretraining.pretrained_start(small_run(pretrain_data=str(source)), data)
+    assert re.search(r"^pre-training conv_knrm on .*, at most 2 iterations, on cpu$", capsys.readouterr().err, re.M)
+    assert alive.seen == [0]
+
+
+# -- in the results ----------------------------------------------------------------------------------------------
 
 
 def test_it_is_a_metric_of_the_trial(experiment: Experiment, tmp_path: Path) -> None:

@@ -1,76 +1,40 @@
-"""LambdaMART and the curricula of Ferro et al. (2018): trees against LightGBM's own, subsets, resuming, sharing."""
+"""LambdaMART and the curricula of Ferro et al. (2018): trees against LightGBM's own, subsets, resuming."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 import pytest
 import torch
 
 from tests.builders import tiny_data
 from tests.letor_data import letor_data
+from tests.tree_training import (
+    ITERATIONS,
+    TREES,
+    assert_same_trees,
+    by_lightgbm,
+    features_of,
+    materials_of,
+    trained,
+    tree_run,
+)
 from trainables.config import TrainingRun, validated
 from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, DataError, WorkFailed
 from trainables.evaluation.metrics import Evaluator
-from trainables.rankers.lambdamart import parameters, require_features
+from trainables.rankers.lambdamart import parameters
 from trainables.training.factory import load_saved, make_training, save_best, training_notes
-from trainables.training.materials import NO_TEXTS, Materials, prepare
-from trainables.training.prefixes import Prefixes
+from trainables.training.materials import prepare
 from trainables.training.saved_trees import SavedTrees
 from trainables.training.trees import TreeTraining, drawn_queries, settings_of, stages
-
-TREES, ITERATIONS = 4, 5  # an iteration, a training
-
-
-def tree_run(iterations: int = ITERATIONS, ranker: dict[str, Any] | None = None, **curriculum: Any) -> TrainingRun:
-    keys = {"name": "lambdamart", "leaves": 6, "min_data_in_leaf": 5, "trees_per_iteration": TREES, **(ranker or {})}
-    training = {"lr": 0.1, "max_iterations": iterations, "patience": iterations}
-    return validated({"ranker": keys, "training": training, "curriculum": curriculum, "metric": "ndcg@10"})
-
-
-def materials_of(data: RankingData) -> Materials:
-    return Materials(data, NO_TEXTS)
 
 
 @pytest.fixture(scope="module")
 def data() -> RankingData:
     return letor_data()
-
-
-def trained(run: TrainingRun, data: RankingData, share: bool = False) -> TreeTraining:
-    training = TreeTraining(run, materials_of(data), share=share)
-    while not training.finished:
-        training.iterate()
-    return training
-
-
-def features_of(data: RankingData, split: str) -> np.ndarray:
-    return require_features(data)[data.splits[split].document]
-
-
-def by_lightgbm(
-    run: TrainingRun, data: RankingData, objective: Any, rounds: int, rows: np.ndarray | None = None, start: Any = None
-) -> lgb.Booster:
-    """LightGBM alone, in one call."""
-    split = data.splits["train"]
-    rows = np.arange(len(split.document)) if rows is None else rows
-    sizes = np.bincount(split.owner[rows], minlength=len(split))
-    dataset = lgb.Dataset(features_of(data, "train")[rows], split.grade[rows], group=sizes[sizes > 0])
-    settings = parameters(settings_of(run), run.training.lr, objective, int(split.grade.max()))
-    dataset.free_raw_data = False
-    return lgb.train(settings | {"num_threads": 1, "seed": 0}, dataset, rounds, init_model=start)
-
-
-def assert_same_trees(training: TreeTraining, booster: lgb.Booster, data: RankingData) -> None:
-    assert training.booster is not None and training.booster.num_trees() == booster.num_trees()
-    for split in ("train", "dev", "test"):
-        np.testing.assert_array_equal(
-            training.booster.predict(features_of(data, split)), booster.predict(features_of(data, split))
-        )
 
 
 # -- against LightGBM alone ------------------------------------------------------------------------------------------
@@ -227,9 +191,6 @@ def test_a_saved_ranker_is_cut_at_the_best_iteration(data: RankingData, tmp_path
     np.testing.assert_array_equal(training.score(data.splits["dev"]), expected)
 
 
-# -- sharing ---------------------------------------------------------------------------------------------------------
-
-
 def saturating_run() -> TrainingRun:
     """Whose first stage can split no further after some trees: later trees have lower numbers than their rounds."""
     keys = {"leaves": 4, "min_data_in_leaf": 30}
@@ -259,86 +220,6 @@ def test_trees_behind_a_stage_that_could_split_no_further_are_scored(tmp_path: P
     training.take_best()
     best = evaluator(training.score(data.splits["dev"]), ["ndcg@10"])["ndcg@10"].mean()
     assert best == max(values) == training.best_value
-
-
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-
-@pytest.fixture
-def grown(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rounds LightGBM is asked for, call by call."""
-    asked: list[int] = []
-    train, update = lgb.train, lgb.Booster.update
-
-    def counted_train(params: Any, data: Any, rounds: int, **keys: Any) -> lgb.Booster:
-        asked.append(rounds)
-        with monkeypatch.context() as inside:
-            inside.setattr(lgb.Booster, "update", update)
-            return train(params, data, rounds, **keys)
-
-    def counted_update(booster: lgb.Booster) -> bool:
-        asked.append(1)
-        return update(booster)
-
-    monkeypatch.setattr("lightgbm.train", counted_train)
-    monkeypatch.setattr(lgb.Booster, "update", counted_update)
-    return asked
-
-
-@pytest.mark.parametrize("order", [(8, 12, 16), (16, 12, 8), (12, 16, 8)])
-def test_switch_points_share_one_first_stage(
-    own_cache: None, grown: list[int], data: RankingData, order: tuple[int, ...]
-) -> None:
-    runs = [tree_run(objective_switch="mse", switch=switch) for switch in order]
-    shared = [trained(run, data, share=True) for run in runs]
-    total = TREES * ITERATIONS
-    assert sum(grown) == max(order) + sum(total - switch for switch in order)
-    for run, training in zip(runs, shared, strict=True):
-        assert_same_trees(training, trained(run, data).booster, data)
-
-
-def test_a_subset_and_plain_training_are_shared_too(own_cache: None, grown: list[int], data: RankingData) -> None:
-    for switch in (8, 12):
-        trained(tree_run(subset="relevant_count", switch=switch), data, share=True)
-    assert sum(grown) == 12 + 12 + 8
-    grown.clear()
-    plain = trained(tree_run(), data, share=True)
-    longer = trained(tree_run(ITERATIONS + 1), data, share=True)
-    assert sum(grown) == TREES * (ITERATIONS + 1)
-    assert_same_trees(longer, trained(tree_run(ITERATIONS + 1), data).booster, data)
-    assert_same_trees(trained(tree_run(), data, share=True), plain.booster, data)
-
-
-def test_other_trees_are_not_shared(own_cache: None, grown: list[int], data: RankingData) -> None:
-    first = {"objective_switch": "mse", "switch": 8}
-    trained(tree_run(2, **first), data, share=True)
-    grown.clear()
-    others = [
-        (tree_run(2, {"leaves": 5}, **first), data),
-        (tree_run(2, **first | {"subset": "label_extremes"}), data),
-        (tree_run(2, subset="label_extremes", switch=8), data),
-        (tree_run(2, **first), letor_data(seed=1)),
-    ]
-    for run, other in others:
-        trained(run, other, share=True)
-    assert sum(grown) == len(others) * 8
-
-
-def test_entries_appear_whole_and_the_longest_serves(own_cache: None, data: RankingData) -> None:
-    booster = by_lightgbm(tree_run(), data, "regression", 10)
-    store = Prefixes("key")
-    assert store.at(1) is None and store.rounds() == []
-    store.keep(6, booster)
-    store.keep(10, booster)
-    store.keep(8, booster)  # 10 are there
-    assert store.rounds() == [6, 10]
-    seven = Prefixes("key").at(7)
-    assert seven is not None and seven.num_trees() == 7
-    test = features_of(data, "test")
-    np.testing.assert_array_equal(seven.predict(test), booster.predict(test, num_iteration=7))
-    assert store.at(11) is None
 
 
 # -- subsets ---------------------------------------------------------------------------------------------------------

@@ -113,6 +113,16 @@ def test_gpus_that_no_trial_reserves_are_told_once(nodes: Nodes) -> None:
     assert said == [note]
 
 
+def test_gpus_that_trees_reserve_are_told_once(nodes: Nodes) -> None:
+    said: list[str] = []
+    for networks in (None, True, False):
+        places = Places(Resources(gpu=0.5), None, cluster=True, say=said.append, networks=networks)
+        for _ in range(2):
+            places()
+            nodes.now += READ_SECONDS
+    assert said == ["note: trees grow on the CPU: the GPU that a trial reserves stays idle"]
+
+
 def test_a_machine_that_holds_no_trial_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.torch.cuda, "device_count", lambda: 1)
     require_room(Resources(cpu=1, gpu=1))

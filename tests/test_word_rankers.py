@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainables.rankers import load_ranker, ranker_settings
+from trainables.rankers.base import RankerModule, Tokens
 from trainables.rankers.match_pyramid import average_over_cells, cell_bounds, max_over_cells
 
 WORDS = 50
@@ -36,12 +37,14 @@ def some_words(count: int) -> Tensor:
     return torch.randint(1, WORDS, (count,))
 
 
-def padded_score(module: nn.Module, query: Tensor, document: Tensor) -> float:
+def padded_score(module: RankerModule, query: Tensor, document: Tensor) -> float:
     """Of a pair in a batch with a longer one, whose padding it gets."""
-    queries = nn.utils.rnn.pad_sequence([query, some_words(len(query) + 4)], batch_first=True)
-    documents = nn.utils.rnn.pad_sequence([document, some_words(len(document) + 9)], batch_first=True)
+    queries = Tokens.of([query.tolist(), some_words(len(query) + 4).tolist()])
+    documents = Tokens.of([document.tolist(), some_words(len(document) + 9).tolist()])
+    inputs = module.collate(queries, documents, np.arange(2), np.arange(2))
+    assert inputs["query"].shape[1] > len(query) and inputs["document"].shape[1] > len(document)
     with torch.no_grad():
-        return float(module.eval()(queries, queries > 0, torch.arange(2), documents, documents > 0)[0])
+        return float(module.eval()(**inputs)[0])
 
 
 @pytest.mark.parametrize(

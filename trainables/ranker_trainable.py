@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
 from trainables.storage import earlier, fetched, patiently
-from trainables.training.device import take
+from trainables.training.device import best_device, release, take
 from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for, materials_key
 from trainables.training.saves import Saves
@@ -59,8 +59,8 @@ class ClusterTrainable(tune.Trainable):
 
 class RankerTrainable(ClusterTrainable):
     """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (here or in S3) to go on from or None,
-    threads: int, gpu: whether one is reserved, queries: whether results hold the dev queries' values, adopt: whether
-    the checkpoint is of another configuration}.
+    threads: int, gpu: how many, or what share of one, are reserved, queries: whether results hold the dev queries'
+    values, adopt: whether the checkpoint is of another configuration}.
 
     `materials`: Materials by `materials_key`, from the object store. An actor is reused for trial after
     trial: data and text side stay, only the training is new.
@@ -71,15 +71,20 @@ class RankerTrainable(ClusterTrainable):
         self._start(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        del self.training  # the next one is not made beside it: a device that trials share may not hold both
+        self._drop()
         self._start(new_config)
         return True
 
+    def _drop(self) -> None:
+        """Lets the training go before the next is made: a device that trials share may not hold both."""
+        del self.training
+        release()
+
     def _start(self, config: dict[str, Any]) -> None:
-        take(config["threads"], config.get("gpu", False))
-        self.reports_queries = config.get("queries", False)
         run = TrainingRun.model_validate(config["run"])
-        if torch.cuda.is_available():
+        take(config["threads"], 0 if run.grows_trees else config.get("gpu", 0))  # trees grow on the CPU
+        self.reports_queries = config.get("queries", False)
+        if best_device().type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         self.training = make_training(run, self._materials(run))
         self.notes: list[str] = []
@@ -94,12 +99,20 @@ class RankerTrainable(ClusterTrainable):
         result says so: a training repeats what it did, so only time is lost."""
         run, materials = self.training.run, self.training.materials
         for address in (checkpoint, *earlier(checkpoint)):
-            try:
-                with fetched(address) as folder:
-                    return self.training.load(folder)
-            except DAMAGED as error:
-                self.notes.append(f"{address} is damaged ({error}); the training goes back behind it")
-                self.training = make_training(run, materials)  # without what the load had read until then
+            if self._loads(address):
+                return
+            self._drop()
+            self.training = make_training(run, materials)  # without what the load had read until then
+
+    def _loads(self, address: str) -> bool:
+        """Whether the checkpoint was whole. Apart from `_load`, because an exception keeps the training alive."""
+        try:
+            with fetched(address) as folder:
+                self.training.load(folder)
+            return True
+        except DAMAGED as error:
+            self.notes.append(f"{address} is damaged ({error}); the training goes back behind it")
+            return False
 
     def _materials(self, run: TrainingRun) -> Materials:
         key = materials_key(run)
@@ -138,4 +151,6 @@ class RankerTrainable(ClusterTrainable):
 def device_memory() -> dict[str, float]:
     """The most MiB of the GPU that the trial's tensors took at once so far; nothing without a GPU. CUDA's own part of
     each process, some hundred MiB, and what the allocator holds back come on top."""
-    return {"device_memory_mib": torch.cuda.max_memory_allocated() / 2**20} if torch.cuda.is_available() else {}
+    if best_device().type != "cuda":
+        return {}
+    return {"device_memory_mib": torch.cuda.max_memory_allocated() / 2**20}

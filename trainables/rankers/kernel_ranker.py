@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from torch.nn import functional
 
 from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, Problem
-from trainables.rankers.base import Head, TextSide
+from trainables.rankers.base import Head, TextSide, Tokens
 from trainables.rankers.cpu import rows
 from trainables.rankers.first_stage import PLACE, ScoreAdditivity, require_first_stage
 from trainables.rankers.kernels import FAR, GaussianKernels
@@ -60,6 +61,18 @@ class KernelModule(WordRankerModule):
         self.reads_first_stage = settings.add_first_stage
         self.additivity = ScoreAdditivity() if settings.add_first_stage else None
 
+    def collate(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> dict[str, Tensor]:
+        """Also the places of real words in the flat masks, int64 [N] each: query_words, document_words, and
+        asked_words in the query masks of all pairs. Found here, because to count them on a GPU is to wait for it."""
+        texts = super().collate(queries, documents, query_rows, document_rows)
+        return texts | {
+            "query_words": _places(texts["query_mask"]),
+            "document_words": _places(texts["document_mask"]),
+            "asked_words": _places(texts["query_mask"][texts["query_of"]]),
+        }
+
     def forward(
         self,
         query: Tensor,
@@ -67,44 +80,53 @@ class KernelModule(WordRankerModule):
         query_of: Tensor,
         document: Tensor,
         document_mask: Tensor,
+        query_words: Tensor,
+        document_words: Tensor,
+        asked_words: Tensor,
         **first_stage: Tensor,
     ) -> Tensor:
         """The tensors of `collate` and, where the module reads it, first_stage [B]."""
-        queries, documents = self._grams((query, query_mask), (document, document_mask))
+        queries, documents = self._grams((query, query_mask, query_words), (document, document_mask, document_words))
         # Half precision would blur the exact-match kernel, which is 0.001 wide.
         with torch.autocast(query.device.type, enabled=False):
             queries, documents = (grams.to(self.score.weight.dtype) for grams in (queries, documents))
-            features = self._count(rows(queries, query_of), query_mask[query_of], documents, document_mask)
+            features = self._count(rows(queries, query_of), query_mask[query_of], asked_words, documents, document_mask)
             scores = self.score(features)
             return self.additivity(scores, **first_stage) if self.additivity else scores
 
-    def _grams(self, *texts: tuple[Tensor, Tensor]) -> list[Tensor]:
-        """Unit vectors of the n-grams that start at each word of texts, ids and mask [B, L] each: [B, sizes, L, E],
-        zeros for padding, which is not computed."""
+    def _grams(self, *texts: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
+        """Unit vectors of the n-grams that start at each word of texts, ids and mask [B, L] and places of words [N]
+        each: [B, sizes, L, E], zeros for padding, which is not computed."""
         reach = self.grams.longest - 1
-        words = [mask.flatten().nonzero().squeeze(1) for _, mask in texts]
         following = [
             functional.pad(ids, (0, reach), value=PADDING).unfold(1, reach + 1, 1).flatten(0, 1)[places]
-            for (ids, _), places in zip(texts, words, strict=True)
+            for ids, _, places in texts
         ]
-        counts = [len(places) for places in words]
+        counts = [len(places) for *_, places in texts]
         rest = following[0].new_full((-sum(counts) % ROWS, reach + 1), PADDING)
         grams = self.grams(self.vectors(torch.cat([*following, rest]))).split([*counts, len(rest)], 1)
         return [
             _spread(of_texts.flatten(0, 1), _of_sizes(places, mask, self.grams.sizes), mask, self.grams.sizes)
-            for of_texts, places, (_, mask) in zip(grams, words, texts, strict=False)
+            for of_texts, (_, mask, places) in zip(grams, texts, strict=False)
         ]
 
-    def _count(self, queries: Tensor, query_mask: Tensor, documents: Tensor, document_mask: Tensor) -> Tensor:
+    def _count(
+        self, queries: Tensor, query_mask: Tensor, query_words: Tensor, documents: Tensor, document_mask: Tensor
+    ) -> Tensor:
         """Logarithms of kernel counts summed over the query's words, [B, query n * document n * kernels]; only for
         words of queries, not their padding, is counted."""
         sizes, length = queries.shape[1:3]
         similarities = torch.bmm(queries.flatten(1, 2), documents.flatten(1, 2).transpose(1, 2))
-        words = _of_sizes(query_mask.flatten().nonzero().squeeze(1), query_mask, sizes)
+        words = _of_sizes(query_words, query_mask, sizes)
         similarities = rows(similarities.flatten(0, 1), words).unflatten(1, documents.shape[1:3])
         padding = ~document_mask[words // (sizes * length)]
         counts = self.kernels(similarities.masked_fill(padding[:, None], FAR))
         return _spread(counts.flatten(1), words, query_mask, sizes).sum(2).flatten(1)
+
+
+def _places(mask: Tensor) -> Tensor:
+    """Where a mask is true when it is made flat, int64 [N]."""
+    return mask.flatten().nonzero().squeeze(1)
 
 
 def _of_sizes(words: Tensor, mask: Tensor, sizes: int) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -12,6 +13,9 @@ from torch import Tensor, nn
 from trainables.errors import WorkFailed
 
 Result = TypeVar("Result")
+
+# How CUDA and the libraries that allocate beside PyTorch's allocator say it.
+OUT_OF_MEMORY = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
 
 
 def attempt(work: Callable[[], Result], device: torch.device) -> Result | None:
@@ -24,8 +28,29 @@ def attempt(work: Callable[[], Result], device: torch.device) -> Result | None:
 def _unless_out_of_memory(work: Callable[[], Result]) -> Result | None:
     try:
         return work()
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
         return None
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether a device lacks memory."""
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in OUT_OF_MEMORY)
+
+
+@contextmanager
+def enough_memory(device: torch.device) -> Iterator[None]:
+    """For work that no smaller batch would let fit: raises WorkFailed with advice where the device lacks memory."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise WorkFailed(
+            f"the ranker, or what its optimiser keeps, does not fit in the memory of {device}; a smaller ranker, a "
+            "smaller training.max_length, or a larger share of a GPU (search.resources.gpu) may help"
+        ) from error
 
 
 class Accumulation:

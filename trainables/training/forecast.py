@@ -12,10 +12,10 @@ from trainables.training.trees import TreeTraining
 STEPS = 4
 
 
-def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int) -> float:
+def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, device: str | None = None) -> float:
     """Seconds of one iteration: the steps at the pace of a few measured ones, and one evaluation on dev.
 
-    A first short iteration warms up; the second is measured.
+    A first short iteration warms up; the second is measured. `device`: of a network; None: the GPU if there is one.
     """
     torch.set_num_threads(threads)
     if run.grows_trees:
@@ -24,7 +24,7 @@ def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int) 
         return trees.iterate()["seconds"]
     few = {"batches_per_iteration": STEPS, "max_iterations": 2, "window": 1}
     short = run.training.model_copy(update={**few, "pretrain_data": None})
-    training = Training(run.model_copy(update={"training": short}), materials)
+    training = Training(run.model_copy(update={"training": short}), materials, device)
     training.iterate()
     measured = training.iterate()
     pairs = STEPS * short.batch_size * (2 if training.batcher.instances.pairwise else 1)

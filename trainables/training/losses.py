@@ -50,9 +50,9 @@ def categorical_hinge(outputs: Tensor, classes: Tensor, margin: float = 1.0) -> 
 
     Keras's loss, which the similarity-learning study (gensim, 2018) applies to softmax outputs, with margin 1.
     """
-    right = functional.one_hot(classes, outputs.shape[1]).bool()
-    wrong = outputs.masked_fill(right, -torch.inf).amax(1)
-    return functional.relu(margin + wrong - outputs[right])
+    right = classes[:, None]
+    wrong = outputs.scatter(1, right, -torch.inf).amax(1)
+    return functional.relu(margin + wrong - outputs.gather(1, right).squeeze(1))
 
 
 def reduced(per_sample: Tensor, weights: Tensor, batch_mean: bool, part: slice = slice(None)) -> Tensor:

@@ -21,6 +21,7 @@ from trainables.data.columns import RankingData
 from trainables.randomness import generator
 from trainables.rankers.base import RankerModule
 from trainables.training import checkpoint
+from trainables.training.device import best_device, release
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.pretrain_data import joint_text, load_pretrain_data
 
@@ -54,7 +55,12 @@ def pretrained_start(run: TrainingRun, data: RankingData) -> dict[str, np.ndarra
     # The digests fix the content; where the data lies does not matter.
     keys = plain.model_dump(exclude={"data"})
     key = digest_of(FORMAT, data.digest, other.digest, text.files, text.arrays, keys)
-    folder = cached("pretrained", key, lambda entry: _train(plain, Materials(other, text), entry))
+
+    def build(folder: Path) -> None:
+        _train(plain, Materials(other, text), folder)
+        release()  # for the trials of the search that it is made for
+
+    folder = cached("pretrained", key, build)
     return checkpoint.load_arrays(folder / WEIGHTS)
 
 
@@ -82,7 +88,7 @@ def _train(plain: TrainingRun, materials: Materials, folder: Path) -> None:
     from trainables.training.training import Training  # here, because a training may start from a pre-training
 
     what = f"{plain.ranker['name']} on {materials.data.name}, at most {plain.training.max_iterations} iterations"
-    print(f"pre-training {what}", file=sys.stderr, flush=True)
+    print(f"pre-training {what}, on {best_device()}", file=sys.stderr, flush=True)
     training = Training(plain, materials)
     while not training.finished:
         training.iterate()

@@ -17,7 +17,7 @@ from trainables.data.cache import cached, digest_of, load_arrays, save_arrays
 from trainables.data.columns import RankingData, Split, Task, required_split
 from trainables.data.instances import Instances
 from trainables.rankers.first_stage import first_stage_for
-from trainables.training.device import best_device
+from trainables.training.device import best_device, release
 from trainables.training.materials import Materials, prepare
 from trainables.training.precision import choose_precision
 from trainables.training.scoring import score_candidates
@@ -58,6 +58,7 @@ def teacher_scores(run: TrainingRun, data: RankingData, split: Split) -> np.ndar
     def build(folder: Path) -> None:
         ranker = cached("teacher", key, lambda entry: _train(plain, data, entry)) / RANKER
         save_arrays(folder, {SCORES: _score(ranker, plain, data, split)})
+        release()  # for the trials of the search that it is made for
 
     return load_arrays(cached("teacher-scores", digest_of(key, split.query, split.document), build))[SCORES]
 
@@ -101,7 +102,7 @@ def _train(plain: TrainingRun, data: RankingData, folder: Path) -> None:
     from trainables.training.training import Training
 
     what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
-    print(f"training the teacher ({what})", file=sys.stderr, flush=True)
+    print(f"training the teacher ({what}, on {best_device()})", file=sys.stderr, flush=True)
     training = Training(plain, prepare(plain, data))
     while not training.finished:
         training.iterate()

@@ -22,7 +22,7 @@ from trainables.randomness import generator, torch_seed
 from trainables.rankers.base import RankerModule, on_device
 from trainables.rankers.first_stage import first_stage_for
 from trainables.training import checkpoint, losses
-from trainables.training.accumulation import Accumulation
+from trainables.training.accumulation import Accumulation, enough_memory
 from trainables.training.batching import Batcher
 from trainables.training.curriculum import make_curriculum, objective, total_steps
 from trainables.training.device import best_device
@@ -40,7 +40,8 @@ class Training(Progress):
     def __init__(self, run: TrainingRun, materials: Materials, device: str | None = None):
         super().__init__(run, materials)
         self.device = torch.device(device) if device else best_device()
-        self.module = self._build_module()
+        with enough_memory(self.device):
+            self.module = self._build_module()
         self.precision = choose_precision(run.training.precision, self.device, self.module)
         self.optimizer = torch.optim.AdamW(
             self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
@@ -120,11 +121,13 @@ class Training(Progress):
 
         def loss_of(part: slice) -> Tensor:
             per_sample = self._losses(batch[part], objective(self.run, step), self._forward)
-            return losses.reduced(per_sample, torch.from_numpy(weights).to(per_sample), batch_mean, part)
+            on_loss = torch.from_numpy(weights).to(per_sample, non_blocking=True)
+            return losses.reduced(per_sample, on_loss, batch_mean, part)
 
         loss = self.accumulation.backward(self.module, len(weights), loss_of)
-        torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
-        self.optimizer.step()
+        with enough_memory(self.device):
+            torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
+            self.optimizer.step()
         pairs = len(weights) * (2 if self.batcher.instances.pairwise else 1)
         return loss, float(weights.mean()), pairs
 
@@ -143,14 +146,15 @@ class Training(Progress):
         if loss in losses.PAIRWISE:
             positive, negative = scores.chunk(2)
             return losses.pairwise(loss, positive, negative, self.run.training.margin)
-        grades = torch.from_numpy(self.batcher.split.grade[rows]).to(scores.device)
+        grades = torch.from_numpy(self.batcher.split.grade[rows]).to(scores.device, non_blocking=True)
         of_documents = losses.pointwise(loss, scores, grades, self.run.evaluation.relevance_level)
         return of_documents.view(-1, len(batch.instance)).mean(0)
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
         logits = score(rows)
-        classes = torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)).to(logits.device)
+        classes = torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64))
+        classes = classes.to(logits.device, non_blocking=True)
         return losses.classification(loss, logits, classes, self.run.training.margin)
 
     def _forward(self, rows: np.ndarray) -> Tensor:

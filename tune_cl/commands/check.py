@@ -4,7 +4,6 @@ Validates a search space without searching, and forecasts its cost from a few me
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from tune_cl.commands.settings import add_experiment, add_overrides, experiment_of
 from tune_cl.commands.tables import table
 from tune_cl.experiment import Experiment
+from tune_cl.search.config import SearchConfig
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,11 +23,15 @@ def execute(options: Namespace) -> dict[str, Any]:
     experiment = experiment_of(options)
     for note in experiment.notes:
         print(f"note: {note}", file=sys.stderr)
+    from trainables.training.device import best_device
     from trainables.training.forecast import seconds_per_iteration  # imports torch: input errors come first
     from trainables.training.materials import prepare
 
     run, resources = experiment.base_run(), experiment.search.resources
-    seconds = seconds_per_iteration(run, prepare(run), max(1, int(resources.cpu)))
+    device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
+    if resources.gpu and device == "cpu" and not run.grows_trees:
+        print("note: a trial reserves a GPU, but this machine has none: a step is measured on its CPU", file=sys.stderr)
+    seconds = seconds_per_iteration(run, prepare(run), max(1, int(resources.cpu)), device)
     document = experiment.describe()
     hours = document["iterations_expected"] * seconds / 3600
     iterations_before = _pretraining_iterations(experiment)
@@ -35,7 +39,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     return document | {
         "pretraining_iterations": iterations_before,
         "seconds_per_iteration": seconds,
-        "hours_forecast": before + hours / _at_a_time(experiment.search.max_concurrent, resources.cpu),
+        "hours_forecast": before + hours / _at_a_time(experiment.search),
         "gpu_hours_forecast": (before + hours) * resources.gpu,
     }
 
@@ -48,10 +52,12 @@ def _pretraining_iterations(experiment: Experiment) -> int:
     return sum(keys.pretrain_iterations for keys in trainings.values() if keys.pretrain_data is not None)
 
 
-def _at_a_time(most: int | None, cpu: float) -> int:
-    """Trials that this machine runs at a time."""
-    places = max(1, int((os.cpu_count() or 1) / cpu)) if cpu else os.cpu_count() or 1
-    return min(places, most) if most else places
+def _at_a_time(search: SearchConfig) -> int:
+    """Trials that this machine runs at a time; one where it holds none."""
+    from tune_cl.search.places import held, this_machine  # imports Ray
+
+    places = max(1, held([{"Resources": this_machine()}], search.resources))
+    return min(places, search.max_concurrent or places)
 
 
 def render(document: dict[str, Any]) -> str:

@@ -19,11 +19,12 @@ from tune_cl.search.config import Resources
 RETRIES = 3  # of a task whose process or node died; it goes on from its last checkpoint
 
 
-def task(run: dict[str, Any], materials: Materials, folder: str, split: str, threads: int, gpu: bool) -> str | None:
+def task(run: dict[str, Any], materials: Materials, folder: str, split: str, threads: int, gpu: float) -> str | None:
     """Confirms one training, in a folder or in S3; returns why it failed where no retry would mend it, else None."""
     try:
-        take(threads, gpu)
-        confirm_at(TrainingRun.model_validate(run), materials, folder, split)
+        training = TrainingRun.model_validate(run)
+        take(threads, 0 if training.grows_trees else gpu)  # trees grow on the CPU
+        confirm_at(training, materials, folder, split)
     except (UserError, WorkFailed) as error:
         return str(error)
     return None
@@ -35,7 +36,7 @@ class Crew:
     def __init__(self, materials: Mapping[str, Materials], resources: Resources, split: str):
         self.materials = materials
         self.shared = {key: ray.put(made) for key, made in materials.items()}
-        self.reserved, self.split = (max(1, int(resources.cpu)), resources.gpu > 0), split
+        self.reserved, self.split = (max(1, int(resources.cpu)), resources.gpu), split
         options = {"num_cpus": resources.cpu, "num_gpus": resources.gpu, "max_retries": RETRIES}
         self.task = ray.remote(**options)(task)
 

@@ -18,15 +18,20 @@ from tune_cl.search.nodes import NodeCheck
 READ_SECONDS = 5.0  # between looks at the cluster
 
 
+def this_machine() -> dict[str, int]:
+    """The resources of this machine, by Ray's names."""
+    return {"CPU": os.cpu_count() or 1, "GPU": torch.cuda.device_count()}
+
+
 def require_room(need: Resources) -> None:
     """Raises ConfigError where this machine does not hold a single trial: a local Ray gets no other nodes, and the
     trial would wait for ever."""
-    here = {"cpu": os.cpu_count() or 1, "gpu": torch.cuda.device_count()}
+    here = this_machine()
     problems = [
-        Problem(f"search.resources.{kind}", f"a trial takes {wanted:g}, this machine has {here[kind]}",
-                f"at most {here[kind]}, or --address of a cluster with larger nodes")
+        Problem(f"search.resources.{kind}", f"a trial takes {wanted:g}, this machine has {here[kind.upper()]}",
+                f"at most {here[kind.upper()]}, or --address of a cluster with larger nodes")
         for kind, wanted in need.model_dump().items()
-        if wanted > here[kind]
+        if wanted > here[kind.upper()]
     ]  # fmt: skip
     if problems:
         raise ConfigError(problems)
@@ -40,8 +45,8 @@ class Places:
     trials that wait; without `at_most`, as many as it holds, and one where that is none.
 
     `say` is told once when no node holds a trial, and again after one came and went; of nodes that have other
-    versions than the driver too; and, where the trainings are of `networks`, once of GPUs that no trial reserves.
-    Raises WorkFailed for a node that cannot run trials (NodeCheck).
+    versions than the driver too; and once of GPUs that stay idle: no trial reserves them though all train `networks`,
+    or trials do that grow trees (`networks` False). Raises WorkFailed for a node that cannot run trials (NodeCheck).
     """
 
     def __init__(
@@ -50,10 +55,10 @@ class Places:
         at_most: int | None,
         cluster: bool,
         say: Callable[[str], None] = lambda line: None,
-        networks: bool = False,
+        networks: bool | None = None,
     ):
         self.need, self.at_most, self.cluster, self.say = need, at_most, cluster, say
-        self._looks_for_gpus = networks and not need.gpu
+        self._networks, self._told_of_gpus = networks, False
         self._read_at, self._held = -inf, 1
         self._check = NodeCheck(say) if cluster else None  # this machine's own processes have what the driver has
 
@@ -74,12 +79,17 @@ class Places:
         return max(1, min(self._held, self.at_most or self._held))
 
     def _tell_of_gpus(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        if self._looks_for_gpus and any(node["Resources"].get("GPU") for node in nodes):
-            self._looks_for_gpus = False
-            self.say(
-                "note: there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu=1 would "
-                "use them, or a share such as 0.25 that several trials have of one"
+        if self.need.gpu:
+            idle, note = self._networks is False, "trees grow on the CPU: the GPU that a trial reserves stays idle"
+        else:
+            idle = self._networks and any(node["Resources"].get("GPU") for node in nodes)
+            note = (
+                "there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu=1 would use "
+                "them, or a share such as 0.25 that several trials have of one"
             )
+        if idle and not self._told_of_gpus:
+            self._told_of_gpus = True
+            self.say(f"note: {note}")
 
 
 def held(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:

@@ -1,0 +1,94 @@
+"""A training step never waits for the device: the queue of a GPU would run dry at each.
+
+PyTorch's `meta` device has shapes and no numbers: an operation that asks for one fails there."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.builders import tiny_data
+from tests.pair_data import load_pairs
+from tests.test_rankers import NETWORKS, SMALL, VARIANTS
+from trainables.config import validated
+from trainables.data.columns import RankingData
+from trainables.rankers.packing import GROUP_COST
+from trainables.rankers.pairs import mean_of_passages
+from trainables.training.materials import prepare
+from trainables.training.training import Training
+
+META = torch.device("meta")
+CASES = {name: {"name": name} for name in NETWORKS} | VARIANTS
+CASES |= {"bert, passages": {"name": "bert", "passages": "average"}}
+CASES |= {"knrm, vectors": {"name": "knrm", "train_vectors": True}}
+
+
+class Copies(TorchDispatchMode):
+    """Counts copies from the CPU to the device by whether the CPU waits for their end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = self.others = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func is torch.ops.aten._to_copy.default and args[0].device.type == "cpu" and result.device == META:
+            self.others += kwargs.get("non_blocking", False)
+            self.waiting += not kwargs.get("non_blocking", False)
+        return result
+
+
+@pytest.fixture(autouse=True)
+def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The meta device has no autocast, and nobody packs for it."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
+    monkeypatch.setitem(GROUP_COST, "meta", GROUP_COST["cuda"])
+
+
+def step_on_meta(data: RankingData, ranker: dict[str, Any], loss: str) -> Copies:
+    """One optimiser step, but for the optimiser: it keeps the weights that the CPU had."""
+    keys = {"loss": loss, "batch_size": 6, "precision": "fp32"}
+    metric = "map" if data.task == "ranking" else "accuracy"
+    run = validated({"ranker": SMALL.get(ranker["name"], {}) | ranker, "training": keys, "metric": metric})
+    training = Training(run, prepare(run, data), device="cpu")
+    training.module.to(META)
+    training.device = training.accumulation.device = META
+    with Copies() as copies:
+        loss_there, _, _ = training._step(0, next(training.batcher.batches(0, 1)))
+    assert loss_there.device == META
+    without = [name for name, p in training.module.named_parameters() if p.requires_grad and p.grad is None]
+    assert without == []
+    return copies
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_step_asks_the_device_for_no_number(case: str) -> None:
+    copies = step_on_meta(tiny_data(queries=8, candidates=4, seed=3), CASES[case], "pairwise")
+    assert copies.waiting == 0 and copies.others > 3
+
+
+@pytest.mark.parametrize("loss", ["pointwise", "mse", "hinge", "cross_entropy"])
+def test_losses_of_rankings_ask_for_none(loss: str) -> None:
+    assert step_on_meta(tiny_data(queries=8, candidates=4, seed=3), {"name": "embedding"}, loss).waiting == 0
+
+
+@pytest.mark.parametrize("loss", ["hinge", "cross_entropy"])
+def test_losses_of_classes_ask_for_none(loss: str, tmp_path: Path) -> None:
+    keys = {"name": "embedding", "train_vectors": True}
+    assert step_on_meta(load_pairs(tmp_path), keys, loss).waiting == 0
+
+
+def test_counts_of_passages_are_not_checked_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[bool] = []
+    monkeypatch.setattr(torch, "segment_reduce", lambda *_, unsafe, **__: checked.append(not unsafe))
+    for is_cuda in (True, False):
+        mean_of_passages(cast(Tensor, SimpleNamespace(is_cuda=is_cuda)), torch.ones(1))
+    assert checked == [False, True]

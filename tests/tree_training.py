@@ -1,0 +1,58 @@
+"""Trainings of trees for tests, and LightGBM alone beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+
+from trainables.config import TrainingRun, validated
+from trainables.data.columns import RankingData
+from trainables.rankers.lambdamart import parameters, require_features
+from trainables.training.materials import NO_TEXTS, Materials
+from trainables.training.trees import TreeTraining, settings_of
+
+TREES, ITERATIONS = 4, 5  # an iteration, a training
+
+
+def tree_run(iterations: int = ITERATIONS, ranker: dict[str, Any] | None = None, **curriculum: Any) -> TrainingRun:
+    keys = {"name": "lambdamart", "leaves": 6, "min_data_in_leaf": 5, "trees_per_iteration": TREES, **(ranker or {})}
+    training = {"lr": 0.1, "max_iterations": iterations, "patience": iterations}
+    return validated({"ranker": keys, "training": training, "curriculum": curriculum, "metric": "ndcg@10"})
+
+
+def materials_of(data: RankingData) -> Materials:
+    return Materials(data, NO_TEXTS)
+
+
+def trained(run: TrainingRun, data: RankingData, share: bool = False) -> TreeTraining:
+    training = TreeTraining(run, materials_of(data), share=share)
+    while not training.finished:
+        training.iterate()
+    return training
+
+
+def features_of(data: RankingData, split: str) -> np.ndarray:
+    return require_features(data)[data.splits[split].document]
+
+
+def by_lightgbm(
+    run: TrainingRun, data: RankingData, objective: Any, rounds: int, rows: np.ndarray | None = None, start: Any = None
+) -> lgb.Booster:
+    """LightGBM alone, in one call."""
+    split = data.splits["train"]
+    rows = np.arange(len(split.document)) if rows is None else rows
+    sizes = np.bincount(split.owner[rows], minlength=len(split))
+    dataset = lgb.Dataset(features_of(data, "train")[rows], split.grade[rows], group=sizes[sizes > 0])
+    settings = parameters(settings_of(run), run.training.lr, objective, int(split.grade.max()))
+    dataset.free_raw_data = False
+    return lgb.train(settings | {"num_threads": 1, "seed": 0}, dataset, rounds, init_model=start)
+
+
+def assert_same_trees(training: TreeTraining, booster: lgb.Booster, data: RankingData) -> None:
+    assert training.booster is not None and training.booster.num_trees() == booster.num_trees()
+    for split in ("train", "dev", "test"):
+        np.testing.assert_array_equal(
+            training.booster.predict(features_of(data, split)), booster.predict(features_of(data, split))
+        )
