@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 import pytest
 import yaml
+from mlflow.server.security_utils import is_allowed_host_header
 from moto import mock_aws
 from ray.autoscaler._private.aws.config import bootstrap_aws
+from ray.autoscaler._private.providers import _get_node_provider_cls
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from tests.test_packaging import pins
@@ -67,9 +72,10 @@ def open_to_the_world(ec2: Any) -> list[str]:
 def test_the_aws_file_starts_a_cluster_that_is_closed_to_the_world(aws: Any) -> None:
     group = own_group(aws)
     config = filled_in(read("cluster.yaml"), group)
-    prepared = prepare_config(config)
+    provider = _get_node_provider_cls(config["provider"])
+    prepared = provider.fillout_available_node_types_resources(prepare_config(config))
     validate_config(prepared)
-    ready = bootstrap_aws(prepared)
+    ready = provider.bootstrap_config(prepared)
     for kind, node in ready["available_node_types"].items():
         assert node["node_config"]["SecurityGroupIds"] == [group], kind
         assert node["node_config"]["SubnetIds"] and node["node_config"]["KeyName"]
@@ -94,13 +100,33 @@ def test_a_file_that_was_not_filled_in_starts_nothing(aws: Any, capsys: pytest.C
 
 
 def test_the_head_runs_no_trials_and_workers_are_spot_first() -> None:
-    nodes = read("cluster.yaml")["available_node_types"]
-    assert nodes["head"]["resources"] == {"CPU": 0}
-    spot, on_demand = nodes["gpu_spot"], nodes["gpu_on_demand"]
-    assert spot["priority"] > on_demand["priority"] and spot["min_workers"] == on_demand["min_workers"] == 0
-    market = spot["node_config"].pop("InstanceMarketOptions")
-    assert market == {"MarketType": "spot"} and spot["node_config"] == on_demand["node_config"]
-    assert spot["resources"] == on_demand["resources"] == {"CPU": 8, "GPU": 1}
+    config = read("cluster.yaml")
+    head, gpu = config["available_node_types"].values()
+    assert head["resources"] == {"CPU": 0} and "InstanceMarketOptions" not in head["node_config"]
+    assert gpu["resources"] == {"CPU": 8, "GPU": 1} and gpu["min_workers"] == 0
+    assert gpu["max_workers"] == config["max_workers"]
+    assert gpu["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
+    assert config["provider"]["module"] == "tune_cl.aws.SpotFirst"  # of which tests/test_aws.py
+
+
+def test_no_key_is_left_to_defaults_that_ray_has_for_its_own_provider_alone() -> None:
+    config = read("cluster.yaml")
+    own = prepare_config(config | {"provider": {"type": "aws", "region": "us-west-2"}})
+    prepared = prepare_config(config)
+    differ = {key for key in own if prepared.get(key) != own[key] and (key in prepared or own[key])}
+    assert differ == {"provider"}
+
+
+@pytest.mark.skipif(shutil.which("rsync") is None, reason="there is no rsync")
+def test_data_in_the_checkout_is_not_sent_along_with_it(tmp_path: Path) -> None:
+    """Only the folder at its top: trainables/data is code."""
+    (tmp_path / "from/trainables/data").mkdir(parents=True)
+    (tmp_path / "from/data").mkdir()
+    for name in ("cluster.yaml", "cluster.local.yaml"):
+        exclude = [part for pattern in read(name)["rsync_exclude"] for part in ("--exclude", pattern)]
+        subprocess.run(["rsync", "-a", *exclude, f"{tmp_path}/from/", f"{tmp_path}/{name}/"], check=True)
+        assert (tmp_path / name / "trainables/data").is_dir() and not (tmp_path / name / "data").exists()
+    assert "data" in (ROOT / "deploy/Dockerfile.dockerignore").read_text().splitlines()
 
 
 @pytest.mark.parametrize("name", ["cluster.yaml", "cluster.local.yaml"])
@@ -123,23 +149,66 @@ def test_the_local_file_is_valid() -> None:
     assert f"--node-ip-address={head} " in ready["head_start_ray_commands"][-1]
 
 
-def containers() -> list[Config]:
-    _, job = yaml.safe_load_all((ROOT / "deploy/kuberay-rayjob.yaml").read_text(encoding="utf-8"))
+def documents(name: str) -> list[Config]:
+    return list(yaml.safe_load_all((ROOT / "deploy" / name).read_text(encoding="utf-8")))
+
+
+def pods() -> dict[str, Config]:
+    """Specification of every pod that runs our image."""
+    _, _, server = documents("kuberay-storage.yaml")
+    (job,) = documents("kuberay-rayjob.yaml")
     cluster = job["spec"]["rayClusterSpec"]
-    groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
-    return [container for group in groups for container in group["template"]["spec"]["containers"]]
+    (workers,) = cluster["workerGroupSpecs"]
+    owners = {"mlflow": server["spec"], "head": cluster["headGroupSpec"], "worker": workers}
+    return {name: owner["template"]["spec"] for name, owner in owners.items()}
 
 
 def test_the_rayjob_goes_on_after_a_loss_and_goes_away_at_the_end() -> None:
-    claim, job = yaml.safe_load_all((ROOT / "deploy/kuberay-rayjob.yaml").read_text(encoding="utf-8"))
-    assert (job["apiVersion"], job["kind"], claim["kind"]) == ("ray.io/v1", "RayJob", "PersistentVolumeClaim")
+    (job,) = documents("kuberay-rayjob.yaml")
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
     spec, cluster = job["spec"], job["spec"]["rayClusterSpec"]
     assert spec["backoffLimit"] > 0 and "tune-cl resume" in spec["entrypoint"] and spec["shutdownAfterJobFinishes"]
     assert cluster["authOptions"] == {"mode": "token"} and cluster["rayVersion"] == RAY
     assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
-    assert len({container["image"] for container in containers()}) == 1
-    claimed = {container["volumeMounts"][0]["mountPath"] for container in containers()}
-    assert claimed == {"/runs"} and claim["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+def test_the_rayjob_s_search_asks_for_every_worker() -> None:
+    """A search without a number puts as many trials forward as there are places: for one GPU, one."""
+    (job,) = documents("kuberay-rayjob.yaml")
+    (workers,) = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert f"--set search.max_concurrent={workers['maxReplicas']}" in job["spec"]["entrypoint"]
+
+
+def test_every_pod_may_write_to_the_volume() -> None:
+    claim, *_ = documents("kuberay-storage.yaml")
+    assert claim["kind"] == "PersistentVolumeClaim" and claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    for name, pod in pods().items():
+        ((container,), (volume,)) = pod["containers"], pod["volumes"]
+        assert container["image"] == "REPLACE" and container["volumeMounts"] == [{"name": "runs", "mountPath": "/runs"}]
+        assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"], name
+        assert pod["securityContext"] == {"fsGroup": 100}, name
+
+
+def test_a_worker_fits_on_a_gpu_node() -> None:
+    """Of 8 CPUs and 32 GiB Kubernetes itself takes some; GPU nodes are often closed to what does not tolerate it."""
+    worker = pods()["worker"]
+    asked = worker["containers"][0]["resources"]
+    assert asked["requests"] == asked["limits"] == {"cpu": "6", "memory": "24Gi", "nvidia.com/gpu": "1"}
+    assert worker["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def test_the_driver_and_a_forwarded_port_reach_mlflow() -> None:
+    _, service, server = documents("kuberay-storage.yaml")
+    (job,) = documents("kuberay-rayjob.yaml")
+    (uri,) = re.findall(r"--tracking-uri (\S+)", job["spec"]["entrypoint"])
+    assert urlsplit(uri).netloc == f"{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+    assert service["spec"]["selector"] == server["spec"]["template"]["metadata"]["labels"]
+    command = server["spec"]["template"]["spec"]["containers"][0]["command"]
+    (hosts,) = (option.removeprefix("--allowed-hosts=").split(",") for option in command if "allowed-hosts" in option)
+    assert all(is_allowed_host_header(hosts, host) for host in (urlsplit(uri).netloc, "127.0.0.1:5000"))
+    assert not is_allowed_host_header(hosts, "elsewhere:5000")
+    assert server["spec"]["replicas"] == 1 and server["spec"]["strategy"] == {"type": "Recreate"}
+    assert not server["spec"]["template"]["spec"]["enableServiceLinks"]  # MLFLOW_PORT would be tcp://...
 
 
 @pytest.mark.parametrize("name", ["cluster.yaml", "deploy/Dockerfile"])

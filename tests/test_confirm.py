@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,17 @@ import numpy as np
 import pytest
 from mlflow import MlflowClient
 
-from tests.builders import tiny_data
+from tests.confirm_cases import (
+    LABELS,
+    LocalCrew,
+    confirm,
+    crew,
+    data,
+    essence,
+    place,
+    state_of,
+)
 from tests.tracking_cases import journal_of, search_event
-from tests.trec_folder import write_trec_folder
-from trainables.data import load_data
 from trainables.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.training.checkpoint import latest_iteration, read_json
 from trainables.training.training import Training
@@ -25,133 +31,18 @@ from tune_cl.commands.evaluate import evaluate
 from tune_cl.confirmation import runner
 from tune_cl.confirmation.ablation import ablations, differences
 from tune_cl.confirmation.document import verdict_file
-from tune_cl.confirmation.plan import SeedRun, baseline_of, best_configurations, seedless, seeds_of
+from tune_cl.confirmation.plan import baseline_of, best_configurations, seedless, seeds_of
 from tune_cl.confirmation.runner import Request, confirm_search
-from tune_cl.confirmation.training import STATE, confirm_run
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Journal, SearchState, read_events, replay
+from tune_cl.confirmation.training import STATE
+from tune_cl.experiment import Experiment
+from tune_cl.journal import SearchState
 from tune_cl.place import Place
 from tune_cl.tracking.uri import resolve_tracking_uri
 
-SPACE = """
-ranker: {name: conv_knrm, vector_size: 8, filters: 4}
-curriculum:
-  scoring: context_words
-  pacing: {choice: [root, linear]}
-  n: {choice: [2, 10], when: {curriculum.pacing: root}}
-  T: 0.3
-training: {lr: {choice: [0.01, 0.02]}, batch_size: 8, batches_per_iteration: 2, max_iterations: 3}
-baseline: {curriculum.pacing: none, training.lr: 0.01}
-seed: 2
-"""
-ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
-LINEAR = {"curriculum.pacing": "linear", "training.lr": 0.01}
-BROKEN = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
-LABELS = ["root n=2, context_words, lr=0.02", "linear, context_words, lr=0.01"]
 KEYS = {"search", "metric", "split", "seeds", "baseline", "configurations", "correction", "verdict"}
 ROW_KEYS = {"label", "params", "runs", "mean", "sd"}
 TEST_KEYS = {"difference", "p_per_seed", "p_value", "p_adjusted", "ci95", "marks"}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
-    return write_trec_folder(made, tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture
-def place(tmp_path: Path, data: Path) -> Place:
-    """A search that has ended: baseline, root twice, linear, and one that failed after the highest dev value."""
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(data))
-    place = Place(tmp_path / "runs", "toy")
-    with Journal(place.folder) as journal:
-        for event in searched(experiment, load_data(experiment.base_run().data).digest, place):
-            journal.append(event)
-    return place
-
-
-def searched(experiment: Experiment, digest: str, place: Place) -> Iterator[dict[str, Any]]:
-    yield {"event": "search", "name": "toy", "space": "toy", "data": {"name": "toy", "digest": digest}, "metric": "map",
-           "ranker": "conv_knrm", "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
-           "git_commit": None, "tracking_uri": "", "storage": str(place.storage), "forecast": {},
-           "time": 1000.0}  # fmt: skip
-    choices = [experiment.baseline_choice(), LINEAR, ROOT, BROKEN, ROOT]
-    for number, (choice, dev) in enumerate(zip(choices, [0.5, 0.55, 0.6, 0.9, 0.6], strict=True)):
-        params, trial, time = experiment.training_run(choice).in_force(), f"t{number:04d}", 1000.0 + number
-        yield {"event": "trial", "trial": trial, "number": number, "params": params, "chosen": choice, "seed": 2,
-               "baseline": number == 0, "time": time}  # fmt: skip
-        yield {"event": "result", "trial": trial, "iteration": 1, "metrics": {"dev_map": dev}, "time": time}
-        outcome = "baseline" if number == 0 else "failed" if choice == BROKEN else "completed"
-        best = {"iteration": 1, "dev": dev}
-        yield {"event": "end", "trial": trial, "outcome": outcome, "best": best, "time": time}
-    yield {"event": "search_end", "best": None, "cost": {}, "seconds": 5.0, "time": 1010.0}
-
-
-class LocalCrew:
-    """Trains in this process, one after the other. `fails`: why a training fails; `left`: trainings until Ctrl-C."""
-
-    fails: dict[str, str] = {}  # noqa: RUF012 - set by a test
-    left: int = 1000
-    trained: list[str] = []  # noqa: RUF012 - cleared by the fixture
-
-    def __init__(self, materials: dict[str, Any], resources: Any, split: str):
-        [self.materials], self.split = materials.values(), split
-
-    def train(self, runs: list[SeedRun], done: Callable[[SeedRun, str | None], None]) -> None:
-        for run in runs:
-            if type(self).left == 0:
-                raise KeyboardInterrupt
-            type(self).left -= 1
-            failure = self.fails.get(run.name)
-            if failure is None:
-                confirm_run(run.run, self.materials, run.folder, self.split)
-                self.trained.append(run.name)
-            done(run, failure)
-
-
-class NoWriter:
-    trouble = None
-
-    def __init__(self, journal: Path, uri: str):
-        self.journal = journal
-
-    def start(self) -> None:
-        assert self.journal.exists()
-
-    def close(self) -> int:
-        return 0
-
-
-@pytest.fixture
-def crew(monkeypatch: pytest.MonkeyPatch) -> type[LocalCrew]:
-    """Stands in for Ray, and no MLflow."""
-
-    @contextmanager
-    def no_ray(address: str | None) -> Iterator[None]:
-        yield
-
-    monkeypatch.setattr(runner, "Crew", LocalCrew)
-    monkeypatch.setattr(runner, "ray_session", no_ray)
-    monkeypatch.setattr(runner, "MlflowWriter", NoWriter)
-    for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
-        monkeypatch.setattr(LocalCrew, name, value)
-    return LocalCrew
-
-
-def confirm(place: Place, **options: Any) -> dict[str, Any]:
-    return confirm_search(place, Request(**options), resolve_tracking_uri(place.storage), None)
-
-
-def state_of(place: Place) -> SearchState:
-    return replay(read_events(place.journal))
-
-
-def essence(document: dict[str, Any]) -> dict[str, Any]:
-    """What must not depend on kills: all but paths and times."""
-    rows = [document["baseline"], *document["configurations"]]
-    values = {row["label"]: [(run["seed"], run["value"], run["dev"]) for run in row["runs"]] for row in rows}
-    return {"values": values, "verdict": document["verdict"], "p": [row["p_value"] for row in rows[1:]]}
+__all__ = ["crew", "data", "place"]  # fixtures
 
 
 def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_change(place: Place) -> None:
@@ -242,6 +133,15 @@ def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroke
     assert essence(confirm(cut, seeds=2)) == whole
     assert len(state_of(cut).confirmations) == 6
     assert "5 of 6 trainings to do" in capsys.readouterr().err
+
+
+def test_the_command_that_goes_on_names_the_cluster(place: Place, crew: type[LocalCrew], tmp_path: Path) -> None:
+    cut = Place(tmp_path / "cut", "toy")
+    cut.folder.mkdir(parents=True)
+    cut.journal.write_text("".join(line for line in place.journal.open() if '"confirmation"' not in line))
+    crew.left = 0
+    with pytest.raises(Interrupted, match=r"confirm toy --storage .*cut --address auto --top 3 --seeds 2"):
+        confirm_search(cut, Request(seeds=2), resolve_tracking_uri(cut.storage), "auto")
 
 
 def stopping_after(iterations: int) -> Callable[[Training], dict[str, float]]:

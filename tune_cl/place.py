@@ -87,10 +87,11 @@ class Place:
         is not theirs, they make their own of the journal."""
         return "" if self.remote and str(self.storage) in tracking_uri else tracking_uri
 
-    def command(self, command: str) -> str:
-        """What a user types to do `command` with this search."""
+    def command(self, command: str, address: str | None = None) -> str:
+        """What a user types to do `command` with this search; `address`: the Ray cluster it is to run on."""
         storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {quote(self.address)}"
-        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}"
+        cluster = f" --address {quote(address)}" if address else ""
+        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{cluster}"
 
 
 def place_of(storage: str, name: str) -> Place:

@@ -61,7 +61,7 @@ def _next(document: dict[str, Any]) -> list[str]:
     ranker = place.folder / "trials" / "best-ranker"
     ablate = " --ablate" if _curriculum_and_more(document["best"], document["baseline"]) else ""
     return [
-        f"Prove it:             {place.command('confirm')}{ablate}",
+        f"Prove it:             {place.command('confirm', document.get('address'))}{ablate}",
         f"Read the report:      {place.command('report')}",
         *_open_mlflow(document),
         f"Use the best ranker:  {program('tune-cl')} rerank {quote(str(ranker))} --query TEXT --documents FILE",

@@ -59,11 +59,11 @@ class Request:
         if problems:
             raise ConfigError(problems)
 
-    def command(self, place: Place) -> str:
+    def command(self, place: Place, address: str | None) -> str:
         """What a user types to go on."""
         options = f"--top {self.top} --seeds {self.seeds} --split {self.split} --correction {self.correction}"
         flags = f"{' --race' if self.race else ''}{' --ablate' if self.ablate else ''}"
-        return f"{place.command('confirm')} {options}{flags}"
+        return f"{place.command('confirm', address)} {options}{flags}"
 
 
 @dataclass
@@ -217,14 +217,16 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
         work = Confirmation(place, state, Experiment.from_yaml(state.yaml), request, address)
         tell(state, work)
         writer = MlflowWriter(journal.path, tracking_uri)
+        command = request.command(place, address)
         with ExitStack() as closing:
-            closing.callback(flush, writer, request.command(place))
+            closing.callback(lambda: flush(writer, command))
             writer.start()
             try:
                 work.train(journal)
             except KeyboardInterrupt:
-                what = "stopped; what is done is saved. Go on with:"
-                raise Interrupted(f"{what} {request.command(place)}") from None
+                raise Interrupted(f"stopped; what is done is saved. Go on with: {command}") from None
+            if not work.failed:
+                command = request.command(place, None)  # only tracking may be left, which takes no cluster
         document = work.document()
         write_json(verdict_file(place.folder, request.split), document)
         return document

@@ -85,16 +85,18 @@ def _session(
         print(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all", file=sys.stderr)
     writer = MlflowWriter(journal.path, tracking_uri)
     writer.start()
+    go_on = place.command("resume", address)
     try:
         state = replay(journal.events())
         if not state.end:
             state = _run(experiment, place, journal, materials, address, state)
+        go_on = place.command("resume")  # only tracking may be left, which takes no cluster
     except KeyboardInterrupt:
         journal.append({"event": "interrupted", "time": time.time()})
-        raise Interrupted(f"stopped; what is done is saved. Go on with: {place.command('resume')}") from None
+        raise Interrupted(f"stopped; what is done is saved. Go on with: {go_on}") from None
     finally:
-        _flush(writer, place)
-    return _document(state, place, tracking_uri, writer)
+        _flush(writer, go_on)
+    return _document(state, place, tracking_uri, writer) | ({"address": address} if address else {})
 
 
 def _run(
@@ -169,15 +171,11 @@ def curves_of(state: SearchState) -> dict[str, list[float]]:
     return {trial.trial: list(trial.dev(state.metric).values()) for trial in sound}
 
 
-def _flush(writer: MlflowWriter, place: Place) -> None:
+def _flush(writer: MlflowWriter, command: str) -> None:
     """Sends what tracking still lacks; what cannot be sent now stays in the journal."""
-    left = writer.close()
-    if left:
-        print(
-            f"{left} events have not reached MLflow ({writer.trouble}); "
-            f"send them later with: {place.command('resume')}",
-            file=sys.stderr,
-        )
+    if left := writer.close():
+        told = f"{left} events have not reached MLflow ({writer.trouble}); send them later with: {command}"
+        print(told, file=sys.stderr)
 
 
 def _search_event(

@@ -10,7 +10,8 @@ _HERE = Path(__file__).parent
 
 TEMPLATES: Registry[Path] = Registry(
     "KIND",
-    Entry("aws", _HERE / "cluster.yaml", "ray up: CPU head, GPU workers on spot and on demand", "docs/cluster.md"),
+    Entry("aws", _HERE / "cluster.yaml", "ray up: CPU head, GPU workers on spot, else on demand", "docs/cluster.md"),
     Entry("local", _HERE / "cluster.local.yaml", "ray up: your own machines over SSH", "docs/cluster.md"),
+    Entry("kuberay-storage", _HERE / "kuberay-storage.yaml", "kubectl apply: its volume and MLflow", "docs/cluster.md"),
     Entry("kuberay", _HERE / "kuberay-rayjob.yaml", "kubectl apply: a search as a RayJob", "docs/cluster.md"),
 )

@@ -1,0 +1,201 @@
+"""Workers on AWS: on spot where it is granted, on demand where it is not, and no other error swallowed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from ray.autoscaler._private.commands import _set_up_config_for_head_node
+from ray.autoscaler._private.providers import _get_node_provider
+from ray.autoscaler._private.util import prepare_config, validate_config
+from ray.autoscaler.node_launch_exception import NodeLaunchException
+from ray.autoscaler.v2.instance_manager.config import AutoscalingConfig
+from ray.autoscaler.v2.instance_manager.instance_manager import InstanceManager
+from ray.autoscaler.v2.instance_manager.instance_storage import InstanceStorage
+from ray.autoscaler.v2.instance_manager.node_provider import NodeProviderAdapter
+from ray.autoscaler.v2.instance_manager.reconciler import Reconciler
+from ray.autoscaler.v2.instance_manager.storage import InMemoryStorage
+from ray.autoscaler.v2.instance_manager.subscribers.cloud_instance_updater import CloudInstanceUpdater
+from ray.autoscaler.v2.instance_manager.subscribers.cloud_resource_monitor import CloudResourceMonitor
+from ray.autoscaler.v2.scheduler import ResourceDemandScheduler
+from ray.autoscaler.v2.utils import ResourceRequestUtil
+from ray.core.generated.autoscaler_pb2 import ClusterResourceState, NodeState, NodeStatus, ResourceRequestByCount
+
+from tests.test_cluster_files import Config, aws, filled_in, own_group, read
+from tune_cl.aws import REFUSALS, SpotFirst
+
+__all__ = ["aws"]  # the fixture
+TAGS = {"ray-node-type": "worker", "ray-user-node-type": "gpu", "ray-node-name": "ray-tune-cl-worker"}
+NO_CAPACITY = "InsufficientInstanceCapacity"
+
+
+class Market:
+    """EC2 with so many instances on spot; then, or on demand too, it refuses with an error."""
+
+    def __init__(self, start: Callable[..., list[Any]], spot: int, error: str, demand: bool = True):
+        self.start, self.spot, self.error, self.demand = start, spot, error, demand
+        self.asked: list[tuple[str, int]] = []
+
+    def create_instances(self, **request: Any) -> list[Any]:
+        wanted, on_spot = request["MaxCount"], "InstanceMarketOptions" in request
+        self.asked.append(("spot" if on_spot else "on demand", wanted))
+        granted = min(wanted, self.spot) if on_spot else wanted * self.demand
+        if not granted:
+            raise ClientError({"Error": {"Code": self.error, "Message": "no"}}, "RunInstances")
+        self.spot -= granted * on_spot
+        return self.start(**request | {"MinCount": granted, "MaxCount": granted})
+
+
+class Account:
+    """A cluster file as `ray up` resolves it, and the provider that it makes."""
+
+    def __init__(self, ec2: Any):
+        config = filled_in(read("cluster.yaml"), own_group(ec2))
+        config["file_mounts"] = {}
+        prepared = prepare_config(config)
+        validate_config(prepared)
+        self.config: Config = SpotFirst.bootstrap_config(prepared)
+        self.ec2, self.node_types = ec2, self.config["available_node_types"]
+        self.provider = _get_node_provider(self.config["provider"], "tune-cl", use_cache=False)
+
+    def sells(self, spot: int, error: str = NO_CAPACITY, demand: bool = True) -> Market:
+        market = Market(self.ec2.create_instances, spot, error, demand)
+        self.provider.ec2_fail_fast = market
+        return market
+
+    def start(self, count: int, kind: str = "gpu") -> dict[str, Any]:
+        return self.provider.create_node(self.node_types[kind]["node_config"], TAGS, count)
+
+    def running(self) -> list[str]:
+        """How each instance was bought."""
+        return sorted(instance.instance_lifecycle or "on demand" for instance in self.ec2.instances.all())
+
+
+@pytest.fixture
+def account(aws: Any) -> Account:
+    return Account(aws)
+
+
+def test_the_file_names_this_provider(account: Account) -> None:
+    assert type(account.provider) is SpotFirst
+
+
+def test_spot_that_is_granted_is_all_that_is_asked_for(account: Account, capfd: pytest.CaptureFixture[str]) -> None:
+    market = account.sells(spot=8)
+    assert len(account.start(3)) == 3 and market.asked == [("spot", 3)]
+    assert account.running() == ["spot"] * 3 and "on demand" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("error", sorted(REFUSALS))
+def test_spot_that_is_refused_is_started_on_demand(
+    error: str, account: Account, capfd: pytest.CaptureFixture[str]
+) -> None:
+    market = account.sells(spot=0, error=error)
+    made = account.start(3)
+    assert len(made) == 3 and market.asked[-1] == ("on demand", 3) and market.asked.count(("on demand", 3)) == 1
+    assert account.running() == ["on demand"] * 3
+    said = "".join(capfd.readouterr())
+    assert said.count(f"AWS granted 0 of 3 g6.2xlarge on spot ({error}); starting 3 on demand") == 1
+
+
+def test_what_spot_lacks_is_started_on_demand(account: Account, capfd: pytest.CaptureFixture[str]) -> None:
+    market = account.sells(spot=2)
+    made = account.start(3)
+    assert market.asked == [("spot", 3), ("on demand", 1)] and account.running() == ["on demand", "spot", "spot"]
+    assert made.keys() == {instance.id for instance in account.ec2.instances.all()}
+    tags = [{tag["Key"]: tag["Value"] for tag in instance.tags} for instance in account.ec2.instances.all()]
+    assert tags[0] == tags[1] == tags[2] and tags[0]["Name"] == TAGS["ray-node-name"]
+    assert "AWS granted 2 of 3" in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("error", ["InvalidAMIID.NotFound", "UnauthorizedOperation", "VcpuLimitExceeded"])
+def test_an_error_that_is_not_spot_s_is_raised(error: str, account: Account) -> None:
+    market = account.sells(spot=0, error=error)
+    with pytest.raises(NodeLaunchException, match=error):
+        account.start(3)
+    assert {kind for kind, _ in market.asked} == {"spot"} and account.running() == []
+
+
+def test_where_there_is_nothing_on_demand_either_ray_is_told(account: Account) -> None:
+    market = account.sells(spot=0, demand=False)
+    with pytest.raises(NodeLaunchException, match=NO_CAPACITY):
+        account.start(3)
+    assert {kind for kind, _ in market.asked} == {"spot", "on demand"}
+
+
+def test_nodes_without_spot_are_ray_s_own_business(account: Account) -> None:
+    market = account.sells(spot=8)
+    account.start(1, "head")
+    assert market.asked == [("on demand", 1)]
+
+
+class AtOnce:
+    """In place of the provider's threads."""
+
+    def submit(self, work: Callable[..., None], *arguments: Any) -> None:
+        work(*arguments)
+
+
+class Autoscaler:
+    """Ray's v2 autoscaler as the head runs it, without the steps that log in to nodes."""
+
+    def __init__(self, account: Account):
+        _, sent = _set_up_config_for_head_node(deepcopy(account.config), account.provider, no_restart=False)
+        shutil.copy(account.config["auth"]["ssh_private_key"], Path.home() / "ray_bootstrap_key.pem")
+        self.config = AutoscalingConfig(json.loads(Path(sent.name).read_text()), skip_content_hash=True)
+        reader: Any = SimpleNamespace(get_cached_autoscaling_config=lambda: self.config)
+        self.cloud = NodeProviderAdapter(account.provider, reader)
+        self.cloud._main_executor = self.cloud._node_launcher_executors = AtOnce()
+        self.monitor = CloudResourceMonitor()
+        updater = CloudInstanceUpdater(self.cloud)
+        storage = InstanceStorage("tune-cl", InMemoryStorage())
+        self.instances = InstanceManager(storage, instance_status_update_subscribers=[updater, self.monitor])
+        self.scheduler = ResourceDemandScheduler()
+
+    def round(self, number: int, trials: int) -> None:
+        """One of its rounds, with trials that wait for a GPU each."""
+        heads = [key for key, one in self.cloud.get_non_terminated().items() if one.node_type == "head"]
+        head = NodeState(
+            node_id=b"h", status=NodeStatus.RUNNING, ray_node_type_name="head", instance_id=heads[0],
+            total_resources={"node:__internal_head__": 1}, available_resources={"node:__internal_head__": 1},
+        )  # fmt: skip
+        waiting = ResourceRequestByCount(request=ResourceRequestUtil.make({"CPU": 1, "GPU": 1}), count=trials)
+        state = ClusterResourceState(
+            cluster_resource_state_version=number, node_states=[head], pending_resource_requests=[waiting]
+        )
+        Reconciler.reconcile(
+            instance_manager=self.instances,
+            scheduler=self.scheduler,
+            cloud_provider=self.cloud,
+            cloud_resource_monitor=self.monitor,
+            ray_cluster_resource_state=state,
+            non_terminated_cloud_instances=self.cloud.get_non_terminated(),
+            autoscaling_config=self.config,
+            cloud_provider_errors=self.cloud.poll_errors(),
+            ray_install_errors=[],
+            ray_stop_errors=[],
+        )
+
+
+@pytest.mark.parametrize("spot", [0, 3, 8])
+def test_the_autoscaler_gets_its_workers_whatever_spot_grants(spot: int, account: Account) -> None:
+    account.sells(spot)
+    head = account.node_types["head"]["node_config"]
+    account.provider.create_node(head, TAGS | {"ray-node-type": "head", "ray-user-node-type": "head"}, 1)
+    autoscaler = Autoscaler(account)
+    for number in range(1, 5):
+        autoscaler.round(number, trials=8)
+    assert account.running() == ["on demand"] * (1 + 8 - spot) + ["spot"] * spot
+
+
+def test_the_autoscaler_finds_the_image_of_every_node(account: Account) -> None:
+    """Ray 2.60 looks `image` up even where `worker_image` says which, and then no worker is ever set up."""
+    images = {kind: Autoscaler(account).config.get_docker_config(kind)["image"] for kind in ("head", "gpu")}
+    assert images["head"].endswith("-cpu") and images["gpu"].endswith("-gpu")

@@ -1,0 +1,85 @@
+"""The commands that a search prints name the cluster it ran on, where what they do needs one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.tracking_cases import journal_of, one_trial
+from trainables.errors import Interrupted
+from tune_cl.commands.result import render
+from tune_cl.experiment import Experiment
+from tune_cl.journal import Journal, SearchState
+from tune_cl.place import Place
+from tune_cl.search import runner
+
+CLUSTER = "10.0.0.7:6379"
+
+
+class LeftBehind:
+    """In place of MLflow's writer: events that it does not get rid of."""
+
+    trouble, run_id, view_path = "away", None, None
+
+    def __init__(self, journal: Path, uri: str):
+        self.journal = journal
+
+    def start(self) -> None:
+        assert self.journal.exists()
+
+    def close(self) -> int:
+        return 3
+
+
+def session(
+    folder: Path, address: str | None, monkeypatch: pytest.MonkeyPatch, interrupted: bool = False
+) -> dict[str, Any]:
+    """A sitting of a search whose trials are done, or stopped, at once; MLflow is away."""
+
+    def run(experiment: Any, place: Any, journal: Any, materials: Any, address: Any, state: SearchState) -> SearchState:
+        if interrupted:
+            raise KeyboardInterrupt
+        return state
+
+    monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
+    monkeypatch.setattr(runner, "_run", run)
+    monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no seconds
+    place = Place(folder, "toy")
+    place.folder.mkdir(parents=True)
+    told = [event for event in one_trial("toy", place.folder) if event["event"] != "search_end"]
+    journal_of(place.folder, told)
+    with Journal(place.folder) as journal:
+        return runner._session(cast(Experiment, None), place, journal, {}, "sqlite://", address)
+
+
+@pytest.mark.parametrize(("address", "option"), [("auto", " --address auto"), (None, "")])
+def test_a_search_that_was_stopped_goes_on_where_it_ran(
+    address: str | None,
+    option: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(Interrupted) as stopped:
+        session(tmp_path / "runs", address, monkeypatch, interrupted=True)
+    assert str(stopped.value).endswith(f"tune-cl resume toy --storage {tmp_path / 'runs'}{option}")
+    assert capsys.readouterr().err.endswith(f"--storage {tmp_path / 'runs'}{option}\n")
+
+
+def test_a_search_that_is_done_is_confirmed_where_it_ran_and_sent_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = session(tmp_path / "runs", CLUSTER, monkeypatch)
+    storage = f"--storage {tmp_path / 'runs'}"
+    assert capsys.readouterr().err.endswith(f"tune-cl resume toy {storage}\n")
+    lines = render(document).splitlines()
+    (confirm,) = (line for line in lines if "tune-cl confirm" in line)
+    (report,) = (line for line in lines if "tune-cl report" in line)
+    assert confirm.endswith(f" {storage} --address {CLUSTER}") and report.endswith(f" {storage}")
+    assert document["address"] == CLUSTER
+
+
+def test_addresses_are_quoted(tmp_path: Path) -> None:
+    assert Place(tmp_path, "toy").command("resume", "a b:1").endswith(" --address 'a b:1'")
