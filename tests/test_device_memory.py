@@ -16,6 +16,7 @@ import torch
 
 from tests.builders import tiny_data
 from tests.test_search import Crew, experiment
+from tests.tiny_trial import tiny_trial
 from tests.trec_folder import write_trec_folder
 from trainables import ranker_trainable
 from trainables.config import TrainingRun, validated
@@ -58,16 +59,8 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A tiny training as Ray hands it to a trial that reserves no GPU."""
-    made = tiny_data(queries={"train": 12, "dev": 6}, candidates=4, turns=1)
-    run = TrainingRun.model_validate(
-        {
-            "data": {"source": str(write_trec_folder(made, tmp_path_factory.mktemp("data")))},
-            "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
-            "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 4},
-        }
-    )
-    return {"trial": "t0001", "run": run.model_dump(), "checkpoint": None, "threads": THREADS, "gpu": 0.0}
+    """Of a trial that reserves no GPU."""
+    return tiny_trial(tmp_path_factory.mktemp("data"), threads=THREADS, gpu=0.0)
 
 
 def test_the_peak_is_told_where_there_is_a_device(monkeypatch: pytest.MonkeyPatch) -> None:

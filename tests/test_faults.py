@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tests.builders import tiny_data
 from tests.test_search import Crew, experiment, summary
+from tests.tiny_trial import tiny_trial
 from tests.tracking_cases import delivered, fresh_database, search_event
-from tests.trec_folder import write_trec_folder
 from trainables.config import TrainingRun
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.checkpoint import BEST
@@ -116,16 +115,7 @@ def test_a_full_disk_tears_no_event_and_the_search_waits_for_space(tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A tiny training as Ray hands it to a trial."""
-    made = tiny_data(queries={"train": 12, "dev": 6}, candidates=4, turns=1)
-    run = TrainingRun.model_validate(
-        {
-            "data": {"source": str(write_trec_folder(made, tmp_path_factory.mktemp("data")))},
-            "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
-            "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 4},
-        }
-    )
-    return {"trial": "t0001", "run": run.model_dump(), "checkpoint": None, "threads": 1}
+    return tiny_trial(tmp_path_factory.mktemp("data"))
 
 
 def trained(config: dict[str, Any], folder: Path, checkpoint: Path | None = None) -> list[dict[str, Any]]:
