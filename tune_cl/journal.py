@@ -1,7 +1,6 @@
 """The journal of a search: an append-only file of JSON lines, its state of truth and the spool of its tracking.
 
 One line is one event with the key `event`; times are unix seconds. Kinds of event, and what they hold beside it:
-
     search        name space data{name,digest} ranker metric mode seed baseline yaml versions git_commit
                   tracking_uri storage forecast time
     session       number time                                      each start or resume that has work to do
@@ -355,12 +354,17 @@ class SearchState:
             if event.get("anew"):
                 known.offset = max(known.results, default=0)
             if adopted := event.get("adopted"):
-                known.adopted, known.chosen, known.params = adopted, event["chosen"], event["params"]
+                known.adopted, known.chosen, known.params = adopted, as_chosen(event["chosen"]), event["params"]
             return
         keys = ("trial", "number", "params", "seed", "baseline", "time")
         values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
-        more = {"chosen": event.get("chosen", {}), "repeat_of": event.get("repeat_of")}
+        more = {"chosen": as_chosen(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}
         self.trials[event["trial"]] = TrialState(**values, **more)
+
+
+def as_chosen(values: dict[str, Any]) -> dict[str, Any]:
+    """Values as a search space has them: JSON made lists of their tuples."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def shared(values: dict[str, Any]) -> dict[str, Any]:

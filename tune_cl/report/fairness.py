@@ -12,6 +12,7 @@ from tune_cl.journal import Dev, TrialState
 from tune_cl.report.analysis import FEWEST_ENDED, RankAgreement, rank_agreement, slow_bias
 from tune_cl.report.findings import Findings, words
 from tune_cl.report.markup import NONE, Html, number, p_value, paragraph, plain, table, tag
+from tune_cl.search.schedulers import setup_of
 
 LEVEL = 0.05
 SPLITS = ("curriculum.pacing", "curriculum.m")
@@ -43,6 +44,10 @@ def _stopping(findings: Findings) -> str:
     told = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early."
     if finished := len(audited(findings)):
         told += f" It would have stopped {finished} more, which were finished on purpose (search.audit)."
+    if (search.scheduler == "model" and setup_of(findings.experiment).promotion) or search.scheduler == "pbt":
+        return f"{told} Trials were judged while still inside their curriculum, too."
+    if search.grace == "scaled":
+        return f"{told} Trials were judged after trainings that were planned for their rung, curriculum included."
     if search.grace == "curriculum":
         return f"{told} No trial was judged before its own curriculum was over."
     return f"{told} Trials could be judged while still inside their curriculum (search.grace: {search.grace})."

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
 from trainables.errors import DataError, Problem
@@ -55,6 +56,17 @@ class Findings:
     def ranked(self) -> list[tuple[TrialState, Dev]]:
         """Trials with a curriculum that gave a value and did not fail, in the search's own order, best first."""
         return [(trial, at) for trial, at in self.state.ranked() if not trial.baseline]
+
+    @cached_property
+    def standings(self) -> list[tuple[TrialState, float, int]]:
+        """The baseline, then the best trial of each configuration of `ranked`, with the dev value that it stands by
+        and the seeds that this is the mean of (`search.repeats`)."""
+        finals = self.state.finals() if self.state.repeats else {}
+        found: dict[str, tuple[TrialState, float, int]] = {}
+        for trial, at in [*([self.baseline] if self.baseline else []), *self.ranked]:
+            values = finals.get(trial.configuration, [at.dev])
+            found.setdefault(trial.configuration, (trial, fmean(values), len(values)))
+        return list(found.values())
 
     @cached_property
     def ended(self) -> list[tuple[TrialState, Dev]]:

@@ -56,7 +56,8 @@ def importances(findings: Findings) -> tuple[list[Importance], list[str]]:
     """Importance of each opened parameter, largest first, and the keys of those that have none."""
     known, passed = [], []
     for key in findings.experiment.space.leaves:
-        present = [(trial.chosen[key], at.dev) for trial, at in findings.ranked if key in trial.chosen]
+        present = [(trial.chosen[key], dev) for trial, dev, _ in findings.standings
+                   if key in trial.chosen and not trial.baseline]  # fmt: skip
         values = [value for value, _ in present]
         found = importance(key, values, np.array([dev for _, dev in present]), [plain(value) for value in values])
         if found:

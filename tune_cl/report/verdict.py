@@ -36,14 +36,14 @@ def rows(findings: Findings) -> list[Row]:
     if confirmed := findings.confirmation:
         entries = (confirmed["baseline"], *confirmed["configurations"])
         return [_confirmed(entry) for entry in (*entries, *_ablations(confirmed))]
-    pairs = [*([findings.baseline] if findings.baseline else []), *findings.ranked[:MOST_ROWS]]
-    plain_training = findings.baseline[1].dev if findings.baseline else None
+    known = findings.standings
+    plain_training = known[0][1] if findings.baseline else None
     return [
         Row(
-            words(trial), "" if trial.baseline else settings(_unnamed(trial.chosen)), at.dev, None, 1,
-            difference=None if trial.baseline or plain_training is None else at.dev - plain_training,
+            words(trial), "" if trial.baseline else settings(_unnamed(trial.chosen)), dev, None, seeds,
+            difference=None if trial.baseline or plain_training is None else dev - plain_training,
         )
-        for trial, at in pairs
+        for trial, dev, seeds in known[: MOST_ROWS + (plain_training is not None)]
     ]  # fmt: skip
 
 
@@ -99,15 +99,17 @@ def _on_dev(findings: Findings) -> str:
     metric, ranked, baseline = findings.metric, findings.ranked, findings.baseline
     if not ranked:
         return "No trial with a curriculum has given a dev value."
-    trial, at = ranked[0]
-    told = f"Best on dev so far: {words(trial)}, {metric} {number(at.dev)} at iteration {at.iteration}"
+    trial, dev, seeds = findings.standings[1 if baseline else 0]
+    at = f"the mean over {seeds} seeds" if seeds > 1 else f"at iteration {ranked[0][1].iteration}"
+    told = f"Best on dev so far: {words(trial)}, {metric} {number(dev)} {at}"
     if not baseline:
         return f"{told}. The baseline gave no dev value, so there is nothing to compare with."
-    difference = at.dev - baseline[1].dev
-    told += f", against {number(baseline[1].dev)} of plain training ({signed(difference)}). "
-    if difference <= 0:
+    plain_training = findings.standings[0][1]
+    told += f", against {number(plain_training)} of plain training ({signed(dev - plain_training)}). "
+    if dev <= plain_training:
         return f"{told}No curriculum was above plain training on dev."
-    return f"{told}It is the best of {len(ranked)} trials. {CAUTION}"
+    caution = CAUTION.replace("one seed", "a few seeds") if seeds > 1 else CAUTION
+    return f"{told}It is the best of {len(ranked)} trials. {caution}"
 
 
 HEADLINES = {

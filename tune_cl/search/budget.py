@@ -47,7 +47,10 @@ def improbable(experiment: Experiment, state: SearchState) -> str | None:
     stop = experiment.search.stop_when
     if stop.probability is None:
         return None
-    chance = chance_of_better(finals(state), best_value(state), stop.margin, experiment.trials - len(state.trials))
+    to_come = experiment.trials - len(state.trials) + sum(trial.paused for trial in state.open_trials())
+    if not to_come:
+        return None
+    chance = chance_of_better(finals(state), best_value(state), stop.margin, to_come)
     if chance is None or chance >= stop.probability:
         return None
     return f"a better trial is improbable: {chance:.2g} < {stop.probability:g} (search.stop_when)"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from tune_cl.experiment import Experiment
-from tune_cl.journal import RAN_TO_THE_END, Event, SearchState, TrialState, begun
+from tune_cl.journal import RAN_TO_THE_END, Event, SearchState, TrialState, as_chosen, begun
 from tune_cl.search.audit import Audit
 from tune_cl.search.repeats import Race
 from tune_cl.search.samplers import Observation, Outcome, make_sampler
@@ -59,7 +59,8 @@ class Course:
         known = kind == "result" and before is not None and event["iteration"] in before.results
         self.state.apply(event)
         if kind == "warm_start":
-            self.sampler.warm_up([Observation(**seen) for seen in event["observations"]])
+            observed = [seen | {"chosen": as_chosen(seen["chosen"])} for seen in event["observations"]]
+            self.sampler.warm_up([Observation(**seen) for seen in observed])
         elif kind == "trial" and before is None:
             self._begun(self.state.trials[trial])
         elif kind == "trial" and was_paused:

@@ -60,6 +60,7 @@ def _point(space: Space, place: str, flat: Flat, given: Collection[str]) -> Flat
                 problems.append(Problem(f"{place}.{key}", "the space does not open this key", right))
             continue
         value = checked(f"{place}.{key}", FIELDS[key], value) if key in FIELDS else value
+        value = tuple(value) if isinstance(value, list) else value  # as resolved choices have it
         if leaf.allows(value):
             values[key] = value
         elif key in given:

@@ -151,7 +151,7 @@ def best_of(state: SearchState) -> dict[str, Any] | None:
 def baseline_of(state: SearchState) -> dict[str, Any] | None:
     """The baseline as the result document shows it, under the search's seed."""
     trial = state.baseline_trial()
-    if not trial or not (at := trial.best(state.metric)):
+    if not trial or trial.outcome == "failed" or not (at := trial.best(state.metric)):
         return None
     return {"params": trial.params, "dev": at.dev, "iteration": at.iteration} | seeds_of(state, trial)
 

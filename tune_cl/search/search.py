@@ -83,12 +83,19 @@ class Search:
         while self.waiting:
             trial = self.waiting.pop(0)
             checkpoint, iteration = self.last_checkpoint(trial)
+            self._stop_where_used_up(trial)
             stop = self.stops.get(trial.trial)
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
             return self._again(trial, checkpoint)
         return self._new_or_paused()
+
+    def _stop_where_used_up(self, trial: TrialState) -> None:
+        """Stops a trial at its last result where that had used up a budget: killed before the stop had an effect."""
+        at, last = max(trial.results, default=0), trial.offset + self.scheduler.budget(trial.trial)
+        if trial.trial != BASELINE and 0 < at < last and (end := used_up(self.experiment, self.state)):
+            self.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
 
     def _new_or_paused(self) -> Plan | str:
         """A configuration that is to train again, else a paused trial that may go on, else a new configuration."""
@@ -140,7 +147,7 @@ class Search:
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": kept}
             self.record(event | ({"queries": metrics["queries"]} if "queries" in metrics else {}))
             self._forecast(trial)
-            if trial != BASELINE and (end := used_up(self.experiment, self.state)):
+            if trial != BASELINE and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
                 self.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
         return not (trial in self.stops and self.stops[trial].iteration <= iteration)
 

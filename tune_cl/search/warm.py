@@ -10,7 +10,7 @@ from typing import Any
 
 from trainables.errors import ConfigError, Problem, nearest
 from tune_cl.experiment import Experiment
-from tune_cl.journal import FILE, RAN_TO_THE_END, Event, SearchState, read_events, replay
+from tune_cl.journal import FILE, RAN_TO_THE_END, Event, SearchState, as_chosen, read_events, replay
 from tune_cl.search.samplers import Observation
 from tune_cl.search.space import Flat, Space
 
@@ -56,7 +56,8 @@ def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Ob
     mean, spread = (0.0, 1.0) if comparable or not values else (fmean(values), pstdev(values))
     if not spread:
         return []
-    found = [(within(experiment.space, trial.params | trial.chosen), (dev - mean) / spread) for trial, dev in trials]
+    known = [(as_chosen(trial.params) | trial.chosen, dev) for trial, dev in trials]
+    found = [(within(experiment.space, values), (dev - mean) / spread) for values, dev in known]
     return [Observation(chosen, value, comparable) for chosen, value in found if chosen is not None]
 
 

@@ -80,7 +80,9 @@ class Pbt(Scheduler):
             self.chosen[trial] = dict(chosen)
 
     def ended(self, trial: str) -> None:
-        self.paused.pop(trial, None)
+        if (iteration := self.paused.pop(trial, None)) is not None:  # failed as it saved: nothing to go on from
+            self.values[iteration].pop(trial, None)
+            self.changes.pop(iteration, None)
         self.gone.add(trial)
 
 

@@ -1,0 +1,91 @@
+"""Options that rarely meet, in searches without Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.test_search import SPACE, Crew, Killed, summary
+from tune_cl.experiment import load_experiment
+from tune_cl.search.runner import baseline_of
+from tune_cl.search.search import BASELINE, REPORTED, Plan
+
+LISTS = SPACE.replace("ranker: conv_knrm", "ranker: {name: drmm_tks, hidden: {choice: [[100], [64, 32], [16]]}}")
+
+
+@pytest.mark.parametrize("searcher", ["random", "tpe", "gp", "cmaes"])
+def test_a_search_over_lists_survives_a_kill(tmp_path: Path, searcher: str) -> None:
+    """JSON gives back lists for the tuples of resolved choices."""
+    (tmp_path / "toy.yaml").write_text(LISTS)
+    options = [f"search.searcher={searcher}", "search.points=[{ranker.hidden: [64, 32]}]"]
+    experiment = load_experiment(str(tmp_path / "toy.yaml"), options)
+    Crew(tmp_path / "whole", experiment).work()
+    with pytest.raises(Killed):
+        Crew(tmp_path / "cut", experiment, kill_after=60).work()
+    Crew(tmp_path / "cut", experiment).work()
+    assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
+
+
+def test_stop_when_says_nothing_once_all_trials_have_begun(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    options = ["search.searcher=random", "search.trials=40", "search.grace=none"]
+    rule = ["search.stop_when.probability=1e-12"]
+    plain, ruled = (
+        Crew(tmp_path / name, load_experiment(str(tmp_path / "toy.yaml"), [*options, *more])).work().search
+        for name, more in (("a", []), ("b", rule))
+    )
+    assert ruled.ended_by is None and summary(tmp_path / "a") == summary(tmp_path / "b")
+    assert [trial.outcome for trial in plain.state.by_number()].count("completed") >= 8
+
+
+class BrokenAsItSaves(Crew):
+    """Trial 4 of a population reports the highest value and dies before it has saved."""
+
+    def training(self, plan: Plan) -> Iterator[bool]:
+        whole = super().training(plan)
+        if plan.trial != "t0004":
+            yield from whole
+            return
+        yield next(whole)
+        yield next(whole)
+        metrics: dict[str, Any] = dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.9, "iteration": 3}
+        self.search.result(plan.trial, metrics)
+        self.search.failed(plan.trial, "its process ended")
+
+
+def test_a_trial_that_died_before_it_saved_is_copied_by_none(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    options = ["search.searcher=random", "search.scheduler=pbt", "search.interval=3", "search.trials=9"]
+    state = BrokenAsItSaves(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml"), options)).work().search.state
+    outcomes = [trial.outcome for trial in state.by_number()]
+    assert outcomes == ["baseline", *["completed"] * 3, "failed", *["completed"] * 4]
+    assert "t0004" not in {trial.adopted["trial"] for trial in state.by_number() if trial.adopted}
+
+
+def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    crew = Crew(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml")))
+    first = crew.search.next_trial()
+    assert isinstance(first, Plan) and first.trial == BASELINE
+    crew.search.result(BASELINE, dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1})
+    assert (baseline_of(crew.search.state) or {})["dev"] == 0.5
+    crew.search.failed(BASELINE, "its process ended")
+    assert baseline_of(crew.search.state) is None
+    crew.journal.close()
+
+
+def test_a_last_iteration_that_uses_up_a_budget_completes_its_trial(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    experiment = load_experiment(str(tmp_path / "toy.yaml"), ["search.iterations=2", "search.scheduler=none"])
+    crew = Crew(tmp_path / "a", experiment)
+    for done in (False, True):
+        plan = crew.search.next_trial()
+        assert isinstance(plan, Plan)
+        metrics = dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1, "done": done}
+        crew.search.result(plan.trial, metrics)
+        crew.search.ended(plan.trial)
+    assert [trial.outcome for trial in crew.search.state.by_number()] == ["baseline", "completed"]
+    crew.journal.close()
