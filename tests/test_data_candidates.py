@@ -68,7 +68,8 @@ def test_stemmed_words_are_found_and_index_and_run_are_cached(monkeypatch: pytes
 
 
 def test_progress_of_many_queries_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    found = retrieve(TextColumn.of(DOCUMENTS), {"dev": ["cat"] * 1001}, k1=0.9, b=0.4, top_k=1)
+    long = " ".join(f"word{number}" for number in range(1500)) + " cat"  # more than Lucene allows by itself
+    found = retrieve(TextColumn.of(DOCUMENTS), {"dev": [long] + ["cat"] * 1000}, k1=0.9, b=0.4, top_k=1)
     assert len(found["dev"][0]) == 1001
     lines = capfd.readouterr().err.splitlines()
     assert lines[-2:] == ["searched 1,000 of 1,001 queries", "searched 1,001 of 1,001 queries"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainables.data.columns import Split
+from trainables.data.columns import NO_RANK, Split
 from trainables.errors import DataError, Problem
 
 NONE, DRAWN = -1, -2  # no such document; a document drawn anew each time
@@ -104,8 +104,9 @@ def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance
     owner, grade = split.owner, split.grade
     positives = np.flatnonzero(grade >= relevance_level)
     limit = grade[positives].astype(np.int64) if pairwise else np.full(len(positives), relevance_level)
-    easier = np.lexsort((grade, owner))
-    below = _count_below(split, grade[easier], owner[positives], limit)
+    as_negative = _grade_as_negative(split, max(relevance_level, int(grade.max(initial=0))))
+    easier = np.lexsort((as_negative, owner))
+    below = _count_below(split, as_negative[easier], owner[positives], limit)
     usable = below > 0
     skipped = int((~usable).sum())
     positives, below = positives[usable], below[usable]
@@ -128,6 +129,13 @@ def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance
         negative = np.tile(np.asarray(slots, np.int64), len(positives))
         below = np.repeat(below, len(slots))
     return Instances(pairwise, query.astype(np.int32), positive, negative, easier, below, split.offsets[:-1], skipped)
+
+
+def _grade_as_negative(split: Split, highest: int) -> np.ndarray:
+    """Grade of each candidate, int64 [C]; above all others where it is only there because it is relevant (a document
+    outside the run, `data.unretrieved_positives: keep`): negatives come from the run."""
+    outside = (split.rank == NO_RANK) & (split.rank != NO_RANK).any()
+    return np.where(outside, highest + 1, split.grade.astype(np.int64))
 
 
 def _count_below(split: Split, sorted_grade: np.ndarray, query: np.ndarray, limit: np.ndarray) -> np.ndarray:

@@ -38,9 +38,13 @@ def anserini(name: str) -> Any:
 
     `pyserini.search.lucene` wraps the same classes, but takes 17 seconds to import: it loads every neural encoder.
     """
+    return java(f"io.anserini.{name}")
+
+
+def java(name: str) -> Any:
     from pyserini.pyclass import autoclass  # type: ignore[import-untyped]
 
-    return autoclass(f"io.anserini.{name}")
+    return autoclass(name)
 
 
 def index(collection: Path, folder: Path) -> None:
@@ -60,6 +64,8 @@ def search(folder: Path, queries: Path, run: Path, k1: float, b: float, top_k: i
 
     with queries.open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
+    # A query of more than 1,024 different words, a long conversation, would end the retrieval of all.
+    java("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(2**31 - 1)
     searcher = anserini("search.SimpleSearcher")(str(folder))
     searcher.set_bm25(k1, b)
     with run.open("w", encoding="utf-8") as file:

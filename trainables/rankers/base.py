@@ -122,6 +122,10 @@ class Ranker(RankerKind, ABC):
     def prepare(self, data: RankingData, settings: Any, seed: int) -> TextSide:
         """Vocabulary, vectors and token ids of a whole data set; deterministic under the seed."""
 
+    def weights_identity(self, settings: Any) -> list[object]:
+        """What identifies the files of weights that `build` reads, beyond their name in `settings`."""
+        return []
+
     @abstractmethod
     def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
         """Token ids of new texts with a saved ranker's files."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -187,6 +188,11 @@ class Bert(Ranker):
             return cached_text_side("bert", digest, lambda: _tiny_text_side(data, settings, from_front))
         files = _hub_files(settings.model, from_front)
         return cached_text_side("bert", digest_of(data.digest, files), lambda: _text_side(data, files))
+
+    def weights_identity(self, settings: BertSettings) -> list[object]:
+        folder = Path(settings.model)
+        found = sorted(folder.iterdir()) if settings.model != TINY and folder.is_dir() else []
+        return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in found]
 
     def encode(self, files: Mapping[str, str], settings: BertSettings, texts: Iterable[str]) -> Tokens:
         return encode_texts(Tokenizer.from_str(files[TOKENIZER]), texts)

@@ -17,7 +17,7 @@ from typing import IO, Literal, cast
 import numpy as np
 
 from trainables.data.cache import digest_of
-from trainables.data.columns import RankingData
+from trainables.data.columns import RankingData, required_split
 from trainables.data.words import WordRows, index_words
 from trainables.errors import ConfigError, DataError, Problem
 from trainables.randomness import generator
@@ -137,7 +137,7 @@ def train_vectors(data: RankingData, size: int, seed: int, model: Word2VecModel 
     """
     from gensim.models import Word2Vec
 
-    queries = (data.query_text(int(query)) for query in np.unique(data.splits["train"].query))
+    queries = (data.query_text(int(query)) for query in np.unique(required_split(data, "train").query))
     words = index_words(chain(data.documents, queries))
     if not len(words.ids):
         raise DataError(Problem(data.name, "no word in any document or training query", "texts with letters or digits"))

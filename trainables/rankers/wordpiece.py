@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from trainables.data.columns import RankingData
+from trainables.data.columns import RankingData, required_split
 from trainables.rankers.base import Tokens
 
 CHUNK = 8192  # texts handed to the tokenizer's threads at a time
@@ -59,7 +59,7 @@ def _wordpiece(vocabulary: dict[str, int]) -> Tokenizer:
 
 def training_texts(data: RankingData) -> Iterator[str]:
     """Queries and candidate documents of the training split, each once."""
-    train = data.splits["train"]
+    train = required_split(data, "train")
     yield from (data.query_text(int(query)) for query in np.unique(train.query))
     yield from (str(data.documents[int(document)]) for document in np.unique(train.document))
 

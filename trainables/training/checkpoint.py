@@ -30,9 +30,10 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         write(temporary)
-        if folder.exists():
-            shutil.rmtree(folder)
+        if folder.exists():  # renamed, not removed: a kill leaves it whole on disk
+            os.replace(folder, temporary.with_name(f"{temporary.name}.old"))
         os.replace(temporary, folder)
+        shutil.rmtree(temporary.with_name(f"{temporary.name}.old"), ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -42,14 +43,18 @@ def save_iteration(root: Path, iteration: int, write: Callable[[Path], None]) ->
     folder = root / f"iteration-{iteration:05d}"
     write_folder(folder, write)
     for older in sorted(root.glob("iteration-*")):
-        if older.name < folder.name:
+        if _number(older) < iteration:
             shutil.rmtree(older)
     return folder
 
 
 def latest_iteration(root: Path) -> Path | None:
     """The newest complete folder written by save_iteration."""
-    return max(root.glob("iteration-*"), default=None)
+    return max(root.glob("iteration-*"), key=_number, default=None)
+
+
+def _number(folder: Path) -> int:
+    return int(folder.name.removeprefix("iteration-"))
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:

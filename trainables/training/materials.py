@@ -65,6 +65,13 @@ def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:
     return ranker, ranker_settings(run.ranker)
 
 
+def read_of(run: TrainingRun, materials: Materials) -> list[object]:
+    """What a training reads besides its configuration, for the key of a cache: data, vectors, vocabulary, and the
+    weights that it starts from. A file that changed under the same name is another one."""
+    ranker, settings = ranker_of(run)
+    return [materials.digest, materials.text.files, materials.text.arrays, ranker.weights_identity(settings)]
+
+
 def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:
     """Reads the data (unless given) and prepares the ranker's text side.
 

@@ -22,10 +22,10 @@ from trainables.randomness import generator
 from trainables.rankers.base import RankerModule
 from trainables.training import checkpoint
 from trainables.training.device import best_device, release
-from trainables.training.materials import Materials, ranker_of
+from trainables.training.materials import Materials, ranker_of, read_of
 from trainables.training.pretrain_data import joint_text, load_pretrain_data
 
-FORMAT = 1  # raise when the same settings train another start
+FORMAT = 2  # raise when the same settings train another start
 WEIGHTS = "weights.safetensors"
 
 
@@ -54,7 +54,7 @@ def pretrained_start(run: TrainingRun, data: RankingData) -> dict[str, np.ndarra
     _, text = joint_text(ranker, settings, data, other)
     # The digests fix the content; where the data lies does not matter.
     keys = plain.model_dump(exclude={"data"})
-    key = digest_of(FORMAT, data.digest, other.digest, text.files, text.arrays, keys)
+    key = digest_of(FORMAT, data.digest, read_of(plain, Materials(other, text)), keys)
 
     def build(folder: Path) -> None:
         _train(plain, Materials(other, text), folder)

@@ -18,11 +18,11 @@ from trainables.data.columns import RankingData, Split, Task, required_split
 from trainables.data.instances import Instances
 from trainables.rankers.first_stage import first_stage_for
 from trainables.training.device import best_device, release
-from trainables.training.materials import Materials, prepare
+from trainables.training.materials import Materials, prepare, read_of
 from trainables.training.precision import choose_precision
 from trainables.training.scoring import score_candidates
 
-FORMAT = 1  # raise when the same settings train another teacher
+FORMAT = 2  # raise when the same settings train another teacher
 RANKER, SCORES = "ranker", "scores"
 
 
@@ -53,7 +53,7 @@ def teacher_scores(run: TrainingRun, data: RankingData, split: Split) -> np.ndar
     Teacher and scores come from the cache; what it lacks is trained or scored now.
     """
     plain = teacher_run(run, data.task)
-    key = digest_of(FORMAT, data.digest, plain.model_dump())
+    key = digest_of(FORMAT, read_of(plain, prepare(plain, data)), plain.model_dump(exclude={"data"}))
 
     def build(folder: Path) -> None:
         ranker = cached("teacher", key, lambda entry: _train(plain, data, entry)) / RANKER

@@ -1,0 +1,99 @@
+"""What is cached, kept or drawn follows what it was made of, also where names stay the same."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.builders import tiny_data
+from tests.encoder_folders import save_encoder
+from tests.trec_folder import write_trec_folder
+from trainables.config import TrainingRun
+from trainables.data import load_data
+from trainables.data.columns import NO_RANK, Split
+from trainables.data.instances import make_instances
+from trainables.errors import DataError
+from trainables.rankers.vectors import train_vectors
+from trainables.rankers.wordpiece import training_texts
+from trainables.training.checkpoint import latest_iteration, save_iteration
+from trainables.training.teacher import teacher_scores
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return write_trec_folder(tiny_data(queries=5, candidates=4, turns=1), tmp_path / "data")
+
+
+def write_vectors(path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    rows = (" ".join([f"w{word}", *(f"{draw.gauss(0, 1):.3f}" for _ in range(8))]) for word in range(200))
+    path.write_text("\n".join(rows))
+
+
+def scores_of_teacher(folder: Path, ranker: dict[str, object]) -> np.ndarray:
+    keys = {"max_iterations": 1, "batches_per_iteration": 1, "batch_size": 4, "max_length": 32}
+    run = TrainingRun.model_validate({"data": str(folder), "ranker": ranker, "training": keys})
+    data = load_data(run.data)
+    return np.array(teacher_scores(run, data, data.splits["train"]))
+
+
+def test_a_teacher_is_trained_anew_when_its_files_change(folder: Path, tmp_path: Path) -> None:
+    vectors, scores = tmp_path / "vectors.txt", []
+    for seed in (1, 2, 2):
+        write_vectors(vectors, seed)
+        scores.append(scores_of_teacher(folder, {"name": "knrm", "vectors": str(vectors)}))
+    assert not np.array_equal(scores[0], scores[1]) and np.array_equal(scores[1], scores[2])
+
+
+def test_a_teacher_is_trained_anew_when_its_encoder_changes(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    encoder, trained = tmp_path / "encoder", []
+    save_encoder("bert", encoder)
+    for changes in (True, False, True):
+        if changes:
+            weights = encoder / "model.safetensors"
+            weights.write_bytes(weights.read_bytes())
+        scores_of_teacher(folder, {"name": "bert", "model": str(encoder)})
+        trained.append("training the teacher" in capfd.readouterr().err)
+    assert trained == [True, False, True]
+
+
+def test_vectors_and_vocabulary_need_a_training_split(folder: Path) -> None:
+    data = load_data(TrainingRun.model_validate({"data": str(folder)}).data)
+    without = replace(data, splits={"test": data.splits["test"]})
+    with pytest.raises(DataError, match="no train split"):
+        train_vectors(without, 4, 0)
+    with pytest.raises(DataError, match="no train split"):
+        next(training_texts(without))
+
+
+def split_of(grades: list[int], ranks: list[int]) -> Split:
+    """One query and its candidates."""
+    ends = np.array([0, len(grades)], np.int64)
+    grade, rows = np.array(grades, np.int16), np.arange(len(grades), dtype=np.int32)
+    return Split(rows[:1], ends, rows, grade, np.array(ranks, np.int32), rows.astype(float), grade, ends)
+
+
+def test_the_highest_grade_is_not_its_own_negative() -> None:
+    made = make_instances(split_of([32767, 0, -1, 0], [1, 2, 3, 4]), True, "all", 1)
+    assert sorted(made.negative.tolist()) == [1, 2, 3]
+
+
+def test_negatives_come_from_the_run() -> None:
+    """A document of a lower grade that is a candidate only because it is relevant is none."""
+    made = make_instances(split_of([2, 0, 1], [1, 2, NO_RANK]), True, "all", 2)
+    assert made.negative.tolist() == [1]
+
+
+def test_iterations_of_six_digits_are_newer_than_those_of_five(tmp_path: Path) -> None:
+    for iteration in (99_999, 100_000):
+        save_iteration(tmp_path, iteration, lambda folder: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["iteration-100000"]
+    assert latest_iteration(tmp_path) == tmp_path / "iteration-100000"
