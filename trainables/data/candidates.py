@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
@@ -39,7 +40,7 @@ def retrieve(
     Returns, a split, (query int64 [n], document int64 [n], score float64 [n]) as rows of what was given.
     Index and runs are cached by content. Raises WorkFailed, naming the log, if Java or Pyserini fails.
     """
-    texts = digest_of(_FORMAT, documents.data, documents.offsets)
+    texts = digest_of(_FORMAT, version("pyserini"), documents.data, documents.offsets)
     wanted = {split: list(rows) for split, rows in queries.items()}
 
     def build(folder: Path) -> None:
