@@ -1,0 +1,56 @@
+"""The report says what is true of searches with repeats, and of schedulers that judge within a curriculum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.test_search import SPACE, Crew
+from tune_cl.experiment import load_experiment
+from tune_cl.place import Place
+from tune_cl.report.fairness import _stopping
+from tune_cl.report.findings import Findings, gather
+from tune_cl.report.parameters import importances
+from tune_cl.report.verdict import _on_dev, rows
+from tune_cl.search.runner import baseline_of, best_of
+
+
+def found(folder: Path, *options: str) -> Findings:
+    """What the report reads of a search that was run without Ray."""
+    (folder / "toy.yaml").write_text(SPACE)
+    Crew(folder / "a", load_experiment(str(folder / "toy.yaml"), ["search.searcher=random", *options])).work()
+    return gather(Place(folder, "a"))
+
+
+def test_it_goes_by_means_over_seeds_as_the_result_does(tmp_path: Path) -> None:
+    findings = found(tmp_path, "search.scheduler=none", "search.repeats=3", "search.trials=20")
+    best, baseline = best_of(findings.state), baseline_of(findings.state)
+    assert best and baseline and len(best["seeds"]) > 1
+    first, second, *_ = rows(findings)
+    assert (first.mean, second.mean) == pytest.approx((baseline["dev_mean"], best["dev_mean"]))
+    assert second.difference == pytest.approx(best["dev_mean"] - baseline["dev_mean"])
+    assert f"the mean over {len(best['seeds'])} seeds" in _on_dev(findings)
+    configurations = {trial.configuration for trial, _ in findings.ranked}
+    assert len(configurations) < len(findings.ranked)
+    ranked, _ = importances(findings)
+    assert {one.key: one.trials for one in ranked}["curriculum.delta"] == len(configurations)
+    assert all(np.isfinite(one.share) for one in ranked)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ["search.scheduler=asha", "search.grace=curriculum"],
+            "No trial was judged before its own curriculum was",
+        ),
+        (["search.scheduler=model"], "judged while still inside their curriculum, too"),
+        (["search.scheduler=pbt", "search.interval=2"], "judged while still inside their curriculum, too"),
+        (["search.scheduler=asha", "search.grace=scaled"], "planned for their rung, curriculum included"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[-1],
+)
+def test_it_says_when_trials_were_judged(options: list[str], told: str, tmp_path: Path) -> None:
+    assert told in _stopping(found(tmp_path, "search.trials=8", *options))
