@@ -53,11 +53,12 @@ def teacher_scores(run: TrainingRun, data: RankingData, split: Split) -> np.ndar
     Teacher and scores come from the cache; what it lacks is trained or scored now.
     """
     plain = teacher_run(run, data.task)
-    key = digest_of(FORMAT, read_of(plain, prepare(plain, data)), plain.model_dump(exclude={"data"}))
+    materials = prepare(plain, data)
+    key = digest_of(FORMAT, read_of(plain, materials), plain.model_dump(exclude={"data"}))
 
     def build(folder: Path) -> None:
-        ranker = cached("teacher", key, lambda entry: _train(plain, data, entry)) / RANKER
-        save_arrays(folder, {SCORES: _score(ranker, plain, data, split)})
+        ranker = cached("teacher", key, lambda entry: _train(plain, materials, entry)) / RANKER
+        save_arrays(folder, {SCORES: _score(ranker, plain, materials, split)})
         release()  # for the trials of the search that it is made for
 
     return load_arrays(cached("teacher-scores", digest_of(key, split.query, split.document), build))[SCORES]
@@ -96,25 +97,25 @@ def with_teacher(
     return {key: replace(made, teacher=scores) for key, made in materials.items()}
 
 
-def _train(plain: TrainingRun, data: RankingData, folder: Path) -> None:
+def _train(plain: TrainingRun, materials: Materials, folder: Path) -> None:
     # Here, because a training may need a teacher itself.
     from trainables.training.saved import save_ranker
     from trainables.training.training import Training
 
     what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
     print(f"training the teacher ({what}, on {best_device()})", file=sys.stderr, flush=True)
-    training = Training(plain, prepare(plain, data))
+    training = Training(plain, materials)
     while not training.finished:
         training.iterate()
     save_ranker(training, folder / RANKER)
 
 
-def _score(ranker: Path, plain: TrainingRun, data: RankingData, split: Split) -> np.ndarray:
+def _score(ranker: Path, plain: TrainingRun, materials: Materials, split: Split) -> np.ndarray:
     from trainables.training.saved import load_ranker_folder
 
     device = best_device()
     module = load_ranker_folder(ranker).module.to(device)
-    text = prepare(plain, data).text
+    text = materials.text
     precision = choose_precision(plain.training.precision, device, module)
     queries = split.query[split.owner]
     first_stage = first_stage_for(module, split)
