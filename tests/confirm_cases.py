@@ -17,8 +17,9 @@ from tune_cl.confirmation.plan import SeedRun
 from tune_cl.confirmation.runner import Request, confirm_search
 from tune_cl.confirmation.training import confirm_run
 from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Journal, SearchState, read_events, replay
+from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place
+from tune_cl.state import SearchState, replay
 from tune_cl.tracking.uri import resolve_tracking_uri
 
 SPACE = """
@@ -66,7 +67,13 @@ def searched(experiment: Experiment, digest: str, place: Place) -> Iterator[dict
         params, trial, time = experiment.training_run(choice).in_force(), f"t{number:04d}", 1000.0 + number
         yield {"event": "trial", "trial": trial, "number": number, "params": params, "chosen": choice, "seed": 2,
                "baseline": number == 0, "time": time}  # fmt: skip
-        yield {"event": "result", "trial": trial, "iteration": 1, "metrics": {"dev_map": dev}, "time": time}
+        yield {
+            "event": "result",
+            "trial": trial,
+            "iteration": 1,
+            "metrics": {"dev_map": dev, "seconds": 1.0},
+            "time": time,
+        }
         outcome = "baseline" if number == 0 else "failed" if choice == BROKEN else "completed"
         best = {"iteration": 1, "dev": dev}
         yield {"event": "end", "trial": trial, "outcome": outcome, "best": best, "time": time}

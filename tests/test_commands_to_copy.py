@@ -11,9 +11,10 @@ from tests.tracking_cases import journal_of, one_trial
 from trainables.errors import Interrupted
 from tune_cl.commands.result import render
 from tune_cl.experiment import Experiment
-from tune_cl.journal import Journal, SearchState
+from tune_cl.journal import Journal
 from tune_cl.place import Place
 from tune_cl.search import runner
+from tune_cl.state import SearchState
 
 CLUSTER = "10.0.0.7:6379"
 

@@ -35,8 +35,8 @@ from tune_cl.confirmation.plan import baseline_of, best_configurations, seedless
 from tune_cl.confirmation.runner import Request, confirm_search
 from tune_cl.confirmation.training import STATE
 from tune_cl.experiment import Experiment
-from tune_cl.journal import SearchState
 from tune_cl.place import Place
+from tune_cl.state import SearchState
 from tune_cl.tracking.uri import resolve_tracking_uri
 
 KEYS = {"search", "metric", "split", "seeds", "baseline", "configurations", "correction", "verdict"}

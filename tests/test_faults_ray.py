@@ -19,7 +19,6 @@ from ray.cluster_utils import Cluster
 from tests.toy_trainable import BALLAST, steps_of, toy_search
 from trainables.errors import WorkFailed
 from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import SearchState
 from tune_cl.search import nodes as nodes_module
 from tune_cl.search import places as places_module
 from tune_cl.search import ray_tune
@@ -27,6 +26,7 @@ from tune_cl.search.config import Resources
 from tune_cl.search.nodes import NodeCheck
 from tune_cl.search.places import Places
 from tune_cl.search.ray_tune import ray_session
+from tune_cl.state import SearchState
 
 SPACE = """
 data: docstrings

@@ -22,10 +22,11 @@ from tests.builders import tiny_data
 from tests.commands import SPACE, finish, start, wait_for_events
 from tests.trec_folder import write_trec_folder
 from trainables import storage
-from tune_cl.journal import read_events, replay
+from tune_cl.journal import read_events
 from tune_cl.place import place_of
 from tune_cl.search.deletions import deleting_aside
 from tune_cl.search.ray_tune import KEPT
+from tune_cl.state import replay
 
 BUCKET = "searches"
 CHECKPOINT = b'"event": "checkpoint"'

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainables.errors import ConfigError, DataError
-from tune_cl.journal import Dev, Event, Journal, read_events, replay
+from tune_cl.journal import Event, Journal, read_events
+from tune_cl.state import Dev, replay
 
 SEARCH: Event = {
     "event": "search", "name": "s", "space": "quickstart", "data": {"name": "docstrings", "digest": "abc"},
@@ -29,7 +30,7 @@ def trial(number: int, **params: Any) -> Event:
 
 
 def result(number: int, iteration: int, dev: float) -> Event:
-    metrics = {"dev_mrr@10": dev, "train_loss": 0.5}
+    metrics = {"dev_mrr@10": dev, "train_loss": 0.5, "seconds": 1.0}
     return {"event": "result", "trial": f"t{number:04d}", "iteration": iteration, "metrics": metrics, "time": 3.0}
 
 
@@ -140,7 +141,7 @@ def test_all_trials_share_the_names_of_parameters_and_metrics(tmp_path: Path) ->
     path = written(tmp_path / "s", SEARCH, trial(0, **params), trial(1, **params), *told)
     one, other = replay(read_events(path)).by_number()
     for first, second in ((one.params, other.params), (one.results[1], other.results[1])):
-        assert [id(key) for key in first] == [id(key) for key in second] and len(first) == 2
+        assert [id(key) for key in first] == [id(key) for key in second] and len(first) > 1
 
 
 def test_first_result_of_an_iteration_stays_and_a_trial_may_go_on() -> None:

@@ -19,7 +19,8 @@ from mlflow import MlflowClient
 from tests.builders import tiny_data
 from tests.commands import SPACE, finish, start, wait_for_events
 from tests.trec_folder import write_trec_folder
-from tune_cl.journal import SearchState, read_events, replay
+from tune_cl.journal import read_events
+from tune_cl.state import SearchState, replay
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,11 @@ import pytest
 
 from trainables.randomness import generator
 from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Dev, Journal, replay
+from tune_cl.journal import Journal
 from tune_cl.search.pareto import priced
 from tune_cl.search.samplers import TpeSampler
 from tune_cl.search.search import BASELINE, FINISHED, WAIT, Plan, Search
+from tune_cl.state import Dev, replay
 
 SPACE = """
 data: docstrings

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.test_search import SPACE, Crew, Killed, summary
+from tests.test_search import SPACE, Crew, Killed, open_journal, summary
 from tune_cl.experiment import load_experiment
 from tune_cl.search.runner import baseline_of
 from tune_cl.search.search import BASELINE, REPORTED, Plan
+from tune_cl.state import replay
 
 LISTS = SPACE.replace("ranker: conv_knrm", "ranker: {name: drmm_tks, hidden: {choice: [[100], [64, 32], [16]]}}")
 
@@ -89,3 +90,31 @@ def test_a_last_iteration_that_uses_up_a_budget_completes_its_trial(tmp_path: Pa
         crew.search.ended(plan.trial)
     assert [trial.outcome for trial in crew.search.state.by_number()] == ["baseline", "completed"]
     crew.journal.close()
+
+
+@pytest.mark.parametrize("promotion", ["true", "false"])
+def test_a_trial_cut_short_in_a_longer_training_keeps_the_better_of_its_values(tmp_path: Path, promotion: str) -> None:
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    options = ["search.searcher=random", "search.trials=14", "search.grace=scaled", "search.first_rung=2"]
+    options += [f"search.promotion={promotion}"]
+    fell_back = 0
+    for budget in range(30, 90, 3):
+        folder = tmp_path / str(budget)
+        experiment = load_experiment(str(tmp_path / "toy.yaml"), [*options, f"search.iterations={budget}"])
+        search = Crew(folder, experiment).work().search
+        for trial in search.state.by_number()[1:]:
+            if trial.until is None:
+                continue
+            fell_back += 1
+            cut = [values["dev_map"] for at, values in trial.results.items() if at > trial.until]
+            best = trial.best("map")
+            assert best and best.dev >= max(cut, default=0) and max(trial.dev("map")) == trial.until - trial.offset
+            run, (checkpoint, at) = search.run_of(trial), next(search.checkpoints(trial))
+            assert run.training.max_iterations == trial.until - trial.offset == int(Path(checkpoint).name)
+            assert at == trial.until
+        with open_journal(folder, experiment) as journal:
+            again = replay(journal.events())
+        assert [(t.dev("map"), t.until) for t in again.by_number()] == [
+            (t.dev("map"), t.until) for t in search.state.by_number()
+        ]
+    assert fell_back > 3

@@ -15,13 +15,14 @@ from tests.report_cases import Case
 from trainables.errors import ConfigError
 from trainables.randomness import generator
 from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Journal, replay
+from tune_cl.journal import Journal
 from tune_cl.search.audit import Audit
 from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending, used_up
 from tune_cl.search.leaves import Leaf, parse_leaf
 from tune_cl.search.pareto import Priced, front
 from tune_cl.search.samplers import GridSampler, RandomSampler, make_sampler
 from tune_cl.search.warm import warm_start_event, within
+from tune_cl.state import replay
 
 # -- priors --------------------------------------------------------------------------------------------------------
 

@@ -27,9 +27,10 @@ from tune_cl import mirror
 from tune_cl.cli import main
 from tune_cl.confirmation import remote
 from tune_cl.confirmation.training import read_values, result_of
-from tune_cl.journal import read_events, replay
+from tune_cl.journal import read_events
 from tune_cl.mirror import MirroredJournal
 from tune_cl.place import Place, found_again, known_place, new_place, place_of
+from tune_cl.state import replay
 
 BUCKET = "searches"
 

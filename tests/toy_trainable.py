@@ -11,9 +11,10 @@ import pytest
 
 from tests.toys import BALLAST, Toy, steps_of
 from tune_cl.experiment import Experiment
-from tune_cl.journal import Journal, SearchState
+from tune_cl.journal import Journal
 from tune_cl.search import ray_tune
 from tune_cl.search.search import BASELINE, Search
+from tune_cl.state import SearchState
 
 __all__ = ["BALLAST", "steps_of", "toy_search"]
 

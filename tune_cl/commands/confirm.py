@@ -16,8 +16,9 @@ from typing import Any
 from tune_cl.commands.settings import add_session, require_cluster
 from tune_cl.commands.tables import table
 from tune_cl.confirmation.verdict import LEVEL
-from tune_cl.journal import read_events, replay
+from tune_cl.journal import read_events
 from tune_cl.place import known_place
+from tune_cl.state import replay
 from tune_cl.tracking.uri import resolve_tracking_uri
 
 MOST_KEYS = 4  # named in a sentence

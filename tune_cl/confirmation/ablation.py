@@ -11,8 +11,8 @@ from typing import Any
 
 from tune_cl.confirmation.plan import Configuration, configurations, seedless, short
 from tune_cl.experiment import Experiment
-from tune_cl.journal import SearchState
 from tune_cl.search.space import Flat
+from tune_cl.state import SearchState
 
 CURRICULUM = "curriculum."
 

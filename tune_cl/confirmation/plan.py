@@ -12,9 +12,9 @@ from typing import Any
 from trainables.config import TrainingRun
 from trainables.errors import ConfigError, Problem
 from tune_cl.experiment import Experiment
-from tune_cl.journal import SearchState, TrialState
 from tune_cl.place import Place
 from tune_cl.search.space import Flat
+from tune_cl.state import SearchState, TrialState
 
 BASELINE = "baseline"
 OFF = (None, "none", False)

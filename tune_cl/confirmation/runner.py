@@ -30,11 +30,12 @@ from tune_cl.confirmation.race import survivors
 from tune_cl.confirmation.tasks import Crew
 from tune_cl.confirmation.training import result_of
 from tune_cl.experiment import Experiment
-from tune_cl.journal import Journal, SearchState, replay
+from tune_cl.journal import Journal
 from tune_cl.place import Place
 from tune_cl.search.materials import materials_of, require_unchanged
 from tune_cl.search.places import require_room
 from tune_cl.search.ray_tune import ray_session
+from tune_cl.state import SearchState, replay
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from tune_cl.journal import TrialState
 from tune_cl.report.charts import Line, Mark, line_chart
 from tune_cl.report.findings import Findings, Reached, words
 from tune_cl.report.markup import NONE, Html, figure, legend, number, paragraph, table, tag
+from tune_cl.state import TrialState
 
 MOST_LINES = 250  # trials drawn; with more the page would be slow and the chart a block
 KEYS = [("best", "best curriculum on dev"), ("baseline", "plain training"), ("trial", "other trials")]

@@ -8,11 +8,11 @@ from itertools import takewhile
 
 import numpy as np
 
-from tune_cl.journal import Dev, TrialState
 from tune_cl.report.analysis import FEWEST_ENDED, RankAgreement, rank_agreement, slow_bias
 from tune_cl.report.findings import Findings, words
 from tune_cl.report.markup import NONE, Html, number, p_value, paragraph, plain, table, tag
 from tune_cl.search.schedulers import setup_of
+from tune_cl.state import Dev, TrialState
 
 LEVEL = 0.05
 SPLITS = ("curriculum.pacing", "curriculum.m")

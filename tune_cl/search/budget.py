@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from scipy.special import stdtr
 
-from tune_cl.journal import SearchState
 from tune_cl.search.config import SearchConfig
+from tune_cl.state import SearchState
 
 if TYPE_CHECKING:
     from tune_cl.experiment import Experiment
@@ -33,8 +33,8 @@ def used_up(experiment: Experiment, state: SearchState) -> str | None:
     search = experiment.search
     for key, used, limit in (
         ("hours", hours_so_far(state), search.hours),
-        ("iterations", state.iterations if search.iterations is not None else 0, search.iterations),
-        ("cost", cost_so_far(search, state) if search.cost is not None else 0, search.cost),
+        ("iterations", state.iterations, search.iterations),
+        ("cost", cost_so_far(search, state), search.cost),
     ):
         if limit is not None and used >= limit:
             return f"search.{key} are used up" if key != "cost" else "search.cost is used up"
@@ -61,15 +61,10 @@ def hours_so_far(state: SearchState) -> float:
     return (state.seconds + max(0.0, time.time() - state.time)) / 3600
 
 
-def training_seconds(state: SearchState) -> float:
-    """Seconds of all iterations of all trials."""
-    return math.fsum(result["seconds"] for trial in state.trials.values() for result in trial.results.values())
-
-
 def cost_so_far(search: SearchConfig, state: SearchState) -> float:
     """What the trials' reserved cores and GPUs cost at `search.price`."""
     hour = search.resources.cpu * search.price.cpu_hour + search.resources.gpu * search.price.gpu_hour
-    return training_seconds(state) / 3600 * hour
+    return state.training_seconds / 3600 * hour
 
 
 def finals(state: SearchState) -> list[float]:

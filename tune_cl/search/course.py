@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from tune_cl.experiment import Experiment
-from tune_cl.journal import RAN_TO_THE_END, Event, SearchState, TrialState, as_chosen, begun
+from tune_cl.journal import Event
 from tune_cl.search.audit import Audit
 from tune_cl.search.repeats import Race
 from tune_cl.search.samplers import Observation, Outcome, make_sampler
 from tune_cl.search.schedulers import Verdict, make_scheduler
+from tune_cl.state import RAN_TO_THE_END, SearchState, TrialState, as_chosen, begun
 
 BASELINE = "t0000"
 PAUSED = "paused"  # in place of an outcome

@@ -8,8 +8,9 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from trainables.randomness import generator
-from tune_cl.journal import Event, SearchState
+from tune_cl.journal import Event
 from tune_cl.search.schedulers import SCHEDULERS, setup_of
+from tune_cl.state import SearchState
 
 if TYPE_CHECKING:
     from tune_cl.experiment import Experiment

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tune_cl.journal import SearchState
+from tune_cl.state import SearchState
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tune_cl.journal import SearchState, TrialState
+from tune_cl.state import SearchState, TrialState
 
 CURRICULUM_KEYS = (
     "ranker.name",

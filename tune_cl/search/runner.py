@@ -15,10 +15,9 @@ from trainables.errors import Interrupted, WorkFailed
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials
 from tune_cl.experiment import Experiment
-from tune_cl.journal import RAN_TO_THE_END, Journal, SearchState, TrialState, read_events, replay
+from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place
 from tune_cl.search.artifacts import Artifacts
-from tune_cl.search.budget import training_seconds
 from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
 from tune_cl.search.pareto import pareto
 from tune_cl.search.places import Places, require_room
@@ -27,6 +26,7 @@ from tune_cl.search.ray_tune import ray_session, run_trials
 from tune_cl.search.search import BASELINE, Search
 from tune_cl.search.selection_bias import selection_bias
 from tune_cl.search.warm import notes_of, warm_start_event
+from tune_cl.state import RAN_TO_THE_END, SearchState, TrialState, replay
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 from tune_cl.tracking.uri import masked
 
@@ -133,7 +133,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     if best := state.best():
         run = search.run_of(best[0])
         ranker = search.left_by(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
-    hours = training_seconds(state) / 3600
+    hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
     event = {"event": "search_end", "best": best_of(state), "pareto": pareto(state), "cost": cost}
     search.record(event | {"seconds": state.seconds, "ended_by": search.ended_by, "checkpoint": ranker})

@@ -17,12 +17,13 @@ from trainables.config import TrainingRun
 from trainables.errors import DamagedCheckpoint
 from trainables.storage import exists, patiently
 from tune_cl.experiment import Experiment
-from tune_cl.journal import Event, Journal, SearchState, TrialState
+from tune_cl.journal import Event, Journal
 from tune_cl.search.budget import ending, used_up
 from tune_cl.search.course import BASELINE, PAUSED, Course, Stop
 from tune_cl.search.forecast import forecast_event
 from tune_cl.search.repeats import seed_of
 from tune_cl.search.schedulers.grace import scaled_run
+from tune_cl.state import SearchState, TrialState
 
 WAIT, FINISHED = "wait", "finished"  # in place of a plan: none just now, none any more
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
@@ -224,15 +225,17 @@ class Search:
         return Plan(trial, self.run_of(state), checkpoint, threads, search.resources.gpu, queries, adopts)
 
     def run_of(self, trial: TrialState) -> TrainingRun:
-        """The present training of a trial: under grace `scaled` that of its rung."""
-        return scaled_run(self.experiment.training_run(trial.chosen, trial.seed), self.scheduler.budget(trial.trial))
+        """The training of a trial that counts: under grace `scaled` that of its rung."""
+        budget = trial.until - trial.offset if trial.until else self.scheduler.budget(trial.trial)
+        return scaled_run(self.experiment.training_run(trial.chosen, trial.seed), budget)
 
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
         """The checkpoints of the present training that are still there, each with its iteration, newest first."""
         adopted = trial.adopted or {"iteration": trial.offset, "checkpoint": None}
         for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
-            if iteration > adopted["iteration"] and patiently(lambda path=path: exists(path)):
+            own = trial.counts(iteration) and iteration > adopted["iteration"]
+            if own and patiently(lambda path=path: exists(path)):
                 yield path, iteration
         if adopted["checkpoint"]:
             yield adopted["checkpoint"], adopted["iteration"]
@@ -261,6 +264,8 @@ class Search:
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
+        before = self._better_before(state) if outcome == "stopped_early" else None
+        state = before or state
         run, folder = self.run_of(state), None
         if outcome != "failed":
             folder = self.left_by(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
@@ -276,7 +281,18 @@ class Search:
                 "artifacts": folder,
                 "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
             }
+            | ({"back": True} if before else {})
         )
+
+    def _better_before(self, trial: TrialState) -> TrialState | None:
+        """Where a trial's training anew is cut short and reached no higher value: the trial as the one before left it,
+        which went through its whole curriculum."""
+        cut_short = max(trial.results, default=0) - trial.offset < self.scheduler.budget(trial.trial)
+        before, metric = trial.before() if cut_short else None, self.experiment.metric
+        if before is None or (reached := before.best(metric)) is None:
+            return None
+        now = trial.best(metric)
+        return before if now is None or reached.dev >= now.dev else None
 
     def record(self, event: Event) -> None:
         """Appends an event to the journal and takes it in."""

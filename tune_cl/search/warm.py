@@ -10,9 +10,10 @@ from typing import Any
 
 from trainables.errors import ConfigError, Problem, nearest
 from tune_cl.experiment import Experiment
-from tune_cl.journal import FILE, RAN_TO_THE_END, Event, SearchState, as_chosen, read_events, replay
+from tune_cl.journal import FILE, Event, read_events
 from tune_cl.search.samplers import Observation
 from tune_cl.search.space import Flat, Space
+from tune_cl.state import RAN_TO_THE_END, SearchState, as_chosen, replay
 
 
 def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Event | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
-
-import numpy as np
 
 from tune_cl.search.schedulers.base import Scheduler, Setup, Verdict
 
@@ -22,36 +21,40 @@ class Median(Scheduler):
     Neither a trial within its grace nor its values there count: means are over the iterations from the grace on.
     """
 
-    values: dict[str, list[float]] = field(default_factory=dict)
+    sums: dict[str, tuple[float, int]] = field(default_factory=dict)  # of a trial's values that count; how many
+    means: dict[int, dict[str, float]] = field(default_factory=dict)  # by iteration, of the trials that came as far
+    ranked: dict[int, list[float]] = field(default_factory=dict)  # the same, lowest first
 
     def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Verdict:
-        if trial in self.graces:
-            known = self.values.setdefault(trial, [])
-            if len(known) == iteration - 1:
-                known.append(value)
+        known = self.means.setdefault(iteration, {})
+        if trial in self.graces and iteration >= self.graces[trial] and trial not in known:
+            total, count = self.sums.get(trial, (0.0, 0))
+            if not math.isnan(value):
+                total, count = self.sums[trial] = total + value, count + 1
+            known[trial] = total / count if count else -math.inf
+            insort(self.ranked.setdefault(iteration, []), known[trial])
         return super().judge(trial, iteration, value, queries)
 
     def verdict(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Verdict:
         if iteration < max(self.graces[trial], self.setup.rungs[0] if self.setup.rungs else 1):
             return Verdict.GO_ON
-        others = [other for other in self.values if other != trial and self._past_grace(other, iteration)]
-        if len(others) < MINIMUM:
+        ranked = self.ranked[iteration]
+        if len(ranked) - 1 < MINIMUM:
             return Verdict.GO_ON
-        limit = median(self._mean(other, iteration) for other in others)
+        limit = median_of_others(ranked, self.means[iteration][trial])
         return Verdict.GO_ON if self.best[trial] >= limit else Verdict.STOP
-
-    def _past_grace(self, trial: str, iteration: int) -> bool:
-        return len(self.values[trial]) >= iteration >= self.graces[trial]
-
-    def _mean(self, trial: str, iteration: int) -> float:
-        """Mean value from the trial's grace to an iteration; iterations without a number do not count."""
-        window = np.asarray(self.values[trial][max(self.graces[trial], 1) - 1 : iteration])
-        known = window[~np.isnan(window)]
-        return float(known.mean()) if len(known) else -np.inf
 
     def expected_iterations(self, grace: int) -> float:
         before = min(grace, self.setup.max_iterations)
         return before + SHARE * (self.setup.max_iterations - before)
+
+
+def median_of_others(ranked: Sequence[float], own: float) -> float:
+    """The median of ascending values without one of them, without looking at all: there are as many as trials, and the
+    question comes with every result."""
+    place, others = bisect_left(ranked, own), len(ranked) - 1
+    lower, upper = (ranked[at + (at >= place)] for at in ((others - 1) // 2, others // 2))
+    return (lower + upper) / 2
 
 
 def make_median(setup: Setup) -> Median:

@@ -1,0 +1,247 @@
+"""What a search has come to: the state that the events of its journal lead to. Knows neither Ray nor MLflow."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from statistics import fmean
+from typing import Any
+
+from trainables.errors import DataError, Problem
+from tune_cl.journal import Event
+
+RUNNING = "running"
+RAN_TO_THE_END = ("completed", "baseline")  # outcomes
+OUTSIDE = ("session", "confirmation")  # events whose time since the last event was no part of the search
+
+
+@dataclass(frozen=True)
+class Dev:
+    """A value of the configured metric on dev, and the iteration (from 1) that reached it."""
+
+    iteration: int
+    dev: float
+
+
+@dataclass
+class TrialState:
+    """One trial: what it was given, what it reported, how it ended (`outcome` is None while it has not)."""
+
+    trial: str
+    number: int
+    params: dict[str, Any]
+    seed: int
+    baseline: bool
+    time: float
+    chosen: dict[str, Any] = field(default_factory=dict)
+    results: dict[int, dict[str, float]] = field(default_factory=dict)
+    checkpoints: dict[int, str] = field(default_factory=dict)
+    offset: int = 0
+    """Iterations of trainings that it has left behind (grace `scaled`): those of its present one come after them."""
+    former: int | None = None
+    """Where the training before the present one began."""
+    until: int | None = None
+    """The last iteration of the training that counts, where a later one was cut short."""
+    paused: bool = False
+    adopted: dict[str, Any] | None = None
+    """Where its present weights come from (scheduler pbt): trial, iteration, checkpoint."""
+    repeat_of: str | None = None
+    """The first trial of its configuration, where this one trains it again under another seed (`search.repeats`)."""
+    outcome: str | None = None
+    reason: str | None = None
+    audit: int | None = None
+    """Iteration at which the scheduler stopped it, for a trial that was finished all the same."""
+    artifacts: str | None = None
+    ended: float | None = None
+
+    def dev(self, metric: str) -> dict[int, float]:
+        """Value of the metric on dev by iteration of its present training."""
+        key, results = f"dev_{metric}", sorted(self.results.items())
+        return {at - self.offset: values[key] for at, values in results if self.counts(at) and key in values}
+
+    def counts(self, iteration: int) -> bool:
+        """Whether an iteration is one of the present training."""
+        return self.offset < iteration <= (self.until or math.inf)
+
+    def best(self, metric: str) -> Dev | None:
+        """The highest value, at the earliest iteration that reached it; values that are not numbers do not count."""
+        own = self.adopted["iteration"] if self.adopted else 0  # what came before is not of its present weights
+        values = self.dev(metric).items()
+        known = [Dev(iteration, value) for iteration, value in values if iteration > own and not math.isnan(value)]
+        return max(known, key=lambda at: at.dev, default=None)
+
+    def before(self) -> TrialState | None:
+        """The trial as its training before the present one left it; None where there was none."""
+        return None if self.former is None else replace(self, offset=self.former, until=self.offset, former=None)
+
+    @property
+    def configuration(self) -> str:
+        """The first trial of its configuration."""
+        return self.repeat_of or self.trial
+
+    @property
+    def iterations(self) -> int:
+        """Iterations reported, of all its trainings."""
+        return len(self.results)
+
+
+@dataclass
+class SearchState:
+    """One search; the fields up to `forecast` are those of its `search` event, `end` is its `search_end` event."""
+
+    name: str
+    space: str
+    data: dict[str, Any]
+    ranker: str
+    metric: str
+    seed: int
+    baseline: str
+    yaml: str
+    storage: str
+    time: float  # of the newest event
+    mode: str = "max"
+    tracking_uri: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    git_commit: str | None = None
+    forecast: dict[str, Any] = field(default_factory=dict)
+    sessions: int = 0
+    seconds: float = 0.0  # from the start of each session to its last event
+    trials: dict[str, TrialState] = field(default_factory=dict)
+    iterations: int = 0  # of all trials
+    training_seconds: float = 0.0  # of all iterations; both kept up, since budgets ask for them at every result
+    end: Event | None = None
+    confirmations: list[Event] = field(default_factory=list)
+
+    def best(self) -> tuple[TrialState, Dev] | None:
+        """The first of `ranked`."""
+        return next(iter(self.ranked()), None)
+
+    def ranked(self) -> list[tuple[TrialState, Dev]]:
+        """Trials by their best dev value, highest first, the baseline included; the lowest number wins a tie.
+
+        Once a configuration was repeated, trials stand by their configuration's: by the seeds that it came to the end
+        with, then by the mean over them. Failed trials do not count: what they reported may be what broke.
+        """
+        sound = [trial for trial in self.by_number() if trial.outcome != "failed"]
+        reached = [(trial, at) for trial in sound if (at := trial.best(self.metric))]
+        known = self.finals() if self.repeats else {}
+        standing = {name: (-len(values), -fmean(values)) for name, values in known.items()}
+        return sorted(reached, key=lambda pair: (*standing.get(pair[0].configuration, (0, 0.0)), -pair[1].dev))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a configuration was trained under more than one seed."""
+        return any(trial.repeat_of for trial in self.trials.values())
+
+    def finals(self) -> dict[str, list[float]]:
+        """Best dev values of the trainings that ran to their end, by configuration, in the order of the trials."""
+        found: dict[str, list[float]] = {}
+        for trial in self.by_number():
+            if trial.outcome in RAN_TO_THE_END and (at := trial.best(self.metric)):
+                found.setdefault(trial.configuration, []).append(at.dev)
+        return found
+
+    def by_number(self) -> list[TrialState]:
+        return sorted(self.trials.values(), key=lambda trial: trial.number)
+
+    def baseline_trial(self) -> TrialState | None:
+        return self.trials.get(self.baseline)
+
+    def open_trials(self) -> list[TrialState]:
+        """Trials begun and not ended: those a resumed search goes on with."""
+        return [trial for trial in self.by_number() if trial.outcome is None]
+
+    def counts(self) -> Counter[str]:
+        """Number of trials by outcome; those that have not ended count as 'running'."""
+        return Counter(trial.outcome or RUNNING for trial in self.trials.values())
+
+    def apply(self, event: Event) -> None:
+        """Takes in one event; kinds that the state does not hold are passed over."""
+        if "time" in event:
+            self.seconds += 0.0 if event["event"] in OUTSIDE else max(0.0, event["time"] - self.time)
+            self.time = event["time"]
+        match event["event"]:
+            case "session":
+                self.sessions, self.end = event["number"], None
+            case "trial":
+                self._begin(event)
+            case "result":  # the first stays: after a kill a trial reports some iterations again
+                self._take(self.trials[event["trial"]].results, event)
+            case "checkpoint":
+                self.trials[event["trial"]].checkpoints[event["iteration"]] = event["path"]
+            case "pause":
+                self.trials[event["trial"]].paused = True
+            case "end":
+                trial = self.trials[event["trial"]]
+                if event.get("back"):
+                    trial = self.trials[event["trial"]] = trial.before() or trial
+                trial.outcome, trial.reason = event["outcome"], event.get("reason")
+                trial.audit, trial.artifacts, trial.ended = event.get("audit"), event.get("artifacts"), event["time"]
+            case "forecast":
+                self.forecast = self.forecast | {key: event[key] for key in event if key not in ("event", "time")}
+            case "search_end":
+                self.end = event
+            case "confirmation":
+                self.confirmations.append(event)
+
+    def _take(self, results: dict[int, dict[str, float]], event: Event) -> None:
+        """One more result of a trial."""
+        if event["iteration"] not in results:
+            results[event["iteration"]] = shared(event["metrics"])
+            self.iterations += 1
+            self.training_seconds += event["metrics"]["seconds"]
+
+    def _begin(self, event: Event) -> None:
+        if known := self.trials.get(event["trial"]):
+            known.outcome = known.reason = known.ended = None
+            known.paused = False
+            if event.get("anew"):
+                known.former, known.offset = known.offset, max(known.results, default=0)
+            if adopted := event.get("adopted"):
+                known.adopted, known.chosen, known.params = adopted, as_chosen(event["chosen"]), event["params"]
+            return
+        keys = ("trial", "number", "params", "seed", "baseline", "time")
+        values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
+        more = {"chosen": as_chosen(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}
+        self.trials[event["trial"]] = TrialState(**values, **more)
+
+
+def as_chosen(values: dict[str, Any]) -> dict[str, Any]:
+    """Values as a search space has them: JSON made lists of their tuples."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+
+
+def shared(values: dict[str, Any]) -> dict[str, Any]:
+    """The same values under keys that all trials share: they were half of what a trial's parameters take in memory."""
+    return {sys.intern(key): values[key] for key in values}
+
+
+def replay(events: Iterable[Event]) -> SearchState:
+    """The state that the events lead to.
+
+    Raises DataError where the first is no `search`, or one lacks a key or names a trial that was not begun.
+    """
+    state: SearchState | None = None
+    for number, event in enumerate(events, 1):
+        try:
+            if state is None:
+                state = begun(event)
+            else:
+                state.apply(event)
+        except (KeyError, TypeError) as wrong:
+            what = f"event '{event['event']}' does not fit: {wrong}"
+            raise DataError(Problem(f"journal:{number}", what, "a journal as tune-cl wrote it")) from wrong
+    if state is None:
+        raise DataError(Problem("journal", "holds no event", "a journal that begins with the event 'search'"))
+    return state
+
+
+def begun(event: Event) -> SearchState:
+    """The state right after the event `search`; raises KeyError for another, TypeError where a key is missing."""
+    if event["event"] != "search":
+        raise KeyError("a journal begins with the event 'search'")
+    known = {entry.name for entry in fields(SearchState)}
+    return SearchState(**{key: value for key, value in event.items() if key in known})
