@@ -31,7 +31,7 @@ from tune_cl.commands.evaluate import evaluate
 from tune_cl.confirmation import runner
 from tune_cl.confirmation.ablation import ablations, differences
 from tune_cl.confirmation.document import verdict_file
-from tune_cl.confirmation.plan import baseline_of, best_configurations, seedless, seeds_of
+from tune_cl.confirmation.plan import Configuration, baseline_of, best_configurations, seedless, seeds_of
 from tune_cl.confirmation.runner import Request, confirm_search
 from tune_cl.confirmation.training import STATE
 from tune_cl.experiment import Experiment
@@ -68,6 +68,13 @@ def test_configurations_of_one_label_are_told_apart_by_their_trials(place: Place
 
 def test_a_value_of_several_numbers_is_the_same_in_the_journal_and_in_the_baseline() -> None:
     assert seedless({"ranker.hidden": (200, 64), "seed": 1}) == {"ranker.hidden": [200, 64]}
+
+
+def test_folders_have_names_that_file_systems_take() -> None:
+    opened = [f"ranker.some_long_name_{number}=0.123" for number in range(20)]
+    names = [Configuration(", ".join([*opened, last]), "t0001", {}, {}).folder for last in ("a=1", "a=2")]
+    assert len(set(names)) == 2 and all(len(name) <= 128 and name.startswith("t0001-ranker.") for name in names)
+    assert Configuration("root n=2, turns", "t0001", {}, {}).folder == "t0001-root_n=2_turns"
 
 
 def test_seeds_begin_alike_and_pass_over_the_search_s() -> None:

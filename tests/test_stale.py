@@ -21,6 +21,9 @@ from trainables.rankers.vectors import train_vectors
 from trainables.rankers.wordpiece import training_texts
 from trainables.training.checkpoint import latest_iteration, save_iteration
 from trainables.training.teacher import teacher_scores
+from tune_cl.cli import main
+from tune_cl.experiment import load_experiment
+from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
 
 
 @pytest.fixture
@@ -97,3 +100,40 @@ def test_iterations_of_six_digits_are_newer_than_those_of_five(tmp_path: Path) -
         save_iteration(tmp_path, iteration, lambda folder: None)
     assert [path.name for path in tmp_path.iterdir()] == ["iteration-100000"]
     assert latest_iteration(tmp_path) == tmp_path / "iteration-100000"
+
+
+def test_a_search_does_not_go_on_with_another_file_of_vectors(folder: Path, tmp_path: Path) -> None:
+    (one, other), space = (tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "space.yaml"
+    for seed, path in enumerate((one, other)):
+        write_vectors(path, seed)
+    choices = "curriculum: {vectors: {choice: [train, VECTORS]}, scoring: semantic_std, pacing: root}"
+    space.write_text(
+        f"data: {folder}\nranker: {{name: knrm, vectors: {one}}}\n" + choices.replace("VECTORS", str(other))
+    )
+    experiment = load_experiment(str(space))
+    materials = materials_of(experiment)
+    kept = fingerprint(experiment, materials)
+    assert set(kept["files"]) == {str(one), str(other)}
+    require_unchanged(experiment, materials, kept)
+    write_vectors(other, 7)
+    one.unlink()
+    with pytest.raises(DataError) as refused:
+        require_unchanged(experiment, materials, kept)
+    assert str(refused.value).splitlines() == [
+        f"error: {path}: is not the file that the search began with; that one, or a new search" for path in (one, other)
+    ]
+
+
+def test_a_training_does_not_go_on_with_another_file_of_vectors(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vectors, output = tmp_path / "vectors.txt", tmp_path / "output"
+    write_vectors(vectors, 1)
+    keys = {"ranker.vectors": vectors, "training.max_iterations": 1, "training.batches_per_iteration": 1}
+    settings = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+    command = ["train", "--data", str(folder), "--ranker", "knrm", "--output", str(output), *settings]
+    assert main(command) == 0 and main(command) == 0
+    write_vectors(vectors, 2)
+    capsys.readouterr()
+    assert main(command) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("error: --output: ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,7 +79,15 @@ class Experiment:
         `training.negatives`, `training.pretrain_data` and what subset comes first."""
         subsets = ("curriculum.subset", "curriculum.feature")
         read = ("training.loss", "training.negatives", "training.pretrain_data", *subsets)
-        deciding = {key for key in self.space.leaves if key.startswith(read) or key in self._text_keys()}
+        return self._varied(key for key in self.space.leaves if key.startswith(read) or key in self._text_keys())
+
+    def file_readers(self) -> list[TrainingRun]:
+        """Trainings that together read every file of word vectors that a trial can read."""
+        return self._varied({"ranker.name", "ranker.vectors", "curriculum.vectors"} & self.space.leaves.keys())
+
+    def _varied(self, keys: Iterable[str]) -> list[TrainingRun]:
+        """The baseline and a training for each combination of opened keys, and of those that they depend on."""
+        deciding = set(keys)
         for key in list(self.space.leaves)[::-1]:
             if key in deciding:
                 deciding |= self.space.leaves[key].when.keys()

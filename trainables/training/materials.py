@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from trainables.config import TrainingRun
 from trainables.data import load_data
+from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, require_texts
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.base import Ranker, RankerSettings, TextSide, Tokens
@@ -70,6 +72,18 @@ def read_of(run: TrainingRun, materials: Materials) -> list[object]:
     weights that it starts from. A file that changed under the same name is another one."""
     ranker, settings = ranker_of(run)
     return [materials.digest, materials.text.files, materials.text.arrays, ranker.weights_identity(settings)]
+
+
+def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
+    """Digests of the files that trainings read beside their data, by path: those of word vectors."""
+    named = {str(name) for run in runs for name in (run.ranker.get("vectors"), run.curriculum.vectors)}
+    return {name: digest_of(Path(name)) for name in sorted(named) if Path(name).is_file()}
+
+
+def changed_files(runs: Iterable[TrainingRun], kept: Mapping[str, str]) -> list[str]:
+    """Those of the files whose digests are `kept` that hold something else now, or are gone."""
+    now = files_of(runs)
+    return [path for path, digest in kept.items() if now.get(path) != digest]
 
 
 def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:

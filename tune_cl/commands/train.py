@@ -69,19 +69,27 @@ def default_output(run: TrainingRun) -> Path:
 def _train(training: AnyTraining, output: Path) -> None:
     """Iterates to the end, saving its state; takes up a training that was stopped.
 
-    Raises ConfigError where `output` holds a training of another configuration or of other data.
+    Raises ConfigError where `output` holds a training of another configuration, or of other data or vectors.
     """
-    from trainables.training.checkpoint import latest_iteration
+    from trainables.training.checkpoint import latest_iteration, read_json, write_json
+    from trainables.training.materials import changed_files, files_of
     from trainables.training.saves import iterations
 
-    states = output / "state"
+    states, read = output / "state", output / "files.json"
     if latest := latest_iteration(states):
-        if not training.same_run(latest):
+        kept = read_json(read) if read.exists() else {}
+        if not training.same_run(latest) or changed_files([training.run], kept):
             raise ConfigError(
-                Problem("--output", f"{output} holds another training", "another folder, or remove that one")
+                Problem(
+                    "--output",
+                    f"{output} holds a training of other keys, data or vectors",
+                    "another folder, or remove that one",
+                )
             )
         training.load(latest)
         print(f"going on after iteration {training.iteration}", file=sys.stderr)
+    elif files := files_of([training.run]):
+        write_json(read, files)
     for metrics in iterations(training, states):
         print(_progress(training, metrics), file=sys.stderr)
 

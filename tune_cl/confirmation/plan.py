@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tune_cl.state import SearchState, TrialState
 
 BASELINE = "baseline"
 OFF = (None, "none", False)
+LONGEST = 128  # characters of a folder's name; most file systems take 255 bytes
 NAMED = ("pacing", "n", "scoring", "weighting", "m", "anti")  # keys of the curriculum that a label words by itself
 
 
@@ -33,7 +35,10 @@ class Configuration:
     @property
     def folder(self) -> str:
         """Its folder's name: the trial id, and the label as far as file systems take it."""
-        return f"{self.trial}-{re.sub(r'[^A-Za-z0-9=.+-]+', '_', self.label)}"
+        name = f"{self.trial}-{re.sub(r'[^A-Za-z0-9=.+-]+', '_', self.label)}"
+        if len(name) <= LONGEST:
+            return name
+        return f"{name[: LONGEST - 13]}-{sha256(name.encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class Confirmation:
         self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
         self.materials = materials_of(self.experiment)
         self.reported = reported(self.state)
-        require_unchanged(self.materials, self.state.data)
+        require_unchanged(self.experiment, self.materials, self.state.data)
         require_queries(next(iter(self.materials.values())), self.request.split)
 
     @property

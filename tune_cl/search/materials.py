@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from trainables.errors import DataError, Problem
 from trainables.training.factory import training_notes
-from trainables.training.materials import Materials, materials_key, prepare
+from trainables.training.materials import Materials, changed_files, files_of, materials_key, prepare
 from trainables.training.pretraining import with_start
 from trainables.training.teacher import with_teacher
 from tune_cl.experiment import Experiment
@@ -31,17 +32,27 @@ def materials_of(experiment: Experiment) -> dict[str, Materials]:
     return with_teacher(base, experiment.scorings, known)
 
 
-def fingerprint(materials: Mapping[str, Materials]) -> dict[str, str]:
-    """What the journal keeps of a search's data: its name, and the digests that `require_unchanged` compares."""
+def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> dict[str, Any]:
+    """What the journal keeps of what a search reads: its data's name, and the digests that `require_unchanged`
+    compares."""
     made = next(iter(materials.values()))
-    kept = {"name": made.data.name, "digest": made.data.digest}
-    return kept | ({"pretrain_digest": made.pretrain_digest} if made.pretrain_digest else {})
+    pretraining = {"pretrain_digest": made.pretrain_digest} if made.pretrain_digest else {}
+    files = files_of(experiment.file_readers())
+    return {"name": made.data.name, "digest": made.data.digest, **pretraining} | ({"files": files} if files else {})
 
 
-def require_unchanged(materials: Mapping[str, Materials], kept: Mapping[str, str]) -> None:
-    """Raises DataError where the data is not what it was when the search began, whose journal holds `kept`."""
-    now = fingerprint(materials)
-    for key, what in (("digest", "data.source"), ("pretrain_digest", "training.pretrain_data")):
-        if now.get(key) != kept.get(key):
-            wrong = "the data has changed since the search began"
-            raise DataError(Problem(what, wrong, "the data that the search began with, or a new search"))
+def require_unchanged(experiment: Experiment, materials: Mapping[str, Materials], kept: Mapping[str, Any]) -> None:
+    """Raises DataError where the data, or a file of vectors, is not what it was when the search began, whose journal
+    holds `kept`."""
+    now = fingerprint(experiment, materials)
+    changed = [
+        (place, "the data has changed since the search began", "the data that the search began with, or a new search")
+        for key, place in (("digest", "data.source"), ("pretrain_digest", "training.pretrain_data"))
+        if now.get(key) != kept.get(key)
+    ]
+    changed += [
+        (path, "is not the file that the search began with", "that one, or a new search")
+        for path in changed_files(experiment.file_readers(), kept.get("files", {}))
+    ]
+    if changed:
+        raise DataError([Problem(*one) for one in changed])

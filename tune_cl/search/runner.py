@@ -61,7 +61,7 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
         require_room(experiment.search.resources)
     materials = {} if state.end else materials_of(experiment)
     if materials:
-        require_unchanged(materials, state.data)
+        require_unchanged(experiment, materials, state.data)
     with place.open() as journal:
         if journal.note:
             print(journal.note, file=sys.stderr)
@@ -186,7 +186,7 @@ def _search_event(
         "event": "search",
         "name": place.name,
         "space": experiment.name,
-        "data": fingerprint(materials),
+        "data": fingerprint(experiment, materials),
         "ranker": run.ranker["name"],
         "metric": experiment.metric,
         "mode": "max",
