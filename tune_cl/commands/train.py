@@ -82,7 +82,7 @@ def _train(training: AnyTraining, output: Path) -> None:
             raise ConfigError(
                 Problem(
                     "--output",
-                    f"{output} holds a training of other keys, data or vectors",
+                    f"{output} holds another training: of other keys, data or vectors",
                     "another folder, or remove that one",
                 )
             )
