@@ -12,17 +12,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import ray
 from ray.cluster_utils import Cluster
 
+from tests.builders import tiny_data
 from tests.toy_trainable import BALLAST, steps_of, toy_search
-from trainables.errors import WorkFailed
+from tests.trec_folder import write_trec_folder
+from trainables.errors import DataError, Problem, WorkFailed
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.search import nodes as nodes_module
 from tune_cl.search import places as places_module
 from tune_cl.search import ray_tune
 from tune_cl.search.config import Resources
+from tune_cl.search.elsewhere import on_cluster
+from tune_cl.search.materials import materials_of
 from tune_cl.search.nodes import NodeCheck
 from tune_cl.search.places import Places
 from tune_cl.search.ray_tune import ray_session
@@ -108,6 +113,61 @@ def test_trials_share_the_gpus_of_a_node(cluster: Cluster, experiment: Experimen
     assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 6]
     assert max(at_once) == 4
     assert sorted(file.read_text() for file in folder.glob("*.gpus")) == ["0", "0", "1", "1"]
+
+
+TAUGHT = """
+data: FOLDER
+ranker: {name: knrm, vector_size: 8}
+curriculum: {pacing: linear, scoring: {choice: [model_loss, turns]}}
+training: {max_iterations: 1, batches_per_iteration: 1, batch_size: 4, pretrain_data: OTHER, pretrain_iterations: 1}
+search: {trials: 2}
+"""
+
+
+def test_what_trials_share_is_trained_where_they_are(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Teacher and pre-training: the head, with the driver, trains nothing; a node has neither files nor the cache."""
+    folders = (("FOLDER", 5), ("OTHER", 6))
+    space = TAUGHT
+    for name, queries in folders:
+        data = tiny_data(queries=queries, candidates=4, turns=1)
+        space = space.replace(name, str(write_trec_folder(data, tmp_path / name)))
+    (tmp_path / "toy.yaml").write_text(space)
+    experiment = load_experiment(str(tmp_path / "toy.yaml"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "node"))
+    cluster.add_node(num_cpus=1, resources={"late": 1})
+    cluster.remove_node(next(node for node in cluster.worker_nodes), allow_graceful=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
+    [made] = materials_of(experiment, cluster.address).values()
+    assert made.teacher is not None and made.start
+    told = "scores of teacher: computed on the cluster, which all trials wait for"
+    assert capfd.readouterr().err.splitlines().count(told) == 1
+    trained = {
+        name: sorted(path.name for path in (tmp_path / name / "tune_cl").iterdir()) for name in ("node", "driver")
+    }
+    assert "teacher" in trained["node"] and "teacher" not in trained["driver"]
+    assert {"teacher-scores", "pretrained"} <= set(trained["driver"]) and "pretrained" not in trained["node"]
+    [again] = materials_of(experiment, "10.0.0.7:6379").values()  # nobody is there: the cache has it all
+    assert np.array_equal(again.teacher, made.teacher)
+    [here] = materials_of(experiment).values()
+    assert here.teacher is not None
+
+
+def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(cluster: Cluster) -> None:
+    compute = on_cluster(cluster.address, Resources(cpu=1))
+    with pytest.raises(DataError, match=r"error: x\.txt:3: is no number; a number"):
+        compute(refuse)
+    with pytest.raises(WorkFailed, match=r"break down: .*ZeroDivisionError"):
+        compute(break_down)
+
+
+def refuse() -> None:
+    raise DataError(Problem("x.txt:3", "is no number", "a number"))
+
+
+def break_down() -> float:
+    return 1 / 0
 
 
 @pytest.fixture(scope="module")

@@ -64,8 +64,8 @@ def training_of(run: TrainingRun, data: RankingData) -> Training:
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
     """The pre-trainings that are done, in order."""
     runs: list[TrainingRun] = []
-    train = pretraining._train
-    monkeypatch.setattr(pretraining, "_train", lambda run, *rest: (runs.append(run), train(run, *rest)))
+    train = pretraining.pretrained_weights
+    monkeypatch.setattr(pretraining, "pretrained_weights", lambda run, *rest: [runs.append(run), train(run, *rest)][1])
     return runs
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import gc
 import socket
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 
 from trainables.errors import WorkFailed
+
+T = TypeVar("T")
+Compute = Callable[..., Any]
+"""`here`, or what takes its place."""
 
 CONTEXT = 600 * 2**20  # bytes of a GPU that a process takes beside its tensors, about
 SMALLEST = 0.01  # of a GPU: what any process may take of it
@@ -41,6 +47,11 @@ def take(threads: int, gpu: float) -> None:
     if 0 < gpu < 1:  # what a trial's allocator holds back, the others on the device could not get
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(max(SMALLEST, gpu - CONTEXT / total))
+
+
+def here(function: Callable[..., T], *arguments: Any) -> T:
+    """Computes in this process; what takes its place computes elsewhere, on copies of the arguments."""
+    return function(*arguments)
 
 
 def release() -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 
 from trainables.config import CurriculumConfig, DataConfig, TrainingConfig, TrainingRun
 from trainables.data.cache import cached, digest_of
@@ -21,7 +20,7 @@ from trainables.data.columns import RankingData
 from trainables.randomness import generator
 from trainables.rankers.base import RankerModule
 from trainables.training import checkpoint
-from trainables.training.device import best_device, release
+from trainables.training.device import Compute, best_device, here, release
 from trainables.training.materials import Materials, ranker_of, read_of
 from trainables.training.pretrain_data import joint_text, load_pretrain_data
 
@@ -46,8 +45,9 @@ def pretraining_run(run: TrainingRun) -> TrainingRun:
     )
 
 
-def pretrained_start(run: TrainingRun, data: RankingData) -> dict[str, np.ndarray]:
-    """The tensors that a training of `run` on `data` starts from, by name; trained now where the cache lacks them."""
+def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = here) -> dict[str, np.ndarray]:
+    """The tensors that a training of `run` on `data` starts from, by name; trained now, where `compute` does it, if the
+    cache lacks them."""
     plain = pretraining_run(run)
     other = load_pretrain_data(run, data)
     ranker, settings = ranker_of(run)
@@ -57,14 +57,13 @@ def pretrained_start(run: TrainingRun, data: RankingData) -> dict[str, np.ndarra
     key = digest_of(FORMAT, data.digest, read_of(plain, Materials(other, text)), keys)
 
     def build(folder: Path) -> None:
-        _train(plain, Materials(other, text), folder)
-        release()  # for the trials of the search that it is made for
+        checkpoint.save_arrays(compute(pretrained_weights, plain, Materials(other, text)), folder / WEIGHTS)
 
     folder = cached("pretrained", key, build)
     return checkpoint.load_arrays(folder / WEIGHTS)
 
 
-def with_start(plain: TrainingRun, run: TrainingRun, materials: Materials) -> Materials:
+def with_start(plain: TrainingRun, run: TrainingRun, materials: Materials, compute: Compute = here) -> Materials:
     """The materials of a search's trials with the ranker of `run`, with the start that they share.
 
     It is trained under the training keys of the search's baseline `plain`, even where trials differ in learning rate,
@@ -74,7 +73,7 @@ def with_start(plain: TrainingRun, run: TrainingRun, materials: Materials) -> Ma
         return materials
     named = {"pretrain_data": run.training.pretrain_data}
     shared = plain.model_copy(update={"ranker": run.ranker, "training": plain.training.model_copy(update=named)})
-    return replace(materials, start=pretrained_start(shared, materials.data))
+    return replace(materials, start=pretrained_start(shared, materials.data, compute))
 
 
 def load_start(module: RankerModule, run: TrainingRun, materials: Materials) -> None:
@@ -84,7 +83,8 @@ def load_start(module: RankerModule, run: TrainingRun, materials: Materials) -> 
     checkpoint.load_trained_state(module, {name: torch.tensor(values) for name, values in start.items()})
 
 
-def _train(plain: TrainingRun, materials: Materials, folder: Path) -> None:
+def pretrained_weights(plain: TrainingRun, materials: Materials) -> dict[str, np.ndarray]:
+    """The trained tensors of the best iteration, by name."""
     from trainables.training.training import Training  # here, because a training may start from a pre-training
 
     what = f"{plain.ranker['name']} on {materials.data.name}, at most {plain.training.max_iterations} iterations"
@@ -93,4 +93,7 @@ def _train(plain: TrainingRun, materials: Materials, folder: Path) -> None:
     while not training.finished:
         training.iterate()
     print(f"pre-trained to dev {plain.metric} {training.best_value:.4f}", file=sys.stderr, flush=True)
-    save_file(training.best_weights, folder / WEIGHTS)
+    weights = {name: tensor.numpy() for name, tensor in training.best_weights.items()}
+    del training
+    release()  # for the trials of the search that it is made for
+    return weights

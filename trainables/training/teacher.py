@@ -17,9 +17,10 @@ from trainables.data.cache import cached, digest_of, load_arrays, save_arrays
 from trainables.data.columns import RankingData, Split, Task, required_split
 from trainables.data.instances import Instances
 from trainables.rankers.first_stage import first_stage_for
-from trainables.training.device import best_device, release
+from trainables.training.device import Compute, best_device, here, release
 from trainables.training.materials import Materials, prepare, read_of
 from trainables.training.precision import choose_precision
+from trainables.training.pretraining import with_start
 from trainables.training.scoring import score_candidates
 
 FORMAT = 2  # raise when the same settings train another teacher
@@ -46,22 +47,29 @@ def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
     )
 
 
-def teacher_scores(run: TrainingRun, data: RankingData, split: Split) -> np.ndarray:
+def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
     """Scores that the teacher of `run` gives a split's candidates, float32 [C]: logits of relevance; or class logits,
     float32 [C, K].
 
-    Teacher and scores come from the cache; what it lacks is trained or scored now.
+    Teacher and scores come from the cache; what it lacks is trained or scored now, where `compute` does it.
     """
     plain = teacher_run(run, data.task)
     materials = prepare(plain, data)
     key = digest_of(FORMAT, read_of(plain, materials), plain.model_dump(exclude={"data"}))
 
     def build(folder: Path) -> None:
-        ranker = cached("teacher", key, lambda entry: _train(plain, materials, entry)) / RANKER
-        save_arrays(folder, {SCORES: _score(ranker, plain, materials, split)})
-        release()  # for the trials of the search that it is made for
+        started = with_start(plain, plain, materials, compute)
+        save_arrays(folder, {SCORES: compute(scores_of_teacher, plain, started, split, key)})
 
     return load_arrays(cached("teacher-scores", digest_of(key, split.query, split.document), build))[SCORES]
+
+
+def scores_of_teacher(plain: TrainingRun, materials: Materials, split: Split, key: str) -> np.ndarray:
+    """The scores of the teacher `key`, which is trained where this machine's cache lacks it."""
+    ranker = cached("teacher", key, lambda entry: _train(plain, materials, entry)) / RANKER
+    scores = _score(ranker, plain, materials, split)
+    release()  # for the trials of the search that it is made for
+    return scores
 
 
 def scored_of(
@@ -83,7 +91,7 @@ def scored_of(
 
 
 def with_teacher(
-    plain: TrainingRun, scorings: Iterable[str], materials: Mapping[str, Materials]
+    plain: TrainingRun, scorings: Iterable[str], materials: Mapping[str, Materials], compute: Compute = here
 ) -> dict[str, Materials]:
     """The materials of a search, with the teacher's scores of the training split if a scoring needs them.
 
@@ -93,7 +101,7 @@ def with_teacher(
     if not any("teacher" in SCORINGS[name].needs for name in scorings):
         return dict(materials)
     data = next(iter(materials.values())).data
-    scores = teacher_scores(plain, data, required_split(data, "train"))
+    scores = teacher_scores(plain, data, required_split(data, "train"), compute)
     return {key: replace(made, teacher=scores) for key, made in materials.items()}
 
 

@@ -87,7 +87,7 @@ class Confirmation:
         known = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
         self.ablations = {one.label: known[one.label] for one in self.best if one.label in known}
         self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
-        self.materials = materials_of(self.experiment)
+        self.materials = materials_of(self.experiment, self.address)
         self.reported = reported(self.state)
         require_unchanged(self.experiment, self.materials, self.state.data)
         require_queries(next(iter(self.materials.values())), self.request.split)

@@ -6,19 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainables.errors import DataError, Problem
+from trainables.training.device import here
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials, changed_files, files_of, materials_key, prepare
 from trainables.training.pretraining import with_start
 from trainables.training.teacher import with_teacher
 from tune_cl.experiment import Experiment
+from tune_cl.search.elsewhere import on_cluster
 
 
-def materials_of(experiment: Experiment) -> dict[str, Materials]:
+def materials_of(experiment: Experiment, address: str | None = None) -> dict[str, Materials]:
     """Data and text side of every ranker the space can choose, by materials_key, the starts that pre-training gives
-    them, and the one teacher of the search.
+    them, and the one teacher of the search: both trained on the cluster at `address`, or else here.
 
     Raises DataError for bad data, before anything is trained.
     """
+    compute = on_cluster(address, experiment.search.resources) if address else here
     known: dict[str, Materials] = {}
     data, base, runs = None, experiment.base_run(), experiment.distinct_rankers()
     for run in runs:
@@ -28,8 +31,8 @@ def materials_of(experiment: Experiment) -> dict[str, Materials]:
             data = known[key].data
         training_notes(run, known[key])  # raises what is wrong with the data
     for run in {materials_key(run): run for run in runs}.values():
-        known[materials_key(run)] = with_start(base, run, known[materials_key(run)])
-    return with_teacher(base, experiment.scorings, known)
+        known[materials_key(run)] = with_start(base, run, known[materials_key(run)], compute)
+    return with_teacher(base, experiment.scorings, known, compute)
 
 
 def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
     no trial fits on this machine where it is to run here."""
     if address is None:
         require_room(experiment.search.resources)
-    materials = materials_of(experiment)
+    materials = materials_of(experiment, address)
     for earlier in experiment.search.warm_start:
         replace(place, name=earlier).pull()
     warm = warm_start_event(experiment, next(iter(materials.values())).data.digest, place.storage)
@@ -59,7 +59,7 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
     experiment = Experiment.from_yaml(state.yaml)
     if address is None and not state.end:
         require_room(experiment.search.resources)
-    materials = {} if state.end else materials_of(experiment)
+    materials = {} if state.end else materials_of(experiment, address)
     if materials:
         require_unchanged(experiment, materials, state.data)
     with place.open() as journal:
