@@ -65,7 +65,7 @@ def rates(
         rng = generator(repetition, "simulation", seeds, queries)
         baseline, *others = draw(noise, (configurations + 1, seeds, queries), rng)
         judged = judge([(values, baseline) for values in (others[0] + difference, *others[1:])], "holm")
-        first, verdict = judged[0], verdict_of(judged)
+        first, verdict = judged[0], verdict_of(judged, judged[0])
         counts["any"] += any(one.p_adjusted <= LEVEL for one in judged)
         counts["any_both"] += any(one.p_both_adjusted <= LEVEL for one in judged)
         counts["found"] += bool(first.marks)

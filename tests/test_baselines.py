@@ -163,7 +163,9 @@ def test_ranking_query_by_query_gives_what_ranking_at_once_gives(monkeypatch: py
     chosen = choose(baseline, "test")
     monkeypatch.setattr("trainables.baselines.base.CELLS", 1)
     parts, parts_scores = rank(baseline, "test", baseline.defaults())
-    assert all(np.array_equal(getattr(parts, f.name), getattr(split, f.name), equal_nan=True) for f in fields(split))
+    columns = [f.name for f in fields(split) if getattr(split, f.name) is not None]
+    assert len(columns) == len(fields(split)) - 1 and parts.given is None
+    assert all(np.array_equal(getattr(parts, name), getattr(split, name), equal_nan=True) for name in columns)
     assert np.array_equal(parts_scores, scores)
     assert choose(baseline, "test") == chosen
 
@@ -373,6 +375,18 @@ def test_a_missing_split_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[st
     files = {name: text for name, text in trec_files().items() if ".dev." not in name}
     assert main(["baseline", str(write_folder(tmp_path, files)), "bm25", "--tune"]) == BAD_INPUT
     assert "has no dev split" in capfd.readouterr().err
+
+
+def test_a_collection_is_searched_where_a_judged_document_has_no_text(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As with the run that the data has, which every other command reads."""
+    files = trec_files()
+    files["qrels.test.txt"] += f"{files['qrels.test.txt'].split()[0]} 0 gone 1\n"
+    folder = write_folder(tmp_path / "data", files)
+    for more in ([], ["--retrieve"], ["--set", "data.candidates=qrels"]):
+        output = ["--output", str(tmp_path / "bm25.txt")]
+        assert main(["baseline", str(folder), "bm25", *output, *more]) == 0, capfd.readouterr().err
 
 
 # -- real data --------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,19 @@ from tests.confirm_cases import (
 )
 from tests.tracking_cases import journal_of, search_event
 from trainables.errors import ConfigError, DataError, Interrupted, WorkFailed
+from trainables.evaluation.significance import SeededTest
 from trainables.training.checkpoint import latest_iteration, read_json
 from trainables.training.training import Training
 from tune_cl.cli import main
 from tune_cl.commands.confirm import of_curriculum, render
 from tune_cl.commands.evaluate import evaluate
-from tune_cl.confirmation import runner
+from tune_cl.confirmation import document, runner
 from tune_cl.confirmation.ablation import ablations, differences
 from tune_cl.confirmation.document import verdict_file
 from tune_cl.confirmation.plan import Configuration, baseline_of, best_configurations, seedless, seeds_of
 from tune_cl.confirmation.runner import Request, confirm_search
 from tune_cl.confirmation.training import STATE
+from tune_cl.confirmation.verdict import Judged
 from tune_cl.experiment import Experiment
 from tune_cl.place import Place
 from tune_cl.state import SearchState
@@ -68,6 +71,16 @@ def test_configurations_of_one_label_are_told_apart_by_their_trials(place: Place
 
 def test_a_value_of_several_numbers_is_the_same_in_the_journal_and_in_the_baseline() -> None:
     assert seedless({"ranker.hidden": (200, 64), "seed": 1}) == {"ranker.hidden": [200, 64]}
+
+
+def test_a_configuration_stands_where_its_best_trial_does(place: Place) -> None:
+    """Two choices may come to the same training; here the first of them was stopped early."""
+    state = state_of(place)
+    first, again = state.trials["t0001"], replace(state.trials["t0001"], trial="t0009", number=9, results={})
+    again.results[1] = {"dev_map": 0.99, "seconds": 1.0}
+    state.trials["t0009"] = again
+    baseline = baseline_of(state, Experiment.from_yaml(state.yaml))
+    assert [one.trial for one in best_configurations(state, baseline, 2)] == [first.trial, "t0002"]
 
 
 def test_folders_have_names_that_file_systems_take() -> None:
@@ -305,3 +318,15 @@ def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: 
     for given in ([], ["--tracking-uri", "sqlite:///given.db"]):
         assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
     assert used == ["sqlite:///told.db", "sqlite:///given.db"]
+
+
+def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def far_below(pairs: Any, correction: str) -> list[Judged]:
+        return [Judged(SeededTest(-0.5, (0.0,), 0.0, 0.0), 0.0, 0.0) for _ in pairs]
+
+    monkeypatch.setattr(document, "judge", far_below)
+    assert confirm(place, seeds=1)["verdict"] == "worse"
+    crew.fails = {f"{LABELS[0]}, seed 3": "the loss is no number"}
+    assert confirm(place, seeds=2)["verdict"] == "no difference shown"

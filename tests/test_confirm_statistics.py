@@ -106,7 +106,7 @@ def test_verdict_rule(shifts: tuple[float, float], verdict: str, marks: list[str
     baseline = series(3, 40)
     others = [series(3, 40, shift, number) for number, shift in enumerate(shifts, 1)]
     judged = judge([(values, baseline) for values in others], "holm")
-    assert (verdict_of(judged), [one.marks for one in judged]) == (verdict, marks)
+    assert (verdict_of(judged, judged[0]), [one.marks for one in judged]) == (verdict, marks)
 
 
 def test_marks_follow_the_corrected_value() -> None:

@@ -178,3 +178,11 @@ ALWAYS = {"pacing", "weighting", "sampling", "objective_switch"}
 )
 def test_only_keys_with_an_effect_are_in_force(keys: dict[str, Any], more: set[str]) -> None:
     assert in_force(**keys) == ALWAYS | more
+
+
+def test_the_objective_switches_at_its_share_of_the_steps() -> None:
+    """.55 of 3,200 steps are 1,760, in floating point a little more."""
+    run = make_run("pairwise", objective_switch="mse", switch_at=0.55)
+    sizes = {"max_iterations": 100, "batches_per_iteration": 32}
+    run = run.model_copy(update={"training": run.training.model_copy(update=sizes)})
+    assert [objective(run, step) for step in (1759, 1760)] == ["mse", "pairwise"]

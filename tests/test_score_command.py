@@ -13,7 +13,7 @@ from tests.builders import tiny_data
 from tests.data_folders import trec_files, write_folder
 from trainables.data.instances import make_instances
 from tune_cl.cli import main
-from tune_cl.commands.difficulty_examples import SHOWN, extremes
+from tune_cl.commands.difficulty_examples import DRAWN_ANEW, SHOWN, extremes
 
 
 @pytest.fixture
@@ -72,3 +72,15 @@ def test_examples_are_of_different_queries() -> None:
     for examples in found.values():
         assert len({example.query_id for example in examples}) == SHOWN
     assert found["easiest"][0].value == 0 and found["hardest"][0].value == len(instances) - 1
+
+
+def test_a_negative_that_is_drawn_anew_has_no_document(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pointwise = ["--set", "training.loss=pointwise", "--output", str(tmp_path / "d.tsv"), "--json"]
+    assert score(folder, "kde", *pointwise) == 0
+    documents = [line.split("\t")[1] for line in (tmp_path / "d.tsv").read_text().splitlines()]
+    assert len(documents) == 2 * sum(map(bool, documents)) == 2 * len(set(documents) - {""})
+    shown = [one for part in json.loads(capfd.readouterr().out)["examples"].values() for one in part]
+    drawn = [one for one in shown if one["label"] == "other"]
+    assert drawn and {one["document"] for one in drawn} == {DRAWN_ANEW}

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from tests.builders import tiny_data
+from trainables.config import DataConfig
 from trainables.curriculum.difficulty import difficulty
 from trainables.curriculum.scored import CODE, Groups, Scored
 from trainables.curriculum.scoring import SCORINGS
+from trainables.data import load_data
 from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.instances import Instances, make_instances
@@ -295,3 +297,15 @@ def test_another_teacher_is_another_difficulty(data: RankingData) -> None:
     scored = scored_of(data, teacher=lambda: score_of(data.splits["train"].document + 1))
     second, cached = difficulty("model_loss", scored)
     assert not cached and not np.array_equal(first, second)
+
+
+def test_the_code_s_candidates_are_the_first_of_the_file(tmp_path: Path) -> None:
+    """Not the first by rank: BM25 puts the last response of the file before the others."""
+    rows = [(1, "red sky"), (0, "far hills"), (0, "alpha one"), (0, "alpha one two")]
+    lines = [f"{label}\talpha one two\t{response}\n" for label, response in rows]
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.tsv").write_text("".join(lines))
+    data = load_data(DataConfig(source=str(tmp_path)))
+    scored = scored_of(data, reference=CODE)
+    kept = [data.documents[row] for row in scored.split.document[scored.groups.rows]]
+    assert sorted(kept) == ["far hills", "red sky"]

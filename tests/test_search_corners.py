@@ -10,6 +10,7 @@ import pytest
 
 from tests.test_search import SPACE, Crew, Killed, open_journal, summary
 from tune_cl.experiment import load_experiment
+from tune_cl.journal import FILE, read_events
 from tune_cl.search.runner import baseline_of
 from tune_cl.search.search import BASELINE, REPORTED, Plan
 from tune_cl.state import replay
@@ -118,3 +119,18 @@ def test_a_trial_cut_short_in_a_longer_training_keeps_the_better_of_its_values(t
             (t.dev("map"), t.until) for t in search.state.by_number()
         ]
     assert fell_back > 3
+
+
+def test_a_trial_that_took_over_another_configuration_says_so_whenever_it_goes_on(tmp_path: Path) -> None:
+    """MLflow keeps the parameters that a trial began with, and refuses others."""
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    options = ["search.searcher=random", "search.scheduler=pbt", "search.interval=2", "search.trials=9"]
+    Crew(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml"), options)).work()
+    begun: dict[str, dict[str, Any]] = {}
+    changed = 0
+    for event in read_events(tmp_path / "a" / FILE):
+        if event["event"] == "trial":
+            first = begun.setdefault(event["trial"], event)
+            changed += event["params"] != first["params"]
+            assert event["params"] == first["params"] or event["adopted"]
+    assert changed > 3

@@ -255,6 +255,13 @@ def test_only_keeps_some_leaves_open() -> None:
     assert paced().only({"n", "pacing"}).combinations() == 4
 
 
+@pytest.mark.parametrize(("m", "moved"), [(1, {1, 2}), (2, {1, 3}), (3, {2, 4}), (12, {10, 15}), (20, {16, 20})])
+def test_pbt_moves_a_small_whole_number_too(m: int, moved: set[int]) -> None:
+    leaves = {"curriculum.m": Integer(low=1, high=20)}
+    found = [perturbed({"curriculum.m": m}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
+    assert {chosen["curriculum.m"] for chosen in found} == moved
+
+
 def test_pbt_moves_a_range_with_steps_to_its_next_value() -> None:
     leaves = {"curriculum.delta": Uniform(low=0.2, high=0.6, step=0.1)}
     moved = [perturbed({"curriculum.delta": 0.3}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]

@@ -137,3 +137,9 @@ def test_a_training_does_not_go_on_with_another_file_of_vectors(
     capsys.readouterr()
     assert main(command) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith("error: --output: ")
+
+
+@pytest.mark.parametrize("negatives", [1, "all"])
+def test_negatives_of_single_documents_come_from_the_run(negatives: int | str) -> None:
+    made = make_instances(split_of([2, 0, 1], [1, 2, NO_RANK]), False, negatives, 2)
+    assert set(made.draw(np.arange(len(made)), np.random.default_rng(0))[1].tolist()) == {-1, 1}

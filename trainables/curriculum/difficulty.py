@@ -10,7 +10,7 @@ from trainables.curriculum.scored import TRAINED_VECTORS, Scored
 from trainables.curriculum.scoring import SCORINGS
 from trainables.data.cache import cache_root, cached, digest_of, load_arrays, save_arrays
 
-FORMAT = 2  # raise when a scoring function changes its values
+FORMAT = 3  # raise when a scoring function changes its values
 
 
 def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
@@ -21,7 +21,7 @@ def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
     """
     instances, split = scored.instances, scored.split
     needs = [_content(need, scored) for need in sorted(SCORINGS[name].needs)]
-    rows = [split.query, instances.query, instances.positive, instances.negative]
+    rows = [split.query, instances.query, instances.positive, instances.negative, instances.easier, instances.below]
     key = digest_of(FORMAT, scored.data.digest, name, instances.pairwise, *needs, *rows)
     known = (cache_root() / "difficulty" / key).is_dir()
 

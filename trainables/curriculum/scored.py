@@ -82,12 +82,14 @@ class Scored:
 
     @cached_property
     def groups(self) -> Groups:
-        """The candidates that count: all of a query's (paper), or its first relevant and first other one (code)."""
+        """The candidates that count: all of a query's (paper), or of those that the data gives the first relevant
+        and the first other one (code)."""
         split = self.split
         if self.reference == PAPER:
             return Groups(np.arange(len(split.document)), split.offsets)
         owner, relevant = split.owner, split.grade >= self.relevance_level
-        rows = np.sort(np.concatenate([_firsts(owner, relevant), _firsts(owner, ~relevant)]))
+        firsts = [_firsts(owner, chosen, split.given) for chosen in (relevant, ~relevant)]
+        rows = np.sort(np.concatenate(firsts))
         sizes = np.bincount(owner[rows], minlength=len(split))
         return Groups(rows, np.concatenate([[0], np.cumsum(sizes)]))
 
@@ -100,7 +102,9 @@ class Scored:
         return values[self.instances.query]
 
 
-def _firsts(owner: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """The first chosen row of each owner that has one."""
+def _firsts(owner: np.ndarray, chosen: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    """The chosen row of each owner, where it has one, that the data gives first."""
     rows = np.flatnonzero(chosen)
+    if given is not None:
+        rows = rows[np.lexsort((given[rows], owner[rows]))]
     return rows[np.unique(owner[rows], return_index=True)[1]]

@@ -18,7 +18,7 @@ from trainables.registry import Entry, Registry
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
-_FORMAT = 2  # raise it when a reader or the store would give other columns for the same files
+_FORMAT = 3  # raise it when a reader or the store would give other columns for the same files
 DOCSTRINGS = "docstrings"
 _IR_DATASETS = "ir_datasets:"
 

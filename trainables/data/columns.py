@@ -66,6 +66,7 @@ class Split:
     score     float64 [C]    first-stage score, NaN = not in the run
     judged_grade   int16 [J]     grades of all judged documents of the query, candidates or not
     judged_offsets int64 [Q + 1] (trec_eval counts relevant documents from the qrels, not from the run)
+    given     int32 [C]      rises in the order in which the data lists the candidates of a query; None: as here
     """
 
     query: np.ndarray
@@ -76,6 +77,7 @@ class Split:
     score: np.ndarray
     judged_grade: np.ndarray
     judged_offsets: np.ndarray
+    given: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.query)

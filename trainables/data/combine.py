@@ -23,6 +23,7 @@ def some_queries(split: Split, places: np.ndarray) -> Split:
         score=split.score[rows],
         judged_grade=split.judged_grade[judged],
         judged_offsets=judged_offsets,
+        given=None if split.given is None else split.given[rows],
     )
 
 
@@ -83,4 +84,4 @@ def _one_split(first: Split, second: Split) -> Split:
         name: np.concatenate([getattr(first, name), getattr(second, name)])
         for name in ("query", "document", "grade", "rank", "score", "judged_grade")
     }
-    return Split(**flat, **ragged)
+    return Split(**flat, **ragged)  # without `given`: the rows of one split stand behind the other's

@@ -52,6 +52,12 @@ class Instances:
         return len(self.query)
 
     @property
+    def fixed_positive(self) -> np.ndarray:
+        """Candidate row of the positive that an instance is always trained on, int64 [I]; NONE where a pointwise
+        instance is a negative drawn in its place."""
+        return self.positive if self.pairwise else np.where(self.negative == DRAWN, NONE, self.positive)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was left out, for the user."""
         if not self.skipped_positives:
@@ -120,7 +126,7 @@ def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance
         )
     if negatives == "all":
         query, positive, negative, below = _all(
-            split, owner, grade, positives, below, easier, pairwise, relevance_level
+            split, owner, grade, positives, below, easier, pairwise, relevance_level, as_negative
         )
     else:
         slots = [DRAWN] * int(negatives) if pairwise else [NONE] + [DRAWN] * int(negatives)
@@ -146,10 +152,10 @@ def _count_below(split: Split, sorted_grade: np.ndarray, query: np.ndarray, limi
     return np.searchsorted(key, query * span + (limit - low)) - split.offsets[query]
 
 
-def _all(split, owner, grade, positives, below, easier, pairwise, relevance_level):
+def _all(split, owner, grade, positives, below, easier, pairwise, relevance_level, as_negative):
     """Every candidate of a usable query, or every pair of a positive and a lower-graded candidate."""
     if not pairwise:
-        kept = np.isin(owner, owner[positives])
+        kept = np.isin(owner, owner[positives]) & ((grade >= relevance_level) | (as_negative < relevance_level))
         rows = np.flatnonzero(kept)
         relevant = grade[rows] >= relevance_level
         return (

@@ -93,7 +93,8 @@ def save_data(data: RankingData, folder: Path) -> None:
         column = getattr(data, name)
         arrays |= {f"{name}.data": column.data, f"{name}.offsets": column.offsets}
     for split_name, split in data.splits.items():
-        arrays |= {f"{split_name}.{name}": getattr(split, name) for name in _SPLIT_ARRAYS}
+        columns = {name: getattr(split, name) for name in _SPLIT_ARRAYS}
+        arrays |= {f"{split_name}.{name}": column for name, column in columns.items() if column is not None}
     save_arrays(folder, {name: values for name, values in arrays.items() if not _is_file(values, folder, name)})
     meta = {
         "name": data.name,
@@ -119,7 +120,10 @@ def load_data_folder(folder: Path) -> RankingData:
     meta = json.loads((folder / META).read_text(encoding="utf-8"))
     arrays = load_arrays(folder)
     texts: dict[str, Any] = {name: TextColumn(arrays[f"{name}.data"], arrays[f"{name}.offsets"]) for name in _TEXTS}
-    splits = {split: Split(**{name: arrays[f"{split}.{name}"] for name in _SPLIT_ARRAYS}) for split in meta["splits"]}
+    splits: dict[str, Split] = {}
+    for split in meta["splits"]:
+        columns: dict[str, Any] = {name: arrays.get(f"{split}.{name}") for name in _SPLIT_ARRAYS}
+        splits[split] = Split(**columns)
     return RankingData(
         name=meta["name"],
         digest=meta["digest"],

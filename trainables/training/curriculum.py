@@ -100,7 +100,7 @@ def make_weigher(run: TrainingRun, split: Split, instances: Instances, difficult
 def objective(run: TrainingRun, step: int) -> str:
     """The loss in force at an optimiser step (from 0): `curriculum.objective_switch` until `switch_at` of all steps."""
     settings = run.curriculum
-    if settings.objective_switch != "none" and step < settings.switch_at * total_steps(run):
+    if settings.objective_switch != "none" and step < settings.switch_at * total_steps(run) - 1e-9:
         return settings.objective_switch
     return run.training.loss
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from trainables.curriculum.sampler import easy_first
 from trainables.data.columns import RankingData, Split
-from trainables.data.instances import NONE, Instances
+from trainables.data.instances import DRAWN, NONE, Instances
 
 SHOWN = 3
+DRAWN_ANEW = "(drawn anew each time among the less relevant candidates)"
 LETTERS = 300  # of a text
 BINS = 40
 WIDTH, LINES = 62, 3  # of a text in the picture
@@ -46,8 +47,9 @@ def _of_queries(instances: Instances, order: np.ndarray) -> list[int]:
 
 def _example(data: RankingData, split: Split, instances: Instances, values: np.ndarray, row: int) -> Example:
     query = int(split.query[instances.query[row]])
-    positive = int(instances.positive[row])
-    document = data.documents[int(split.document[positive if positive != NONE else instances.negative[row]])]
+    positive = int(instances.fixed_positive[row])
+    shown = positive if positive != NONE else int(instances.negative[row])
+    document = DRAWN_ANEW if shown == DRAWN else data.documents[int(split.document[shown])]
     texts = [shorten(text, LETTERS, placeholder=" ...") for text in (data.query_text(query), document)]
     label = "other" if positive == NONE else data.classes[split.grade[positive]] if data.classes else "relevant"
     return Example(float(values[row]), data.query_ids[query], *texts, label=label)

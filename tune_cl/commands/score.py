@@ -70,9 +70,8 @@ def execute(options: Namespace) -> dict[str, Any]:
 def _lines(data, split, instances, values):
     """TSV lines: query id, the instance's fixed document(s) joined by a space, value."""
     query_ids = [data.query_ids[query] for query in split.query]
-    rows = zip(
-        instances.query.tolist(), instances.positive.tolist(), instances.negative.tolist(), values.tolist(), strict=True
-    )
+    columns = (instances.query, instances.fixed_positive, instances.negative, values)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
     for query, positive, negative, value in rows:
         documents = " ".join(data.document_ids[split.document[row]] for row in (positive, negative) if row >= 0)
         yield f"{query_ids[query]}\t{documents}\t{value!r}\n"

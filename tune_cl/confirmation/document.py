@@ -54,9 +54,12 @@ class Compared:
         return _comparison(judged, interval)
 
 
-def document_of(compared: Compared, labels: Sequence[str], ablations: Mapping[str, str]) -> dict[str, Any]:
+def document_of(
+    compared: Compared, labels: Sequence[str], ablations: Mapping[str, str], recommended: str
+) -> dict[str, Any]:
     """The verdict's part of the document. `labels`: the baseline, then the configurations, best on dev first;
-    `ablations`: the label of a configuration's ablation by its own, for those that have one."""
+    `ablations`: the label of a configuration's ablation by its own, for those that have one; `recommended`: the label
+    of the best on dev, tested or not."""
     baseline, *others = labels
     judged = compared.judged(dict.fromkeys(others, baseline))
     rows = {label: compared.row(label) | compared.comparison(label, baseline, judged[label]) for label in others}
@@ -71,7 +74,7 @@ def document_of(compared: Compared, labels: Sequence[str], ablations: Mapping[st
         "configurations": list(rows.values()),
         "correction": compared.correction,
         "queries": compared.values[baseline].shape[1],
-        "verdict": verdict_of(list(judged.values())),
+        "verdict": verdict_of(list(judged.values()), judged.get(recommended)),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,8 +81,10 @@ def best_configurations(state: SearchState, baseline: Configuration, top: int) -
     Labels do not depend on `top`. Raises ConfigError where no trial is left.
     """
     labelled = configurations(state, baseline)
-    place = {trial.trial: place for place, (trial, _) in enumerate(state.ranked())}
-    known = [(place[found.trial], found) for found in labelled.values() if found.trial in place]
+    place: dict[str, int] = {}  # of a configuration's best trial: a finite space may hold one under several choices
+    for trial, _ in state.ranked():
+        place.setdefault(_key(trial.params), len(place))
+    known = [(place[key], found) for found in labelled.values() if (key := _key(found.params)) in place]
     if not known:
         right = "a search with at least one trial besides the baseline that did not fail"
         raise ConfigError(Problem("NAME", f"search '{state.name}' has no configuration to confirm", right))
@@ -101,6 +104,10 @@ def configurations(state: SearchState, baseline: Configuration) -> dict[str, Con
         label = f"{label} ({trial.trial})" if label in found or label == BASELINE else label
         found[label] = Configuration(label, trial.trial, trial.chosen, params)
     return found
+
+
+def _key(params: Mapping[str, Any]) -> str:
+    return json.dumps(seedless(params), sort_keys=True)
 
 
 def seedless(params: Mapping[str, Any]) -> Flat:

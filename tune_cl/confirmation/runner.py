@@ -202,7 +202,7 @@ class Confirmation:
         runs = {label: [self.runs[label, seed] for seed in self.seeds] for label in ended}
         compared = Compared(runs, self.request.split, self.state.metric, self.request.correction)
         own = {label: one.label for label, one in self.ablations.items() if one and one.label in runs}
-        judged = document_of(compared, whole, own)
+        judged = document_of(compared, whole, own, self.best[0].label)
         document = {**head, "seeds": self.seeds, **judged}
         dropped = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
         return document | {"failed": [failure(run, why) for run, why in self.failed], "dropped": dropped}

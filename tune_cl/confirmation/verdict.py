@@ -47,12 +47,12 @@ def judge(pairs: Sequence[tuple[np.ndarray, np.ndarray]], correction: str) -> li
     return [Judged(test, float(p), float(p_both)) for test, p, p_both in zip(tests, adjusted, both, strict=True)]
 
 
-def verdict_of(judged: Sequence[Judged]) -> Verdict:
-    """The search as a whole; `judged` stands in the order of the dev values, best first.
+def verdict_of(judged: Sequence[Judged], recommended: Judged | None) -> Verdict:
+    """The search as a whole. `recommended`: the configuration that was best on dev, None where it was not tested.
 
     better: some configuration is above the baseline after correction. worse: none is, and the one that the search
-    would have recommended, the best on dev, is below it after correction.
+    would have recommended is below it after correction.
     """
     if any(one.marks for one in judged):
         return "better"
-    return "worse" if judged[0].worse else "no difference shown"
+    return "worse" if recommended is not None and recommended.worse else "no difference shown"

@@ -131,7 +131,10 @@ def pacing_section(findings: Findings) -> list[Html]:
     if not any(share < 1 for line in lines for _, share in line.points):
         return [paragraph("No trial held training data back: all of it was open at all times.")]
     chart = line_chart(lines, "iteration", "share of the training data open")
-    note = paragraph("The share at the end of each iteration, as it was used, not as it was asked for.")
+    note = paragraph(
+        "The share that the pacing function opens at the last step of each iteration. Batches that are sorted by "
+        "length together are drawn from what was open at the first of them."
+    )
     return [
         tag("div", figure("Each trial in training", chart, legend(KEYS), note, _left_out(findings)), class_="charts")
     ]

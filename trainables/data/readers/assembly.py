@@ -175,6 +175,7 @@ class _Candidates:
     grade: np.ndarray
     rank: np.ndarray
     score: np.ndarray
+    given: np.ndarray | None
 
 
 def _choose(
@@ -194,7 +195,8 @@ def _choose(
     grade = _grades(split.qrels, query, document, len(document_ids))
     mine = kept[query]
     columns = (query, document, grade, rank, score)
-    return kept, _Candidates(*(column[mine] for column in columns))
+    given = rows[mine].astype(np.int32) if source == "qrels" else None  # else the order is that of the ranks
+    return kept, _Candidates(*(column[mine] for column in columns), given=given)
 
 
 def _kept(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[str]) -> np.ndarray:
@@ -262,6 +264,7 @@ def _split(raw: RawSplit, candidates: _Candidates, kept: np.ndarray, start: int)
         score=candidates.score,
         judged_grade=judged.value[by_query].astype(np.int16),
         judged_offsets=_offsets(place[judged.query], count),
+        given=candidates.given,
     )
 
 

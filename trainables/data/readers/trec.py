@@ -65,7 +65,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
         raise DataError(problems)
     raw = Raw(folder.name, collection.ids, collection.texts, splits, _repeated(queries))
     source = candidate_source(raw, config)
-    if unknown and (source == "qrels" or (source == "bm25" and config.candidates == "auto")):
+    if unknown and source != "run" and config.candidates == "auto":
         raise DataError(unknown)
     return assemble(raw, config)
 

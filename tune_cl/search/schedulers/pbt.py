@@ -95,12 +95,18 @@ def perturbed(chosen: dict[str, Any], leaves: dict[str, Leaf], rng: np.random.Ge
         leaf, up = leaves[key], bool(rng.integers(2))
         if isinstance(leaf, Range) and leaf.step is None:
             value = min(max(chosen[key] * FACTORS[up], leaf.low), leaf.high)
-            moved[key] = round(value) if isinstance(chosen[key], int) else value
+            moved[key] = _next_whole(chosen[key], value, up, leaf) if isinstance(chosen[key], int) else value
         else:
             options = sorted(leaf.values() or ())
             place = options.index(chosen[key]) + (1 if up else -1)
             moved[key] = options[min(max(place, 0), len(options) - 1)]
     return moved
+
+
+def _next_whole(chosen: int, value: float, up: bool, leaf: Range) -> int:
+    """The value as a whole number other than `chosen`, where the range holds one in that direction."""
+    whole = max(round(value), chosen + 1) if up else min(round(value), chosen - 1)
+    return int(min(max(whole, leaf.low), leaf.high))
 
 
 def make_pbt(setup: Setup) -> Pbt:
