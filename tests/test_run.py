@@ -102,6 +102,8 @@ def test_mlflow_has_a_run_a_trial_under_the_search(place: Path, whole: dict[str,
     parent = client.get_run(whole["mlflow_run_id"])
     assert parent.data.tags["tune_cl.kind"] == "search" and parent.info.status == "FINISHED"
     children = client.search_runs([parent.info.experiment_id], f"tags.mlflow.parentRunId = '{parent.info.run_id}'")
+    left = {file.path for file in client.list_artifacts(parent.info.run_id)}
+    assert {"report.html", "search.yaml", "best_checkpoint"} <= left
     searched = state(place, "whole")
     assert {run.data.tags["tune_cl.trial_id"] for run in children} == set(searched.trials)
     for run in children:

@@ -55,10 +55,11 @@ def tracked(place: Place, output: Path, uri: str) -> None:
     except ConfigError as held:
         print(f"not logged to MLflow: {held.problems[0].wrong}", file=sys.stderr)
         return
+    from tune_cl.report.file import artifact_event
     from tune_cl.tracking.mlflow_writer import catch_up
 
     with journal:
-        journal.append({"event": "artifact", "path": str(output.resolve())})
+        journal.append(artifact_event(output))
         left = catch_up(journal.path, uri, TRACKING_SECONDS)
     if left:
         print(

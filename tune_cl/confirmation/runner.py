@@ -32,6 +32,7 @@ from tune_cl.confirmation.training import result_of
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal
 from tune_cl.place import Place
+from tune_cl.report.file import leave_report
 from tune_cl.search.materials import materials_of, require_unchanged
 from tune_cl.search.places import require_room
 from tune_cl.search.ray_tune import ray_session
@@ -228,9 +229,10 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
                 raise Interrupted(f"stopped; what is done is saved. Go on with: {command}") from None
             if not work.failed:
                 command = request.command(place, None)  # only tracking may be left, which takes no cluster
-        document = work.document()
-        write_json(verdict_file(place.folder, request.split), document)
-        return document
+            document = work.document()
+            write_json(verdict_file(place.folder, request.split), document)
+            leave_report(place, journal)
+            return document
 
 
 def tell(state: SearchState, work: Confirmation) -> None:

@@ -17,6 +17,7 @@ from trainables.training.materials import Materials
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place
+from tune_cl.report.file import leave_report
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
 from tune_cl.search.pareto import pareto
@@ -90,6 +91,7 @@ def _session(
         state = replay(journal.events())
         if not state.end:
             state = _run(experiment, place, journal, materials, address, state)
+            leave_report(place, journal)
         go_on = place.command("resume")  # only tracking may be left, which takes no cluster
     except KeyboardInterrupt:
         journal.append({"event": "interrupted", "time": time.time()})
