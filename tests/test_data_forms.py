@@ -20,6 +20,7 @@ from tests.data_folders import (
 )
 from tests.test_data_readers import candidates, load, problems
 from trainables.data.columns import RankingData, require_texts_to_rank
+from trainables.data.readers.sick import WHOLE_COLUMNS
 from trainables.data.readers.squad import sentence_bounds
 from trainables.errors import DataError
 
@@ -197,6 +198,23 @@ class TestPairs:
     def test_wrong_labels(self, tmp_path: Path) -> None:
         files = {name: text.replace("NEUTRAL", "MAYBE") for name, text in sick_files().items()}
         assert problems(write_folder(tmp_path, files))[0] == "SICK_train.txt:2: judgment 'MAYBE'"
+
+    def test_sick_in_one_file(self, tmp_path: Path) -> None:
+        """As its authors publish it: another order of columns, and one that names the split."""
+        rows = [row for text in sick_files().values() for row in text.splitlines()[1:]]
+        sets = [name for name in ("TRAIN", "TRIAL", "TEST") for _ in range(3)]
+        lines = ["\t".join(WHOLE_COLUMNS)]
+        for (name, first, second, score, label), part in zip((row.split("\t") for row in rows), sets, strict=True):
+            lines.append("\t".join([name, first, second, label, score, *["x"] * 6, part]))
+        one = load(write_folder(tmp_path / "one", {"SICK.txt": "\n".join(lines)}))
+        three = load(write_folder(tmp_path / "three", sick_files()))
+        assert list(one.query_ids) == list(three.query_ids) and list(one.documents) == list(three.documents)
+        for split, columns in three.splits.items():
+            assert one.splits[split].grade.tolist() == columns.grade.tolist()
+        lines[2] = lines[2].replace("TRAIN", "ELSEWHERE")
+        lines[5] = lines[5].replace("ENTAILMENT", "MAYBE")
+        wrong = problems(write_folder(tmp_path / "wrong", {"SICK.txt": "\n".join(lines)}))
+        assert wrong == ["SICK.txt:3: SemEval_set 'ELSEWHERE'", "SICK.txt:6: judgment 'MAYBE'"]
 
 
 def test_ranking_data_is_no_problem(tmp_path: Path) -> None:

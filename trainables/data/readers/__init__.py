@@ -52,7 +52,7 @@ READERS: Registry[Reader] = Registry(
         "Feng et al. 2015",
     ),
     Entry("squad", squad, "SQuAD folder: train-v1.1.json, dev-v1.1.json, as sentence ranking", "Rajpurkar et al. 2016"),
-    Entry("sick", sick, "SICK folder: SICK_train.txt, SICK_trial.txt, SICK_test_annotated.txt", "Marelli et al. 2014"),
+    Entry("sick", sick, "SICK folder: SICK.txt, or SICK_{train,trial,test_annotated}.txt", "Marelli et al. 2014"),
     Entry("snli", snli, "SNLI folder: snli_1.0_{train,dev,test}.jsonl or .txt", "Bowman et al. 2015"),
     Entry(
         "quora",
