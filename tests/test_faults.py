@@ -17,7 +17,9 @@ from mlflow.tracking import MlflowClient
 from tests.test_search import Crew, experiment, summary
 from tests.tiny_trial import tiny_trial
 from tests.tracking_cases import delivered, fresh_database, search_event
+from trainables import ranker_trainable
 from trainables.config import TrainingRun
+from trainables.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.checkpoint import BEST
 from trainables.training.materials import materials_key, prepare
@@ -127,6 +129,23 @@ def trained(config: dict[str, Any], folder: Path, checkpoint: Path | None = None
         to.mkdir(parents=True)
         trainable.save_checkpoint(str(to))
     return results
+
+
+def test_a_training_that_cannot_be_made_fails_at_once_and_the_next_begins(
+    config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that Tune would retry: a ranker that does not fit does not fit the second time."""
+
+    def refuse(*_: Any) -> None:
+        raise WorkFailed("does not fit")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ranker_trainable, "make_training", refuse)
+        trainable = RankerTrainable(config | {"checkpoint": None})
+        result = trainable.train()
+        assert (result["failed"], result["done"]) == ("does not fit", True)
+        trainable.save(str(tmp_path))
+    assert trainable.reset_config(config | {"checkpoint": None}) and "failed" not in trainable.step()
 
 
 def dev(results: list[dict[str, Any]]) -> dict[int, float]:

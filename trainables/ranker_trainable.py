@@ -66,6 +66,8 @@ class RankerTrainable(ClusterTrainable):
     trial: data and text side stay, only the training is new.
     """
 
+    failed: str | None = None  # why the training could not be made
+
     def setup(self, config: dict[str, Any], materials: dict[str, Materials] | None = None) -> None:
         self.shared = dict(materials or {})
         self._start(config)
@@ -77,7 +79,7 @@ class RankerTrainable(ClusterTrainable):
 
     def _drop(self) -> None:
         """Lets the training go before the next is made: a device that trials share may not hold both."""
-        del self.training
+        self.__dict__.pop("training", None)  # none where the last one could not be made
         release()
 
     def _start(self, config: dict[str, Any]) -> None:
@@ -86,8 +88,16 @@ class RankerTrainable(ClusterTrainable):
         self.reports_queries = config.get("queries", False)
         if best_device().type == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        self.training = make_training(run, self._materials(run))
         self.notes: list[str] = []
+        try:
+            self._make_training(run, config)
+        except (UserError, WorkFailed) as error:  # a result, as in `step`: Tune would retry
+            self.failed = str(error)
+        else:
+            self.failed = None
+
+    def _make_training(self, run: TrainingRun, config: dict[str, Any]) -> None:
+        self.training = make_training(run, self._materials(run))
         if config.get("adopt") and isinstance(self.training, Training):
             with fetched(config["checkpoint"]) as folder:
                 self.training.adopt(folder)
@@ -126,6 +136,8 @@ class RankerTrainable(ClusterTrainable):
         What no retry would mend (a loss that is no number) is a result `failed: reason`, not an exception:
         Tune retries a trial that raises.
         """
+        if self.failed is not None:
+            return {"failed": self.failed, "iteration": 1, "done": True}
         if self.training.finished:  # restored from its last checkpoint: that iteration once more
             return self.training.history[-1] | {"iteration": self.training.iteration, "done": True}
         try:
@@ -141,7 +153,8 @@ class RankerTrainable(ClusterTrainable):
         return metrics | {"iteration": self.training.iteration, "done": self.training.finished}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        self.training.save(Path(checkpoint_dir))
+        if self.failed is None:  # Tune saves a trial that ends, whatever it came to
+            self.training.save(Path(checkpoint_dir))
 
     def load_checkpoint(self, checkpoint: str | None) -> None:
         if checkpoint:
