@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tune_cl.search.schedulers.base import Scheduler, Setup, Verdict
 
 MINIMUM = 3  # other trials that a trial is compared with
-SHARE = 0.54  # of the iterations after its grace that a trial takes, on the recorded curves (docs/search.md)
+SHARE = 0.54  # of the iterations after its grace that a trial takes, on the recorded curves (docs/search-measured.md)
 
 
 @dataclass
