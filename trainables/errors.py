@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -18,7 +19,8 @@ class Problem:
     right: str
 
     def __str__(self) -> str:
-        return f"error: {self.place}: {self.wrong}; {self.right}"
+        whole = f"error: {self.place}: {self.wrong}; {self.right}"
+        return " ".join(whole.splitlines())  # one line, whatever the values in it hold
 
 
 class UserError(Exception):
@@ -42,6 +44,15 @@ class UserError(Exception):
 
 class ConfigError(UserError):
     """A key or value of the configuration or the search space is wrong."""
+
+
+@contextmanager
+def gathering(problems: list[Problem]) -> Iterator[None]:
+    """Adds the problems of a ConfigError to the list and goes on behind the block."""
+    try:
+        yield
+    except ConfigError as error:
+        problems += error.problems
 
 
 class DataError(UserError):

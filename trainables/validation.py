@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -22,6 +22,7 @@ WORDS = {
     dict: "a mapping",
     type(None): "null",
 }
+NEAR = 0.65  # likeness of a word misspelt
 WRONG = {
     "greater_than": "{value} is not greater than {gt:g}",
     "greater_than_equal": "{value} is below {ge:g}",
@@ -127,19 +128,49 @@ def interval(metadata: Iterable[Any]) -> str:
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str:
-    """Advice for an unknown dotted key: the like-named key of its section, or of any; else the keys of its section."""
-    names = list(known)
-    section, last = key.partition(".")[0], key.rpartition(".")[2]
-    inside = [name for name in names if name.startswith(f"{section}.")]
-    for candidates, likeness in ((inside, 0.6), (names, 0.8 if inside else 0.6)):
-        by_last = {name.rpartition(".")[2]: name for name in reversed(candidates)}
-        if close := get_close_matches(last, by_last, n=1, cutoff=likeness):
-            return f"did you mean {by_last[close[0]]}?"
-    if inside:
+    """Advice for an unknown dotted key: the key most like it as a whole, else the key or section most like its last
+    part (in another section only if very like); else the keys of its section. Of equals, the one that lies least deep.
+    """
+    names, key = sorted(known, key=_depth), key.strip()
+    sections = {name[:end] for name in names for end in range(len(name)) if name[end] == "."}
+    if key not in sections:
+        targets = sorted([*names, *sorted(sections)], key=_depth)
+        if near := _like_whole(key, names) or _like_last(key, targets):
+            return f"did you mean {near}?"
+    section = key.partition(".")[0]
+    if inside := [name for name in names if name.startswith(f"{section}.")]:
         return f"known: {', '.join(inside)}"
-    sections = list(dict.fromkeys(name.partition(".")[0] for name in names))
-    close = get_close_matches(section, sections, n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(sections)}"
+    heads = list(dict.fromkeys(name.partition(".")[0] for name in names))
+    near = max(heads, key=lambda name: likeness(section, name), default="")
+    return f"did you mean {near}?" if likeness(section, near) >= 0.6 else f"known: {', '.join(heads)}"
+
+
+def _like_whole(key: str, names: list[str]) -> str | None:
+    """The name most like the key. Their last parts must be alike too: a long section alone makes no likeness."""
+    alike = [name for name in names if likeness(key, name) >= 0.85 and likeness(_last(key), _last(name)) >= 0.5]
+    return max(alike, key=lambda name: likeness(key, name), default=None)
+
+
+def _like_last(key: str, targets: list[str]) -> str | None:
+    """The target whose last part is most like the key's."""
+    section = f"{key.partition('.')[0]}."
+    elsewhere = 0.8 if any(name.startswith(section) for name in targets) else NEAR
+    likely = {name: likeness(_last(key), _last(name)) for name in targets}
+    alike = [name for name in targets if likely[name] >= (NEAR if name.startswith(section) else elsewhere)]
+    return max(alike, key=lambda name: likely[name], default=None)
+
+
+def likeness(one: str, other: str) -> float:
+    """From 0 to 1 = equal but for case."""
+    return SequenceMatcher(None, other.lower(), one.lower()).ratio()
+
+
+def _depth(key: str) -> int:
+    return key.count(".")
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
 
 
 def shown(value: Any) -> str:

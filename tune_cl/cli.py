@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status of the interface (0, 1, 2 or 130)."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
+    _show_all_text()
     try:
         with _sigterm_as_ctrl_c():
             return _run(arguments)
@@ -93,6 +95,7 @@ def _run(arguments: list[str]) -> int:
         description=COMMANDS[name],
         epilog=command.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # --js would be taken for --json, which is read before
     )
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout, all else on stderr")
@@ -106,6 +109,13 @@ def _run(arguments: list[str]) -> int:
         document = command.execute(options)
         stdout.write(json.dumps(_plain(document), ensure_ascii=False) + "\n")
     return DONE
+
+
+def _show_all_text() -> None:
+    """Where the terminal's encoding lacks a sign, `?` stands for it: a result is not lost for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="replace")
 
 
 @contextmanager
@@ -128,7 +138,8 @@ def _stdout_kept_clean() -> Iterator[Any]:
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
-        with os.fdopen(kept, "w", encoding="utf-8", closefd=False) as stdout:
+        # backslashreplace: a byte of a file's name that is no UTF-8 becomes an escape, which JSON has too
+        with os.fdopen(kept, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as stdout:
             yield stdout
     finally:
         sys.stdout.flush()

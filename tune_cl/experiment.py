@@ -8,20 +8,19 @@ from typing import Any
 
 from trainables.config import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
 from trainables.data import task_of
-from trainables.errors import ConfigError, Problem
+from trainables.errors import ConfigError, Problem, gathering
 from trainables.fit import require_fit
 from trainables.randomness import generator
 from trainables.rankers import load_ranker
-from tune_cl.resolve import all_checked, resolve, written
-from tune_cl.search.config import SearchConfig, misfits, remarks, search_config
+from tune_cl.resolve import TEXTS, all_checked, resolve, written
+from tune_cl.search.config import SearchConfig, misfits, remarks, search_config, unfit_space
 from tune_cl.search.forecast import forecast_of
-from tune_cl.search.points import points_of
+from tune_cl.search.points import Points, points_of
 from tune_cl.search.schedulers import setup_of, unfit_population
 from tune_cl.search.schedulers.grace import curriculum_grace
 from tune_cl.search.space import Flat, Space
 from tune_cl.space_files import dump_yaml, find_space, parse_yaml, read_space
 
-TEXTS = ("name", "description", "source")
 CHECKED_DRAWS = 16
 DEFAULTS = {key: field.get_default(call_default_factory=True) for key, field in configuration_fields(()).items()}
 
@@ -197,7 +196,8 @@ def load_experiment(
     Raises ConfigError with every problem found.
     """
     path = find_space(space)
-    experiment = build(path.stem, read_space(path), command_line(overrides, data, ranker))
+    tree, repeated = read_space(path)
+    experiment = build(path.stem, tree, command_line(overrides, data, ranker), repeated)
     if not experiment.space.leaves:
         right = "open a key, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
         raise ConfigError(Problem(space, "nothing to search", right))
@@ -209,8 +209,8 @@ def load_training_run(
 ) -> TrainingRun:
     """One training: what a space fixes (None: the defaults) under the command line's options; a key that the space
     opens has the baseline's value. Raises ConfigError with every problem found."""
-    tree = read_space(find_space(space)) if space else {}
-    experiment = build(space or "defaults", tree, command_line(overrides, data, ranker))
+    tree, repeated = read_space(find_space(space)) if space else ({}, [])
+    experiment = build(space or "defaults", tree, command_line(overrides, data, ranker), repeated)
     baseline = experiment.baseline_choice()
     return experiment.training_run({key: baseline[key] for key in experiment.space.leaves if key in baseline})
 
@@ -224,65 +224,75 @@ def command_line(overrides: Sequence[str], data: str | None, ranker: str | None)
 def parse_overrides(overrides: Sequence[str]) -> Flat:
     """Dotted key -> value or range of `--set KEY=VALUE` options; a later one replaces an earlier one."""
     flat: Flat = {}
-    problems = []
+    problems: list[Problem] = []
     for text in overrides:
         key, equals, value = text.partition("=")
         if not (key and equals):
             problems.append(Problem("--set", f"'{text}' is not KEY=VALUE", "e.g. --set training.lr=1e-4"))
             continue
-        try:
-            flat |= written({key: parse_yaml(value, f"--set {key}")})
-        except ConfigError as error:
-            problems += error.problems
+        with gathering(problems):
+            flat |= written({key: parse_yaml(value, f"--set {key}")}, problems)
     if problems:
         raise ConfigError(problems)
     return flat
 
 
-def build(name: str, tree: Mapping[str, Any], given: Flat) -> Experiment:
+def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Problem] = ()) -> Experiment:
     """The experiment of a search-space file's mapping, with the command line's dotted keys on top of it. `name`: where
-    the file says none."""
+    the file says none; `repeated`: what is wrong with the file's YAML, to be told with all else."""
     file, line = parts(tree), parts(given)
-    done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"] or {})
+    done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"])
     search = SearchConfig()
     with done.collecting():
-        search = search_config(file["search"], line["search"])
+        search = search_config(written(file["search"], done.problems) | written(line["search"], done.problems))
     name = tree.get("name", name)
     if not isinstance(name, str):
         done.problems.append(Problem("name", f"{name!r} is no name", "a word"))
     done.problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
-    if done.problems:
-        raise ConfigError(done.problems)
-    first = points_of(done.space, search.points, done.given.keys() | done.dropped)
+    whole = not done.problems  # else parts are left out, and what does not fit the others cannot be told
+    done.problems += misfits(search)
+    with done.collecting():
+        if search.searcher == "grid":
+            done.space.require_finite()
+    if not whole:
+        raise ConfigError(dict.fromkeys([*repeated, *done.problems]))
+    first = Points()
+    with done.collecting():
+        first = points_of(done.space, search.points, done.given.keys() | done.dropped)
     search = search.model_copy(update={"points": tuple(first.points)})
     texts = {key: " ".join(str(tree.get(key, "")).split()) for key in ("description", "source")}
     notes = (*done.notes, *first.notes, *remarks(search))
-    return checked_whole(Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=notes))
+    experiment = Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=notes)
+    if problems := [*repeated, *done.problems, *misfits_of_parts(experiment)]:
+        raise ConfigError(problems)
+    return with_whole_grid(experiment)
 
 
-def parts(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """`search` and `baseline` apart from the configuration; both may be written with dotted keys too."""
-    found: dict[str, Any] = {"search": tree.get("search"), "baseline": tree.get("baseline"), "configuration": {}}
+def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:
+    """The keys of `search`, of `baseline` and of the configuration, as written, each as a mapping or dotted."""
+    found: dict[str, Flat] = {"search": {}, "baseline": {}, "configuration": {}}
     for key, value in tree.items():
-        head, _, rest = str(key).partition(".")
-        if head in ("search", "baseline") and rest:
-            found[head] = {**(found[head] or {}), rest: value}
-        elif head not in ("search", "baseline", *TEXTS):
-            found["configuration"][key] = value
+        if key not in TEXTS:
+            head = str(key).partition(".")[0]
+            found[head if head in found else "configuration"][str(key)] = value
     return found
 
 
-def checked_whole(experiment: Experiment) -> Experiment:
-    """The experiment, with all combinations as the trials of a grid; raises ConfigError where parts do not fit."""
+def misfits_of_parts(experiment: Experiment) -> list[Problem]:
+    """What does not fit together of the configuration, the space and the way it is searched."""
     choices = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
-    search = experiment.search
     task = task_of(experiment.value("data.source"))
-    checked = [experiment.baseline_choice(), *search.points, *choices]
-    all_checked(lambda choice: require_fit(experiment.training_run(choice), task), checked)
-    if problems := [*misfits(search, experiment.space), *unfit_population(experiment)]:
-        raise ConfigError(problems)
-    if search.searcher == "grid":
-        experiment.space.require_finite()
-        if "trials" not in search.model_fields_set:
-            search = search.model_copy(update={"trials": experiment.most_trials(experiment.space.combinations() or 0)})
-    return replace(experiment, search=search)
+    checked = [experiment.baseline_choice(), *experiment.search.points, *choices]
+    problems: list[Problem] = []
+    with gathering(problems):
+        all_checked(lambda choice: require_fit(experiment.training_run(choice), task), checked)
+    return [*problems, *unfit_space(experiment.search, experiment.space), *unfit_population(experiment)]
+
+
+def with_whole_grid(experiment: Experiment) -> Experiment:
+    """The experiment, with all combinations as the trials of a grid that are not given."""
+    search = experiment.search
+    if search.searcher == "grid" and "trials" not in search.model_fields_set:
+        trials = experiment.most_trials(experiment.space.combinations() or 0)
+        return replace(experiment, search=search.model_copy(update={"trials": trials}))
+    return experiment

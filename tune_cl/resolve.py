@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,16 +11,18 @@ from pydantic.fields import FieldInfo
 
 from trainables.config import RankerName, configuration_fields, ranker_fields
 from trainables.data import DOCSTRINGS, task_of
-from trainables.errors import ConfigError, Problem
+from trainables.errors import ConfigError, Problem, gathering
 from trainables.fit import CLASS_VALUES
 from trainables.rankers import RANKERS
 from trainables.validation import checked, key_problem, shown, unknown_key
+from tune_cl.search.config import SEARCH_KEYS
 from tune_cl.search.leaves import BESIDE, KINDS, Choice, Leaf, parse_leaf
 from tune_cl.search.space import Flat, Space, ordered
 
 SHORT = {"data": "data.source", "ranker": "ranker.name"}
 OFF: Flat = {"curriculum.pacing": "none", "curriculum.weighting": "none"}
 TURN_OFF = object()
+TEXTS = ("name", "description", "source")
 MAPPINGS = ("curriculum.teacher.ranker",)  # keys whose value may be a mapping without opening a leaf
 # Trials that differ in these have dev values that do not compare, or rungs that do not.
 NEVER_OPENED = (
@@ -53,13 +55,9 @@ class Resolution:
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
-    @contextmanager
-    def collecting(self) -> Iterator[None]:
+    def collecting(self) -> AbstractContextManager[None]:
         """Keeps the problems of a ConfigError and goes on behind the block."""
-        try:
-            yield
-        except ConfigError as error:
-            self.problems += error.problems
+        return gathering(self.problems)
 
     def drop(self, key: str, why: str) -> None:
         """Leaves out what the command line has made pointless, and says so."""
@@ -74,16 +72,14 @@ class Resolution:
 
 
 def resolve(
-    tree: Mapping[str, Any], given: Mapping[str, Any], baseline: Any, given_baseline: Mapping[str, Any]
+    tree: Mapping[str, Any], given: Mapping[str, Any], baseline: Mapping[str, Any], given_baseline: Mapping[str, Any]
 ) -> Resolution:
-    """`tree`: the configuration part of a space file; `baseline`: a mapping or list of keys, or None; `given` and
-    `given_baseline`: the command line's, which replace the file's. Wrong parts are left out and stand in `problems`."""
+    """`tree`: the configuration part of a space file; `baseline`: its key `baseline` and those that begin with
+    `baseline.`; `given` and `given_baseline`: the command line's, which replace the file's. Wrong parts are left out
+    and stand in `problems`."""
     done = Resolution()
-    with done.collecting():
-        done.given = written(given)
-    with done.collecting():
-        done.entries = written(tree)
-    done.entries |= done.given
+    done.given = written(given, done.problems)
+    done.entries = written(tree, done.problems) | done.given
     rankers = possible_rankers(done.entries.get("ranker.name", RankerName.model_fields["name"].default))
     done.fields = configuration_fields(rankers)
     for key, value in done.entries.items():
@@ -99,19 +95,27 @@ def resolve(
     return done
 
 
-def written(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted key -> value or range, as written nested, dotted or in the short forms `data: PATH`, `ranker: NAME`."""
-    flat: dict[str, Any] = {}
+def written(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
+    """Dotted key -> value or range, as written nested, dotted or in the short forms `data: PATH`, `ranker: NAME`.
+
+    A key given twice has its last value, and goes to `problems`.
+    """
+    flat: Flat = {}
     for name, value in tree.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and not is_range(key, value):
-            found = written(value, f"{key}.")
+            found = written(value, problems, f"{key}.")
         else:
             found = {SHORT.get(key, key): value}
-        if twice := flat.keys() & found.keys():
-            raise ConfigError(Problem(key, "given twice", "one value, nested or dotted") for key in sorted(twice))
-        flat |= found
+        join(flat, found, problems)
     return flat
+
+
+def join(flat: Flat, found: Flat, problems: list[Problem]) -> None:
+    """Adds keys to others; those that are there already go to `problems` too."""
+    twice = sorted(flat.keys() & found.keys())
+    problems += [Problem(key, "given twice", "one value, nested or dotted") for key in twice]
+    flat |= found
 
 
 def is_range(key: str, value: Mapping[str, Any]) -> bool:
@@ -132,7 +136,7 @@ def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
     if key not in done.fields:
         if key.startswith("ranker.") and "ranker.name" in done.given and key not in done.given:
             return done.drop(key, f"it belongs to another ranker than {', '.join(rankers)}")
-        raise ConfigError(key_problem(key, value, done.fields))
+        raise ConfigError(key_problem(key, value, all_keys(done, key)))
     if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & KINDS.keys()):
         done.fixed[key] = checked(key, done.fields[key], value)
         return None
@@ -142,6 +146,12 @@ def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
     need_ranker_condition(key, leaf, rankers)
     done.leaves[key] = leaf
     return None
+
+
+def all_keys(done: Resolution, key: str) -> list[str]:
+    """What can be meant by an unknown key: the texts, too, where it stands in a file."""
+    texts = () if key in done.given else TEXTS
+    return [*done.fields, *SEARCH_KEYS, *texts, *(f"baseline.{name}" for name in done.fields)]
 
 
 def checked_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
@@ -235,23 +245,37 @@ def taken(done: Resolution, key: str) -> list[Any]:
     return list(done.leaves[key].samples()) if key in done.leaves else [done.fixed.get(key, done.context.get(key))]
 
 
-def resolve_baseline(done: Resolution, baseline: Any, given: Mapping[str, Any]) -> None:
-    """`baseline:` as a mapping, or as a list of keys that get their 'off' value, on top of OFF."""
+def resolve_baseline(done: Resolution, baseline: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """The checked values of the baseline on top of OFF."""
     done.baseline = dict(OFF)
-    entries: Flat = {}
-    if isinstance(baseline, list):
-        entries = {str(key): TURN_OFF for key in baseline}
-    elif isinstance(baseline, Mapping):
-        entries = written(baseline)
-    elif baseline is not None:
-        wrong = f"{shown(baseline)} is not a mapping"
-        done.problems.append(Problem("baseline", wrong, "{key: value, ...} or [key, ...]"))
-    for key, value in (entries | written(given)).items():
+    entries = written_baseline(baseline, done.problems) | written_baseline(given, done.problems)
+    for key, value in entries.items():
         with done.collecting():
             if key not in done.fields:
-                raise ConfigError(replace(unknown_key(key, done.fields), place=f"baseline.{key}"))
+                off = value is TURN_OFF
+                problem = unknown_key(key, done.fields) if off else key_problem(key, value, done.fields)
+                raise ConfigError(replace(problem, place=f"baseline.{key}"))
             value = off_value(key, done.fields[key]) if value is TURN_OFF else value
             done.baseline[key] = checked(f"baseline.{key}", done.fields[key], value)
+
+
+def written_baseline(tree: Mapping[str, Any], problems: list[Problem]) -> Flat:
+    """Dotted key -> value of `baseline:` as a mapping, as a list of keys that get their 'off' value, and of keys
+    `baseline.KEY`. What is wrong with the form goes to `problems`."""
+    flat: Flat = {}
+    for name, value in tree.items():
+        key = name.removeprefix("baseline").removeprefix(".")
+        part: Any = {key: value} if key else value
+        if isinstance(part, list):
+            part = {str(off): TURN_OFF for off in part}
+        if not isinstance(part, Mapping | None):
+            wrong = f"{shown(value)} is not a mapping"
+            problems.append(Problem("baseline", wrong, "{key: value, ...} or [key, ...]"))
+            continue
+        twice: list[Problem] = []
+        join(flat, written(part or {}, twice), twice)
+        problems += [replace(problem, place=f"baseline.{problem.place}") for problem in twice]
+    return flat
 
 
 def off_value(key: str, field: FieldInfo) -> Any:

@@ -24,6 +24,9 @@ class Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
+PLAIN = {"found unhashable key": "a list or a mapping stands as a key"}  # for what PyYAML says
+
+
 class Dumper(yaml.SafeDumper):
     """Quotes words that Loader would take for numbers."""
 
@@ -40,21 +43,30 @@ def dump_yaml(tree: Mapping[str, Any]) -> str:
 
 def parse_yaml(text: str, place: str) -> Any:
     """The value a YAML text stands for. Raises ConfigError at `place`:line for bad syntax and for keys given twice."""
+    value, repeated = parsed(text, place)
+    if repeated:
+        raise ConfigError(repeated)
+    return value
+
+
+def parsed(text: str, place: str) -> tuple[Any, list[Problem]]:
+    """The value a YAML text stands for, and its keys given twice, of which the last counts. Raises ConfigError at
+    `place`:line for bad syntax."""
     loader = Loader(text)
+    repeated: list[Problem] = []
     try:
         node = loader.get_single_node()
-        problems = repeated_keys(node, place)
-        value = loader.construct_document(node) if node else None
+        repeated = repeated_keys(node, place)
+        return loader.construct_document(node) if node else None, repeated
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError(Problem(f"{place}:{line}", error.problem or "not YAML", "valid YAML")) from None
+        wrong = PLAIN.get(error.problem or "", error.problem) or "not YAML"
+        raise ConfigError([*repeated, Problem(f"{place}:{line}", wrong, "valid YAML")]) from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise ConfigError(Problem(f"{place}:1", " ".join(str(error).split()), "valid YAML")) from None
+        wrong = " ".join(str(error).split())
+        raise ConfigError([*repeated, Problem(f"{place}:1", wrong, "valid YAML")]) from None
     finally:
         loader.dispose()
-    if problems:
-        raise ConfigError(problems)
-    return value
 
 
 def repeated_keys(node: yaml.Node | None, place: str) -> list[Problem]:
@@ -65,12 +77,14 @@ def repeated_keys(node: yaml.Node | None, place: str) -> list[Problem]:
         return []
     problems, lines = [], {}
     for key, value in node.value:
+        problems += repeated_keys(value, place)
+        if not isinstance(key, yaml.ScalarNode):  # refused where values are made
+            continue
         line = key.start_mark.line + 1
         if key.value in lines:
             wrong = f"key '{key.value}' stands on line {lines[key.value]} already"
             problems.append(Problem(f"{place}:{line}", wrong, "each key once"))
         lines[key.value] = line
-        problems += repeated_keys(value, place)
     return problems
 
 
@@ -87,13 +101,14 @@ def find_space(space: str) -> Path:
     return path
 
 
-def read_space(path: Path) -> Mapping[str, Any]:
-    """The mapping a search-space file holds; raises ConfigError placed at file:line."""
+def read_space(path: Path) -> tuple[Mapping[str, Any], list[Problem]]:
+    """The mapping a search-space file holds, and its keys given twice; raises ConfigError placed at file:line."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(Problem(str(path), f"cannot be read: {error}", "a YAML file in UTF-8")) from None
-    tree = parse_yaml(text, str(path))
+    tree, repeated = parsed(text, str(path))
     if not isinstance(tree, Mapping):
-        raise ConfigError(Problem(f"{path}:1", "not a mapping", "keys of the configuration, some with a range"))
-    return tree
+        wrong = Problem(f"{path}:1", "not a mapping", "keys of the configuration, some with a range")
+        raise ConfigError([*repeated, wrong])
+    return tree, repeated

@@ -21,17 +21,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     experiment = experiment_of(options)
-    for note in experiment.notes:
-        print(f"note: {note}", file=sys.stderr)
     from trainables.training.device import best_device
     from trainables.training.forecast import seconds_per_iteration  # imports torch: input errors come first
     from trainables.training.materials import prepare
 
     run, resources = experiment.base_run(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
-    if resources.gpu and device == "cpu" and not run.grows_trees:
-        print("note: a trial reserves a GPU, but this machine has none: a step is measured on its CPU", file=sys.stderr)
     seconds = seconds_per_iteration(run, prepare(run), max(1, int(resources.cpu)), device)
+    notes = list(experiment.notes)  # told only now that the data is known to fit
+    if resources.gpu and device == "cpu" and not run.grows_trees:
+        notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
     document = experiment.describe()
     hours = document["iterations_expected"] * seconds / 3600
     iterations_before = _pretraining_iterations(experiment)

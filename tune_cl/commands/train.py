@@ -11,6 +11,7 @@ import hashlib
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from shlex import quote
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,12 @@ from trainables.evaluation.files import require_folder
 from tune_cl.commands.settings import add_overrides
 from tune_cl.commands.tables import table
 from tune_cl.experiment import load_training_run
-from tune_cl.place import DEFAULT_STORAGE
+from tune_cl.place import DEFAULT_STORAGE, program
 
 if TYPE_CHECKING:
     from trainables.training.factory import AnyTraining
+
+STATES = "state"  # folder of the output
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -41,23 +44,37 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     run = load_training_run(options.space, options.overrides, options.data, options.ranker)
+    output = options.output or default_output(run)
+    require_folder("--output", output)
+    try:
+        return _whole(run, output)
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped; what is saved is kept. Go on with: {command(options)}") from None
+
+
+def _whole(run: TrainingRun, output: Path) -> dict[str, Any]:
+    """Trains, and applies the best weights to test."""
     from trainables.training.factory import machine_note, make_training, training_notes  # imports torch: input first
     from trainables.training.materials import prepare
 
-    output = options.output or default_output(run)
-    require_folder("--output", output)
     materials = prepare(run)
-    for note in (*materials.data.notes, *training_notes(run, materials)):
-        print(f"note: {note}", file=sys.stderr)
+    notes = (*materials.data.notes, *training_notes(run, materials))
     training = make_training(run, materials)
+    _take_up(training, output)
+    for note in notes:  # told only now that nothing can be refused any more
+        print(f"note: {note}", file=sys.stderr)
     print(machine_note(training), file=sys.stderr)
-    try:
-        _train(training, output)
-    except KeyboardInterrupt:
-        raise Interrupted(
-            f"stopped after iteration {training.iteration}; the same command goes on from the last that was saved"
-        ) from None
+    _train(training, output)
     return _finish(training, output)
+
+
+def command(options: Namespace) -> str:
+    """What a user types for the same training again."""
+    parts = [] if options.space is None else [options.space]
+    flags = {"--data": options.data, "--ranker": options.ranker, "--output": options.output}
+    for flag, value in [*flags.items(), *(("--set", override) for override in options.overrides)]:
+        parts += [] if value is None else [flag, str(value)]
+    return " ".join([program("tune-cl"), "train", *map(quote, parts)])
 
 
 def default_output(run: TrainingRun) -> Path:
@@ -66,17 +83,16 @@ def default_output(run: TrainingRun) -> Path:
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
 
 
-def _train(training: AnyTraining, output: Path) -> None:
-    """Iterates to the end, saving its state; takes up a training that was stopped.
+def _take_up(training: AnyTraining, output: Path) -> None:
+    """Goes on from the last state saved, where there is one.
 
     Raises ConfigError where `output` holds a training of another configuration, or of other data or vectors.
     """
     from trainables.training.checkpoint import latest_iteration, read_json, write_json
     from trainables.training.materials import changed_files, files_of
-    from trainables.training.saves import iterations
 
-    states, read = output / "state", output / "files.json"
-    if latest := latest_iteration(states):
+    read = output / "files.json"
+    if latest := latest_iteration(output / STATES):
         kept = read_json(read) if read.exists() else {}
         if not training.same_run(latest) or changed_files([training.run], kept):
             raise ConfigError(
@@ -87,10 +103,17 @@ def _train(training: AnyTraining, output: Path) -> None:
                 )
             )
         training.load(latest)
-        print(f"going on after iteration {training.iteration}", file=sys.stderr)
     elif files := files_of([training.run]):
         write_json(read, files)
-    for metrics in iterations(training, states):
+
+
+def _train(training: AnyTraining, output: Path) -> None:
+    """Iterates to the end, saving its state."""
+    from trainables.training.saves import iterations
+
+    if training.iteration:
+        print(f"going on after iteration {training.iteration}", file=sys.stderr)
+    for metrics in iterations(training, output / STATES):
         print(_progress(training, metrics), file=sys.stderr)
 
 

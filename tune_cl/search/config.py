@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from trainables.config import Section, flatten, known_keys, one_of, unflatten
+from trainables.config import Section, configuration_fields, known_keys, one_of, unflatten
 from trainables.errors import ConfigError, Problem
-from trainables.validation import key_problem, problems_of, section_problem
+from trainables.validation import key_problem, problems_of
 from tune_cl.search.leaves import Leaf, Range
 from tune_cl.search.samplers import SEARCHERS
 from tune_cl.search.schedulers import SCHEDULERS, unfit
@@ -77,34 +77,30 @@ class SearchConfig(Section):
     resources: Resources = Field(default_factory=Resources)
 
 
-def search_config(file: Any, line: Any) -> SearchConfig:
-    """The `search.*` keys of the space file under those of the command line."""
-    known = known_keys(SearchConfig, "search.")
-    for section in (file, line):
-        if not isinstance(section, Mapping | None):
-            raise ConfigError(section_problem("search", section, known))
-    flat = {f"search.{key}": value for key, value in (flatten(file or {}) | flatten(line or {})).items()}
-    problems = [key_problem(key, value, known) for key, value in flat.items() if key not in known]
-    tree = unflatten({key: value for key, value in flat.items() if key in known}).get("search", {})
+SEARCH_KEYS = known_keys(SearchConfig, "search.")
+
+
+def search_config(flat: Mapping[str, Any]) -> SearchConfig:
+    """The checked `search.*` keys. `flat`: by dotted key, and as `search` what stands where a mapping is due."""
+    every = [*SEARCH_KEYS, *configuration_fields(())]
+    unknown = {key: value for key, value in flat.items() if key not in SEARCH_KEYS and (key, value) != ("search", None)}
+    problems = [key_problem(key, value, every) for key, value in unknown.items()]
+    tree = unflatten({key: value for key, value in flat.items() if key in SEARCH_KEYS}).get("search", {})
     try:
         config = SearchConfig.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError([*problems, *problems_of(error, known, "search.")]) from None
+        raise ConfigError([*problems, *problems_of(error, SEARCH_KEYS, "search.")]) from None
     if problems:
         raise ConfigError(problems)
     return config
 
 
-def misfits(search: SearchConfig, space: Space) -> list[Problem]:
-    """Keys that do not go together, or not with the space."""
+def misfits(search: SearchConfig) -> list[Problem]:
+    """Keys that do not go together."""
     problems = []
     if search.warm_start and search.searcher in ("random", "grid"):
         wrong = f"searcher {search.searcher} learns nothing from earlier trials"
         problems.append(Problem("search.warm_start", wrong, "search.searcher: tpe, gp or cmaes"))
-    if search.searcher == "cmaes" and not any(_moves(leaf) for leaf in space.leaves.values()):
-        wrong = "cmaes searches numbers, and the space has none that every trial has"
-        right = "a uniform, loguniform or int without a condition, or search.searcher: tpe"
-        problems.append(Problem("search.searcher", wrong, right))
     spent = search.resources.cpu * search.price.cpu_hour + search.resources.gpu * search.price.gpu_hour
     if search.cost is not None and not spent:
         right = "search.price.cpu_hour or search.price.gpu_hour of what a trial reserves"
@@ -127,6 +123,15 @@ def misfits(search: SearchConfig, space: Space) -> list[Problem]:
         right = "search.audit: 0, or search.promotion: false and another search.grace than scaled"
         problems.append(Problem("search.audit", wrong, right))
     return problems
+
+
+def unfit_space(search: SearchConfig, space: Space) -> list[Problem]:
+    """What keeps the searcher from searching the space."""
+    if search.searcher != "cmaes" or any(_moves(leaf) for leaf in space.leaves.values()):
+        return []
+    wrong = "cmaes searches numbers, and the space has none that every trial has"
+    right = "a uniform, loguniform or int without a condition, or search.searcher: tpe"
+    return [Problem("search.searcher", wrong, right)]
 
 
 def remarks(search: SearchConfig) -> list[str]:

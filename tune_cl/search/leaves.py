@@ -350,6 +350,8 @@ def parse_leaf(key: str, tree: Mapping[str, Any]) -> Leaf:
     if not isinstance(when, Mapping):
         right = "{other.key: value} or {other.key: [values]}"
         problems.append(Problem(f"{key}.when", f"{when!r} is no condition", right))
+    else:
+        problems += without_values(f"{key}.when", when)
     if problems:
         raise ConfigError(problems)
     leaf = KINDS[kinds[0]].of(tree[kinds[0]], condition(when))
@@ -370,6 +372,15 @@ def checked_step(place: str, step: Any, low: float, high: float) -> float:
     if number > MOST_STEPS:
         raise ConfigError(Problem(place, f"makes {number + 1} values", f"at most {MOST_STEPS} steps, or none"))
     return step
+
+
+def without_values(place: str, when: Mapping[str, Any]) -> Iterator[Problem]:
+    """Keys of a condition with no value, under which the parameter would never exist."""
+    for key, value in when.items():
+        if isinstance(value, Mapping) and value:
+            yield from without_values(f"{place}.{key}", value)
+        elif isinstance(value, Mapping | list) and not value:
+            yield Problem(f"{place}.{key}", "no values, so the parameter never exists", "a value, or [values]")
 
 
 def condition(when: Mapping[str, Any]) -> Condition:

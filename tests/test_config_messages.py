@@ -1,0 +1,227 @@
+"""What is said of wrong configurations: the nearest key, every problem at once, each on one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from shlex import split
+
+import pytest
+
+from tests.builders import tiny_data
+from tests.test_cli import SMALL_OPTIONS
+from tests.test_experiment import OPEN, Write, problems, write
+from tests.trec_folder import write_trec_folder
+from trainables.errors import ConfigError, Problem
+from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
+from tune_cl.experiment import load_experiment
+from tune_cl.space_files import parse_yaml
+
+__all__ = ["write"]  # a fixture
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("trainning.lr", "training.lr"),
+        ("lr", "training.lr"),
+        ("max_iterations", "training.max_iterations"),
+        ("training.iterations", "training.max_iterations"),
+        ("Seed", "seed"),
+        ("serch.trials", "search.trials"),
+        ("trials", "search.trials"),
+        ("searcher", "search.searcher"),
+        ("search.lr", "training.lr"),
+        ("curriculum.t", "curriculum.T"),
+        ("curriculum.M", "curriculum.m"),
+        ("data.bm25.k2", "data.bm25.k1"),
+        ("bm25.k1", "data.bm25.k1"),
+        ("rankr", "ranker"),
+        ("model", "ranker.model"),
+        ("basline", "baseline"),
+        ("basline.curriculum.pacing", "baseline.curriculum.pacing"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest(wrong: str, right: str) -> None:
+    found = problems("quickstart", "ranker=bert", f"{wrong}=1")
+    assert found == {wrong: f"unknown key; did you mean {right}?"}
+
+
+@pytest.mark.parametrize("unlike", ["curriculum.xyz", "foo"])
+def test_a_key_like_no_other_names_what_there_is(unlike: str) -> None:
+    assert problems("quickstart", f"{unlike}=1")[unlike].startswith("unknown key; known: ")
+
+
+def test_a_misspelt_text_of_a_file(write: Write) -> None:
+    assert problems(write(f"desciption: mine\n{OPEN}")) == {"desciption": "unknown key; did you mean description?"}
+
+
+# -- `baseline` and `search` in the wrong form -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "places"),
+    [
+        ("", ["baseline=3"], {"baseline"}),
+        ("", ["baseline={curriculum: 3}"], {"baseline.curriculum"}),
+        ("", ["baseline=[curriculum]"], {"baseline.curriculum"}),
+        ("", ["search.trials=3", "search=foo"], {"search"}),
+        ("", ["search=0", "search.trials=0"], {"search", "search.trials"}),
+        ("search: foo\nsearch.trials: 3\n", [], {"search"}),
+        ("search: foo\n", ["search.trials=3"], {"search"}),
+        ("search: {trials: 3}\nsearch.trials: 4\n", [], {"search.trials"}),
+        ("baseline: foo\nbaseline.curriculum.pacing: none\n", [], {"baseline"}),
+        ("baseline: {curriculum: {anti: no}}\nbaseline.curriculum.anti: 1\n", [], {"baseline.curriculum.anti"}),
+    ],
+)  # fmt: skip
+def test_sections_beside_the_configuration(text: str, overrides: list[str], places: set[str], write: Write) -> None:
+    assert problems(write(OPEN + text), *overrides).keys() == places
+
+
+def test_keys_of_the_baseline_may_be_a_list(write: Write) -> None:
+    keys = "[curriculum.weighting, curriculum.anti]"
+    off = load_experiment(write(f"baseline: {keys}\nbaseline.curriculum.T: 1\n{OPEN}"))
+    line = load_experiment(write(OPEN), [f"baseline={keys}", "baseline.curriculum.T=1"])
+    assert line.baseline == off.baseline
+    assert off.baseline == {
+        "curriculum.pacing": "none", "curriculum.weighting": "none", "curriculum.anti": False, "curriculum.T": 1,
+    }  # fmt: skip
+
+
+# -- all problems at once ----------------------------------------------------------------------------------------
+
+
+def test_keys_given_twice_hide_nothing(write: Write) -> None:
+    space = write("curriculum: {pacng: 3}\nseed: 1\nseed: 2\ntraining.lr: 0.1\ntraining: {foo: 1, lr: -3}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_experiment(space)
+    lines = caught.value.lines()
+    assert lines[0] == f"error: {space}:3: key 'seed' stands on line 2 already; each key once"
+    assert lines[1] == "error: training.lr: given twice; one value, nested or dotted"
+    assert lines[2] == "error: curriculum.pacng: unknown key; did you mean curriculum.pacing?"
+    assert lines[3].startswith("error: training.lr: -3 is not greater than 0; ")
+    assert lines[4].startswith("error: training.foo: unknown key; known: training.loss, ") and len(lines) == 5
+
+
+def test_what_does_not_fit_together_is_told_at_once(write: Write) -> None:
+    clash = (
+        "training.lr: {uniform: [1e-5, 1e-3]}\n"
+        "search: {searcher: grid, warm_start: [old], cost: 3, points: [{training.lr: 7}], scheduler: pbt, repeats: 2}\n"
+    )
+    places = {"training.lr", "search.warm_start", "search.cost", "search.repeats"}
+    assert problems(write(clash)).keys() == places | {"search.points[0].training.lr"}
+    assert problems(write(f"{clash}seed: -1\n")).keys() == places | {"seed"}
+    untrainable = "curriculum.pacing: {choice: [none, root]}\nranker.name: lambdamart\n"
+    assert problems(write(f"{untrainable}search: {{warm_start: [old], searcher: cmaes}}\n")).keys() == {
+        "curriculum.pacing",
+        "search.searcher",
+    }
+    twice = "seed: 1\nseed: 2\n"
+    assert len(problems(write(f"{twice}{untrainable}{OPEN}"))) == 2
+    circle = "curriculum: {n: {choice: [2], when: {curriculum.m: 1}}, m: {uniform: [1, 2], when: {curriculum.n: 2}}}\n"
+    assert problems(write(circle + "search.searcher: grid\n")).keys() == {"curriculum.n.when"}
+
+
+def test_a_broken_part_is_not_missed_by_the_others(write: Write) -> None:
+    """cmaes lacks a number only where the space is known whole."""
+    pacing = "curriculum.pacing: {choice: [linear, none]}\nsearch.searcher: cmaes\n"
+    assert problems(write(pacing)).keys() == {"search.searcher"}
+    assert problems(write(pacing + "training.lr: {uniform: [1e-5, -1e-3]}\n")).keys() == {"training.lr.uniform"}
+
+
+# -- conditions and YAML -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", ["[]", "{}"])
+@pytest.mark.parametrize("when", ["{{curriculum.pacing: {}}}", "{{curriculum: {{pacing: {}}}}}"])
+def test_a_condition_has_values(when: str, values: str, write: Write) -> None:
+    text = (
+        f"curriculum.pacing: {{choice: [root, linear]}}\ncurriculum.n: {{choice: [2, 5], when: {when.format(values)}}}"
+    )
+    ((place, said),) = problems(write(text)).items()
+    assert place == "curriculum.n.when.curriculum.pacing" and said == (
+        "no values, so the parameter never exists; a value, or [values]"
+    )
+
+
+@pytest.mark.parametrize("key", ["{{pacing: root}}", "{[a, b]: c}", "\n  ? [a, b]\n  : c"])
+def test_a_key_that_is_no_word_is_placed_at_its_line(key: str, write: Write) -> None:
+    space = write(f"seed: 1\n\ncurriculum: {key}\n")
+    line = 4 if key.startswith("\n") else 3
+    assert problems(space) == {f"{space}:{line}": "a list or a mapping stands as a key; valid YAML"}
+
+
+def test_keys_given_twice_beside_bad_yaml() -> None:
+    with pytest.raises(Exception, match=r"(?s)error: x:2: key 'a' stands on .*error: x:3: a list or a mapping"):
+        parse_yaml("a: 1\na: 2\n[b]: 3\n", "x")
+
+
+# -- lines and the console ---------------------------------------------------------------------------------------
+
+
+def test_a_problem_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert len(str(Problem("a\nb", "c\r\nd", "e\u2028f")).splitlines()) == 1
+    assert main(["train", "--data", f"{tmp_path}/a\nb"]) == BAD_INPUT
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("error: data.source: ")
+
+
+@pytest.mark.parametrize("option", ["--js", "--difficul"])
+def test_options_are_written_out(option: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["weigh", "--difficulty", ".5", option, "0.5"]) == BAD_INPUT
+    assert option in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_result_is_shown_in_any_encoding(encoding: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tune_cl", "list", "scorings"],
+        cwd=tmp_path, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding},
+    )  # fmt: skip
+    assert done.returncode == DONE and b"context_words" in done.stdout and done.stderr == b""
+
+
+@pytest.fixture(scope="module")
+def without_dev(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tiny_data(queries={"train": 10, "test": 5}, candidates=5, turns=1)
+    return write_trec_folder(data, tmp_path_factory.mktemp("trec"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["check", "quickstart", "--set", "search.resources.gpu=2", "--set", "curriculum.pacing=linear"], ["train"]],
+)
+def test_nothing_is_told_before_data_is_refused(
+    command: list[str], without_dev: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = ["--output", str(tmp_path / "new")] if command == ["train"] else []
+    assert main([*command, "--data", str(without_dev), *SMALL_OPTIONS, *output]) == BAD_INPUT
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("error: data.source: ") and line.endswith("has no dev split; data with dev queries")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stopped_training_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = tiny_data(queries={"train": 10, "dev": 5, "test": 5}, candidates=5, turns=1)
+    folder = write_trec_folder(data, tmp_path / "my data")
+    given = ["train", "--data", str(folder), *SMALL_OPTIONS, "--output", str(tmp_path / "o")]
+
+    def stop(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tune_cl.commands.train._progress", stop)
+        assert main(given) == INTERRUPTED
+    told = capfd.readouterr().err.splitlines()[-1]
+    assert told.startswith("stopped; what is saved is kept. Go on with: ")
+    words = split(told.partition("with: ")[2])
+    assert words[0].endswith("tune-cl") and sorted(words[1:]) == sorted(given)
+    assert main([*words[1:], "--json"]) == DONE
+    shown = capfd.readouterr()
+    assert "going on after iteration 1" in shown.err and len(json.loads(shown.out)["dev"]) == 3
