@@ -352,7 +352,10 @@ def test_where_candidates_were_retrieved_the_collection_is_ranked(
     ("options", "line"),
     [
         (["nothing"], "error: BASELINE: unknown value 'nothing'; known: bm25, embedding, sdm"),
-        (["embedding", "--tune"], "error: --tune: embedding has no parameters to choose; leave --tune out"),
+        (
+            ["embedding", "--optimize-on-test"],
+            "error: --optimize-on-test: embedding has no parameters to choose; leave --optimize-on-test out",
+        ),
         (["embedding", "--retrieve"], "error: --retrieve: embedding ranks candidates only; leave --retrieve out"),
         (["bm25", "--tune", "--split", "dev"], "error: --split: --tune chooses on dev itself; another split"),
         (["sdm", "--optimize-on-test", "--split", "dev"], "error: --optimize-on-test: reports test, not dev;"),
@@ -375,18 +378,6 @@ def test_a_missing_split_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[st
     files = {name: text for name, text in trec_files().items() if ".dev." not in name}
     assert main(["baseline", str(write_folder(tmp_path, files)), "bm25", "--tune"]) == BAD_INPUT
     assert "has no dev split" in capfd.readouterr().err
-
-
-def test_a_collection_is_searched_where_a_judged_document_has_no_text(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """As with the run that the data has, which every other command reads."""
-    files = trec_files()
-    files["qrels.test.txt"] += f"{files['qrels.test.txt'].split()[0]} 0 gone 1\n"
-    folder = write_folder(tmp_path / "data", files)
-    for more in ([], ["--retrieve"], ["--set", "data.candidates=qrels"]):
-        output = ["--output", str(tmp_path / "bm25.txt")]
-        assert main(["baseline", str(folder), "bm25", *output, *more]) == 0, capfd.readouterr().err
 
 
 # -- real data --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from trainables.config import EvaluationConfig, TrainingConfig, TrainingRun
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.columns import RankingData, Task
-from trainables.errors import ConfigError, Problem
+from trainables.errors import ConfigError, DataError, Problem
 from trainables.evaluation.metrics import ACCURACY
 
 CLASS_LOSSES = ("cross_entropy", "hinge")
@@ -21,6 +21,7 @@ UNFIT_SCORINGS = {
     "semantic_std": ONE_CANDIDATE,
     "bm25_std": ONE_CANDIDATE,
 } | dict.fromkeys(RUN_HEURISTICS, NO_RUN)
+WITHOUT_TEXTS = {"random", "self_paced", *RUN_HEURISTICS}  # scorings that data of features can have
 
 
 def require_fit(run: TrainingRun, task: Task) -> None:
@@ -30,7 +31,11 @@ def require_fit(run: TrainingRun, task: Task) -> None:
 
 
 def require_scoring(name: str, data: RankingData) -> None:
-    """Raises ConfigError where a scoring function says nothing about the data."""
+    """Raises ConfigError or DataError where a scoring function says nothing about the data."""
+    if data.features is not None and name not in WITHOUT_TEXTS:
+        wrong = f"'{data.name}' holds features, no texts"
+        others = ", ".join(sorted(WITHOUT_TEXTS))
+        raise DataError(Problem("data.source", wrong, f"data with texts, which '{name}' reads, or one of {others}"))
     if data.task == "classification" and name in UNFIT_SCORINGS:
         raise ConfigError(_unfit_scoring(name))
 

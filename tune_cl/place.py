@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
-from trainables.data.cache import cache_root, digest_of
+from trainables.data.cache import ROOT, cache_root, digest_of
 from trainables.errors import ConfigError, Problem, nearest
-from trainables.evaluation.files import folder_on_the_way
+from trainables.evaluation.files import folder_on_the_way, require_folder, unwritable
 from trainables.storage import exists, folders_in, is_remote, joined
 from tune_cl.journal import FILE, Journal
 from tune_cl.mirror import WATCH_SECONDS, MirroredJournal, pull
 
 DEFAULT_STORAGE = "./tune_cl_runs"
 STORAGE_HELP = f"where state lives: a folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})"
+REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # what writing to a folder of others gives
 
 
 def program(name: str) -> str:
@@ -62,19 +66,36 @@ class Place:
         """The journal, held by this process. In S3 the folder's copy is kept the same as the storage while it is.
 
         `watch`: seconds for which a driver on another machine may show that it lives. Raises ConfigError where the
-        search is in use.
+        search is in use, or its folder cannot be written to.
         """
-        if self.remote_folder:
-            return MirroredJournal(self.folder, self.remote_folder, watch)
-        return Journal(self.folder)
+        with self.writing():
+            if self.remote_folder:
+                return MirroredJournal(self.folder, self.remote_folder, watch)
+            return Journal(self.folder)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turns the refusal of a write to the folder into a ConfigError."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in REFUSED:
+                raise
+            raise unwritable(self.option, self.folder, error) from None
+
+    @property
+    def option(self) -> str:
+        """What the user sets to have the folder elsewhere."""
+        return ROOT if self.remote else "--storage"
 
     def exists(self) -> bool:
-        return self.journal.exists() or (self.remote_folder is not None and exists(self.below(FILE)))
+        return os.path.exists(self.journal) or (self.remote_folder is not None and exists(self.below(FILE)))
 
     def pull(self) -> None:
         """In S3: brings this machine's copy up to the storage. Raises ConfigError where they cannot be reconciled."""
         if self.remote_folder:
-            pull(self.folder, self.remote_folder)
+            with self.writing():
+                pull(self.folder, self.remote_folder)
 
     def known(self) -> list[str]:
         """Names of the searches there."""
@@ -105,13 +126,16 @@ def place_of(storage: str, name: str) -> Place:
 def new_place(storage: str, name: str | None, space: str) -> Place:
     """A free place: the given name, or the space's with the first free number behind it.
 
-    Raises ConfigError where a search of the given name exists, or the name is not that of a folder in the storage.
+    Raises ConfigError where a search of the given name exists, the name is not that of a folder in the storage, or
+    storage or cache cannot be written to.
     """
     wanted = space if name is None else name
     if not wanted.isprintable() or not wanted.strip(". ") or "/" in wanted:
         option = "name" if name is None else "--name"
         raise ConfigError(Problem(option, f"{wanted!r} is no name of a folder", "letters and digits, no '/'"))
     place = place_of(storage, wanted)
+    require_folder(place.option, place.storage)
+    require_folder(ROOT, cache_root())
     number = 1
     while name is None and place.exists():
         number += 1
@@ -130,7 +154,7 @@ def known_place(storage: str, name: str) -> Place:
     """
     place = place_of(storage, name)
     place.pull()
-    if not place.journal.exists():
+    if not os.path.exists(place.journal):
         known = place.known()
         right = nearest(name, known) if known else "tune-cl run starts one"
         raise ConfigError(Problem("NAME", f"no search '{name}' in {place.address}", right))

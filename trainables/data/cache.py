@@ -14,12 +14,15 @@ from tempfile import mkdtemp
 
 import numpy as np
 
+from trainables.evaluation.files import unwritable
+
+ROOT = "XDG_CACHE_HOME"
 _BLOCK = 1 << 20
 
 
 def cache_root() -> Path:
     """$XDG_CACHE_HOME/tune_cl, by default ~/.cache/tune_cl; read anew each time."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tune_cl"
+    return Path(os.environ.get(ROOT) or Path.home() / ".cache") / "tune_cl"
 
 
 def digest_of(*parts: object) -> str:
@@ -61,13 +64,16 @@ def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
     """The folder of an entry; if absent, `build(folder)` first writes its files into an empty folder.
 
     Two processes may build the same entry at once: the first to finish wins, and both get the winner's.
-    What `build` raises is passed on, and nothing is kept.
+    What `build` raises is passed on, and nothing is kept. Raises ConfigError where an absent entry cannot be written.
     """
     entry = cache_root() / kind / digest
-    if entry.is_dir():
+    if os.path.isdir(entry):
         return entry
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(mkdtemp(prefix=f".{digest[:16]}-", dir=entry.parent))
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(mkdtemp(prefix=f".{digest[:16]}-", dir=entry.parent))
+    except OSError as error:
+        raise unwritable(ROOT, cache_root(), error) from None
     try:
         build(temporary)
         _rename(temporary, entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from trainables.errors import ConfigError, Problem
@@ -11,21 +12,34 @@ from trainables.errors import ConfigError, Problem
 
 def require_file(option: str, path: Path) -> None:
     """For commands to ask before they work. Raises ConfigError where no file can be written at the path."""
-    if path.is_dir():
+    if os.path.isdir(path):
         raise ConfigError(Problem(option, f"'{path}' is a folder", "the path of a file"))
     require_folder(option, path.parent)
 
 
 def require_folder(option: str, path: Path) -> None:
-    """Raises ConfigError where the folder neither can be written to nor can be made."""
-    if not os.access(there := folder_on_the_way(option, path), os.W_OK | os.X_OK):
-        raise ConfigError(Problem(option, f"'{there}' cannot be written to", "a folder of yours"))
+    """Raises ConfigError where the folder neither can be written to nor can be made. Leaves nothing behind.
+
+    It is tried, in a temporary folder where the first new one would be: permissions say nothing of what a special file
+    system takes, and to root they say yes to everything.
+    """
+    there = folder_on_the_way(option, path)
+    try:
+        with TemporaryDirectory(prefix=".tune_cl-", dir=there) as trial:
+            Path(trial, *path.parts[len(there.parts) :]).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(option, there, error) from None
+
+
+def unwritable(option: str, folder: Path, error: OSError) -> ConfigError:
+    """The error for a folder that cannot be written to."""
+    return ConfigError(Problem(option, f"'{folder}' cannot be written to ({error.strerror})", "a folder of yours"))
 
 
 def folder_on_the_way(option: str, path: Path) -> Path:
     """The folder, or the nearest one above it that is there. Raises ConfigError where that is no folder."""
     there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
-    if not there.is_dir():
+    if not os.path.isdir(there):
         raise ConfigError(Problem(option, f"'{there}' is no folder", "a path through folders"))
     return there
 

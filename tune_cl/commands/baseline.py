@@ -4,8 +4,8 @@
 
 Ranks the split's candidates, or, with --retrieve and where the candidates themselves were retrieved by BM25, the whole
 collection to a depth of data.top_k. --tune takes the parameters that are best on dev by `metric`, --optimize-on-test
-those that are best on test: a bound for BM25 and SDM, no fair baseline. Parameters are set with --set data.bm25.k1,
-data.bm25.b, ranker.vectors and ranker.vector_size."""
+those that are best on test: a bound for BM25 and SDM, no fair baseline. `embedding` has nothing to tune. Parameters are
+set with --set data.bm25.k1, data.bm25.b, ranker.vectors and ranker.vector_size."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     require_file("--output", output)
     run = load_training_run(None, options.overrides, options.data)
     started = time.perf_counter()
-    baseline = _prepare(kind, run, options)
+    baseline = _prepare(kind, run, options, setting)
     choice = _choose(baseline, setting)
     params = choice.params if choice else baseline.defaults()
     split, scores = rank(baseline, options.split, params)
@@ -74,27 +74,28 @@ def _setting(options: Namespace, kind: type[Baseline]) -> str:
     """default, tuned or optimized_on_test; ConfigError where the options do not go together."""
     from trainables.errors import ConfigError, Problem
 
-    flag = "--tune" if options.tune else "--optimize-on-test" if options.optimize_on_test else None
-    problems = []
-    if flag and not kind.grid:
+    problems, tunes, flag = [], options.tune and bool(kind.grid), "--optimize-on-test"
+    if options.optimize_on_test and not kind.grid:
         problems.append(Problem(flag, f"{options.baseline} has no parameters to choose", f"leave {flag} out"))
     if options.optimize_on_test and options.split != "test":
-        problems.append(Problem(flag or "", f"reports test, not {options.split}", "leave --split out"))
-    if options.tune and options.split == "dev":
+        problems.append(Problem(flag, f"reports test, not {options.split}", "leave --split out"))
+    if tunes and options.split == "dev":
         problems.append(Problem("--split", "--tune chooses on dev itself", "another split"))
     if options.retrieve and not kind.retrieves:
         problems.append(Problem("--retrieve", f"{options.baseline} ranks candidates only", "leave --retrieve out"))
     if problems:
         raise ConfigError(problems)
-    return {"--tune": "tuned", "--optimize-on-test": "optimized_on_test"}.get(flag or "", "default")
+    if options.tune and not tunes:
+        print(f"note: nothing to tune: {options.baseline} has no parameters to choose", file=sys.stderr)
+    return "tuned" if tunes else "optimized_on_test" if options.optimize_on_test else "default"
 
 
-def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace) -> Baseline:
+def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting: str) -> Baseline:
     """The baseline over its data."""
     from trainables.data import load_data
     from trainables.data.columns import required_split
 
-    splits = list(dict.fromkeys(["dev", options.split] if options.tune else [options.split]))
+    splits = list(dict.fromkeys(["dev", options.split] if setting == "tuned" else [options.split]))
     data = None if options.retrieve else load_data(run.data)
     collection = data is None or (data.retrieved and kind.retrieves)
     if data is None or collection:

@@ -97,7 +97,7 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
 
 def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str, Any]:
     config = ranker.run.data
-    data = load_data(config if options.data == config.source else DataConfig(source=options.data))
+    data = load_data(config if _same(options.data, config.source) else DataConfig(source=options.data))
     if options.split not in data.splits:
         raise DataError(
             Problem("--split", f"'{data.name}' has no {options.split} split", f"one of {', '.join(data.splits)}")
@@ -109,6 +109,11 @@ def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str
     scores = ranker.score(data, split) if isinstance(ranker, SavedTrees) else _scores(ranker, data, options.split)
     write_scores(output, split, data, scores, ranker.run.ranker["name"])
     return {"run_file": str(output)}
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two sources of data are one: a search keeps the absolute path of a folder."""
+    return one == other or Path(one).expanduser().absolute() == Path(other).expanduser().absolute()
 
 
 def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:

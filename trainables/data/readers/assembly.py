@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -75,16 +75,20 @@ class Raw:
     notes: tuple[str, ...] = ()
 
 
-def candidate_source(raw: Raw, config: DataConfig) -> str:
-    """Where the candidates come from: run, qrels or bm25; decides what `auto` means."""
+def candidate_sources(raw: Raw, config: DataConfig) -> dict[str, str]:
+    """Where each split's candidates come from: run, qrels or bm25; decides what `auto` means. The splits without a run
+    have one source, told by their judgments together."""
     if config.candidates != "auto":
-        return config.candidates
-    if any(split.run is not None for split in raw.splits.values()):
-        return "run"
+        return dict.fromkeys(raw.splits, config.candidates)
+    without = _without_run([split for split in raw.splits.values() if split.run is None])
+    return {name: without if split.run is None else "run" for name, split in raw.splits.items()}
+
+
+def _without_run(splits: Sequence[RawSplit]) -> str:
     judged = rejected = 0
-    if any(split.pool is not None for split in raw.splits.values()):
+    if any(split.pool is not None for split in splits):
         return "qrels"
-    for split in raw.splits.values():
+    for split in splits:
         judged += len(np.unique(split.qrels.query))
         rejected += len(np.unique(split.qrels.query[split.qrels.value <= 0]))
     return "qrels" if judged and rejected >= NEARLY_ALL * judged else "bm25"
@@ -92,12 +96,12 @@ def candidate_source(raw: Raw, config: DataConfig) -> str:
 
 def assemble(raw: Raw, config: DataConfig) -> RankingData:
     """RankingData without a digest. WorkFailed if candidates must be retrieved and that fails."""
-    source = candidate_source(raw, config)
-    raw = _with_scores(raw, source, config)
-    notes = [*raw.notes, _source_note(source, config)]
+    sources = candidate_sources(raw, config)
+    raw = _with_scores(raw, sources, config)
+    notes = [*raw.notes, *_source_notes(sources, config)]
     splits, kept_queries, start = {}, [], 0
     for name, raw_split in raw.splits.items():
-        kept, candidates = _choose(name, raw_split, source, config, raw.document_ids, notes)
+        kept, candidates = _choose(name, raw_split, sources[name], config, raw.document_ids, notes)
         kept_queries += [(raw_split, row) for row in np.flatnonzero(kept)]
         splits[name] = _split(raw_split, candidates, kept, start)
         start += int(kept.sum())
@@ -114,25 +118,33 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
         domains=ONE_DOMAIN,
         splits=splits,
         notes=tuple(notes),
-        retrieved=source == "bm25",
+        retrieved=set(sources.values()) == {"bm25"},
     )
 
 
-def _source_note(source: str, config: DataConfig) -> str:
+def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
+    """A note a source; it names its splits where there are several sources."""
     scored = f"BM25 (k1 {config.bm25.k1}, b {config.bm25.b})"
-    return {
-        "run": f"candidates: the first {config.top_k} of the given run",
-        "qrels": f"candidates: the documents given or judged for the query, first-stage scores by {scored}",
-        "bm25": f"candidates: the first {config.top_k} retrieved by {scored}",
-    }[source]
+    told = {
+        "run": f"the first {config.top_k} of the given run",
+        "qrels": f"the documents given or judged for the query, first-stage scores by {scored}",
+        "bm25": f"the first {config.top_k} retrieved by {scored}",
+    }
+    found = dict.fromkeys(sources.values())
+    if len(found) == 1:
+        return [f"candidates: {told[source]}" for source in found]
+    named = {source: ", ".join(split for split in sources if sources[split] == source) for source in found}
+    return [f"candidates of {splits}: {told[source]}" for source, splits in named.items()]
 
 
-def _with_scores(raw: Raw, source: str, config: DataConfig) -> Raw:
+def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig) -> Raw:
     """The same with a scored row a candidate in each split's `run`."""
-    if source == "run":
-        return raw
-    runs = _retrieved(raw, config) if source == "bm25" else _scored_qrels(raw, config)
-    return replace(raw, splits={name: replace(split, run=runs[name]) for name, split in raw.splits.items()})
+    splits = dict(raw.splits)
+    for source, scored in (("qrels", _scored_qrels), ("bm25", _retrieved)):
+        if mine := {name: split for name, split in raw.splits.items() if sources[name] == source}:
+            runs = scored(replace(raw, splits=mine), config)
+            splits |= {name: replace(split, run=runs[name]) for name, split in mine.items()}
+    return replace(raw, splits=splits)
 
 
 def _scored_qrels(raw: Raw, config: DataConfig) -> dict[str, Rated]:

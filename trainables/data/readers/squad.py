@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from trainables.config import DataConfig
 
 FILES = {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}
+FORM = "data > paragraphs > qas > answers, as in the published files"
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'])(?:[A-Z]|[A-Za-z]\.[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|No|Inc|Ltd|Co|Gen|Lt|Sgt)\.$"
 )
@@ -106,33 +109,51 @@ class _Split:
         if raw is None:
             return
         try:
-            articles = _items(json.loads(raw), "data")
-            for number, article in enumerate(articles, 1):
-                for place, paragraph in enumerate(_items(article, "paragraphs"), 1):
-                    self._paragraph(f"{self.split}-{number}-{place}", paragraph)
+            self._articles(json.loads(raw))
         except json.JSONDecodeError as error:
             self.problems.append(
                 Problem(f"{self.path}:{error.lineno}", f"not JSON ({error.msg})", "give the whole file")
             )
-        except (_Form, ValueError, RecursionError) as error:
-            self.problems.append(
-                Problem(str(self.path), f"not SQuAD 1.1 ({error})", "data > paragraphs > qas > answers")
-            )
+        except (ValueError, RecursionError) as error:
+            self.problems.append(Problem(str(self.path), f"not SQuAD 1.1 ({error})", FORM))
         if not self.names and not self.problems:
             self.problems.append(Problem(str(self.path), "no questions with an answer", "give SQuAD 1.1"))
 
-    def _paragraph(self, name: str, paragraph: Any) -> None:
+    def _articles(self, whole: Any) -> None:
+        with self._noted():
+            for i, article in enumerate(_items(whole, "data")):
+                with self._noted(f"data[{i}]"):
+                    for j, paragraph in enumerate(_items(article, "paragraphs")):
+                        place = f"data[{i}].paragraphs[{j}]"
+                        with self._noted(place):
+                            self._paragraph(f"{self.split}-{i + 1}-{j + 1}", paragraph, place)
+
+    @contextmanager
+    def _noted(self, place: str = "") -> Iterator[None]:
+        """Adds what is wrong with a part of the file to the problems, and goes on behind the block."""
+        try:
+            yield
+        except _Form as error:
+            wrong, right = error.args
+            at = f"{self.path}: {place}" if place else str(self.path)
+            self.problems.append(Problem(at, f"not SQuAD 1.1 ({wrong})", right))
+
+    def _paragraph(self, name: str, paragraph: Any, place: str) -> None:
         text = _text(paragraph, "context")
         bounds = sentence_bounds(text)
         first = len(self.sentences)
         self.sentences |= {f"{name}-{i}": text[start:end] for i, (start, end) in enumerate(bounds, 1)}
-        for question in _items(paragraph, "qas"):
-            starts = self._starts(question, text)
-            right = {i for i, (start, end) in enumerate(bounds) if any(start <= place < end for place in starts)}
-            if right:
-                self._add(question, [(first + i, float(i in right)) for i in range(len(bounds))])
-            else:
-                self.bare += 1
+        for number, question in enumerate(_items(paragraph, "qas")):
+            with self._noted(f"{place}.qas[{number}]"):
+                self._question(question, text, bounds, first)
+
+    def _question(self, question: Any, text: str, bounds: list[tuple[int, int]], first: int) -> None:
+        starts = self._starts(question, text)
+        right = {i for i, (begin, end) in enumerate(bounds) if any(begin <= start < end for start in starts)}
+        if right:
+            self._add(question, [(first + i, float(i in right)) for i in range(len(bounds))])
+        else:
+            self.bare += 1
 
     def _starts(self, question: Any, text: str) -> list[int]:
         """Offsets of the answers that stand where they are said to."""
@@ -140,7 +161,7 @@ class _Split:
         for answer in _items(question, "answers"):
             shown, start = _text(answer, "text"), answer.get("answer_start")
             if not isinstance(start, int):
-                raise _Form("answer_start is no whole number")
+                raise _Form("answer_start is no whole number", "where the answer begins in the context")
             if start >= 0 and shown and text.startswith(shown, start):
                 starts.append(start + len(shown) - len(shown.lstrip()))
             else:
@@ -149,8 +170,12 @@ class _Split:
 
     def _add(self, question: Any, graded: list[tuple[int, float]]) -> None:
         name, text = _text(question, "id"), _text(question, "question")
-        if not usable_id(name) or name in self.seen or not text.strip():
-            raise _Form(f"question '{name[:40]}' has an id that is not usable or stands there twice, or no text")
+        if not usable_id(name):
+            raise _Form(f"id '{name[:40]}' is empty or holds white space", "an id without white space")
+        if name in self.seen:
+            raise _Form(f"id '{name[:40]}' a second time", "each id once")
+        if not text.strip():
+            raise _Form("an empty question", "a question with text")
         self.seen.add(name)
         self.judged += [(len(self.names), row, grade) for row, grade in graded]
         self.names.append(name)
@@ -163,16 +188,16 @@ class _Split:
 
 
 class _Form(Exception):
-    """What is not as in SQuAD 1.1."""
+    """(what is not as in SQuAD 1.1, what would be right) of one part of the file."""
 
 
 def _items(node: Any, key: str) -> list[Any]:
     if not isinstance(node, dict) or not isinstance(node.get(key), list):
-        raise _Form(f"no list '{key}'")
+        raise _Form(f"no list '{key}'", FORM)
     return node[key]
 
 
 def _text(node: Any, key: str) -> str:
     if not isinstance(node, dict) or not is_text(node.get(key)):
-        raise _Form(f"no text '{key}'")
+        raise _Form(f"no text '{key}'", FORM)
     return node[key]

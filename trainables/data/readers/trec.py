@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.data.columns import SPLITS, RankingData
-from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble, candidate_source
+from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings, wrong_text
 from trainables.data.readers.ids import IdIndex
 from trainables.data.readers.rows import Rows, plain_or_gz
@@ -44,8 +44,8 @@ def files(folder: Path) -> list[Path]:
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """The folder's splits; a split is there if its queries or its qrels are.
 
-    Documents of a run must be in the collection. So must those of the qrels, unless there is a run or
-    `data.candidates` asks for one: then they only count among the judged documents.
+    Documents of a run must be in the collection. So must those of a split's qrels where `data.candidates` is auto and
+    the split has no run; else they only count among the judged documents.
     Raises DataError with every problem of collection and queries, then of qrels and runs.
     """
     problems: list[Problem] = []
@@ -59,15 +59,13 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     if problems:  # ids that qrels and runs cannot find would only repeat these
         raise DataError(problems)
     unknown: list[Problem] = []
-    reader = _SplitReader(folder, _wants_run(folder, config.candidates), collection.index, problems, unknown)
+    reader = _SplitReader(folder, config.candidates, collection.index, problems, unknown)
     splits = {split: reader.split(split, *columns) for split, columns in queries.items()}
     if problems:
         raise DataError(problems)
-    raw = Raw(folder.name, collection.ids, collection.texts, splits, _repeated(queries))
-    source = candidate_source(raw, config)
-    if unknown and source != "run" and config.candidates == "auto":
+    if unknown:
         raise DataError(unknown)
-    return assemble(raw, config)
+    return assemble(Raw(folder.name, collection.ids, collection.texts, splits, _repeated(queries)), config)
 
 
 def _splits(folder: Path) -> list[str]:
@@ -126,15 +124,20 @@ class _SplitReader:
     """Reads the qrels and runs of a folder's splits against one collection."""
 
     folder: Path
-    wants_run: bool
+    candidates: str
     documents: IdIndex
     problems: list[Problem]
-    unknown: list[Problem]  # judged documents that are not in the collection
+    unknown: list[Problem]  # judged documents that must be in the collection and are not
 
     def split(self, name: str, query_ids: list[str], texts: list[str]) -> RawSplit:
         queries = {query: row for row, query in enumerate(query_ids)}
-        qrels = self._rated(self._rows("qrels", name, QRELS), queries, _grade, self.unknown)
-        run = self._rated(self._rows("run", name, RUN), queries, _score, self.problems) if self.wants_run else None
+        rows = self._rows("run", name, RUN)
+        has_run = self.candidates in ("auto", "run") and rows.path.exists()
+        unknown = self.unknown if self.candidates == "auto" and not has_run else []
+        qrels = self._rated(self._rows("qrels", name, QRELS), queries, _grade, unknown)
+        run = self._rated(rows, queries, _score, self.problems) if has_run else None
+        if self.candidates == "run" and not has_run:
+            rows.file_problem("missing file", "give the file, or set data.candidates auto, qrels or bm25")
         return RawSplit(query_ids, [(text,) for text in texts], qrels, run)
 
     def _rows(self, kind: str, split: str, columns: tuple[str, ...]) -> Rows:
@@ -160,11 +163,6 @@ class _SplitReader:
         for number, first in ratings.repeats():
             _note_repeat(rows, number, "the same query and document", first)
         return rated
-
-
-def _wants_run(folder: Path, candidates: str) -> bool:
-    given = any(plain_or_gz(folder, f"run.{split}.txt").exists() for split in SPLITS)
-    return candidates == "run" or (candidates == "auto" and given)
 
 
 def _grade(fields: list[str]) -> float:

@@ -1,0 +1,254 @@
+"""Folders that cannot be written to, searches called from elsewhere, and data with parts that are missing or wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.commands import SPACE
+from tests.data_folders import letor_files, squad_files, trec_files, write_folder
+from tests.test_data_readers import candidates, load, problems
+from trainables.curriculum.scoring import SCORINGS
+from trainables.data.columns import TextColumn
+from trainables.errors import ConfigError, DataError
+from trainables.fit import WITHOUT_TEXTS
+from tune_cl import place as places
+from tune_cl.cli import BAD_INPUT, DONE, main
+from tune_cl.commands import run as run_command
+from tune_cl.experiment import Experiment, build
+from tune_cl.journal import Journal
+from tune_cl.place import Place, new_place
+
+FILES = trec_files()
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where commands are called: a folder with a space and data."""
+    folder = write_folder(tmp_path / "here", {"space.yaml": SPACE})
+    write_folder(folder / "trec", FILES)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def rejected(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """The error lines of a command that is refused, as a file tree that it leaves alone."""
+    before = sorted(Path().rglob("*"))
+    assert main(list(arguments)) == BAD_INPUT
+    shown = capfd.readouterr()
+    assert shown.out == "" and sorted(Path().rglob("*")) == before
+    return shown.err.splitlines()
+
+
+# -- folders that cannot be written to --------------------------------------------------------------------------------
+
+
+# Nobody can make a folder in /proc, though to root its permissions say yes.
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["run", "space.yaml", "--data", "trec", "--storage", "/proc/x"], "--storage"),
+        (["train", "--data", "trec", "--output", "/proc/x"], "--output"),
+        (["score", "trec", "random", "--output", "/proc/x.tsv"], "--output"),
+        (["baseline", "trec", "bm25", "--output", "/proc/x/y.txt"], "--output"),
+    ],
+)
+def test_a_folder_that_takes_nothing_is_named(
+    arguments: list[str], option: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    [line] = rejected(capfd, *arguments)
+    assert re.fullmatch(rf"error: {option}: '/proc' cannot be written to \(.+\); a folder of yours", line)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run", "space.yaml", "--data", "trec"], ["train", "--data", "trec"], ["data", "trec"]]
+)
+def test_a_cache_that_takes_nothing_is_named(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
+    line = rejected(capfd, *arguments)[-1]
+    assert re.fullmatch(r"error: XDG_CACHE_HOME: '/proc\S*' cannot be written to \(.+\); a folder of yours", line)
+
+
+def test_a_place_is_tried_out_and_left_as_it_was(here: Path) -> None:
+    before = sorted(here.rglob("*"))
+    assert new_place("new/storage", None, "space").folder == here / "new" / "storage" / "space"
+    assert sorted(here.rglob("*")) == before
+
+
+def test_a_search_that_may_only_be_read_is_refused_where_it_is_written(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> Journal:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(places, "Journal", refuse)
+    with pytest.raises(ConfigError, match=r"--storage: '.*/space' cannot be written to \(Permission denied\); "):
+        Place(here, "space").open()
+
+
+# -- searches called from elsewhere -----------------------------------------------------------------------------------
+
+
+def parsed(arguments: list[str]) -> Namespace:
+    parser = ArgumentParser()
+    run_command.add_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def test_a_search_names_its_files_from_any_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "glove.txt").write_text("cat 1\n")
+    monkeypatch.setenv("HOME", str(here))
+    fixed = ["training.pretrain_data=~/trec", "ranker.vectors=glove.txt", "curriculum.vectors=glove.txt",
+             "curriculum.teacher.ranker={name: bert, model: trec}"]  # fmt: skip
+    found: list[Experiment] = []
+    monkeypatch.setattr("tune_cl.search.runner.start_search", lambda experiment, *_: found.append(experiment))
+    options = [option for one in fixed for option in ("--set", one)]
+    run_command.execute(parsed(["space.yaml", "--data", "./trec", *options]))
+    [made] = found
+    monkeypatch.chdir("/")
+    data, vectors = str(here / "trec"), str(here / "glove.txt")
+    run = Experiment.from_yaml(made.to_yaml()).base_run()
+    assert (run.data.source, run.training.pretrain_data, run.curriculum.vectors) == (data, data, vectors)
+    assert run.ranker["vectors"] == vectors
+    assert (run.curriculum.teacher.ranker or {})["model"] == data
+
+
+def test_what_is_no_path_of_a_search_stays(here: Path) -> None:
+    kept = {"docstrings": "data.source", "ir_datasets:x": "data.source", "train": "curriculum.vectors",
+            "tiny": "ranker.model", "nowhere": "training.pretrain_data"}  # fmt: skip
+    for name in kept:
+        if name != "nowhere":
+            (here / name).mkdir()
+    for value, key in kept.items():
+        made = build("space", {"ranker.name": "bert", key: value}, {})
+        assert run_command.in_any_folder(made) == made
+    opened = {"training.pretrain_data": {"choice": ["trec", "docstrings"]}, "baseline.training.pretrain_data": "trec"}
+    condition = {"data": "trec", "training.lr": {"choice": [0.1, 0.2], "when": {"data.source": "trec"}}}
+    for keys in (opened, condition):
+        made = build("space", keys, {})
+        assert run_command.in_any_folder(made) == made
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_malformed_question_is_told_at_its_place(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(squad_files()["train-v1.1.json"])
+    paragraph = document["data"][0]["paragraphs"][0]
+    good = paragraph["qas"][0]
+    paragraph["qas"] += [
+        good,
+        good | {"id": "a b"},
+        {"id": "x", "question": "Who ?"},
+        good | {"id": "y", "answers": [{"text": "2.5", "answer_start": "3"}]},
+        good | {"id": "z", "question": " "},
+    ]
+    document["data"] += [{"paragraphs": [{"qas": []}]}, {"title": "T"}]
+    write_folder(here / "squad", {"train-v1.1.json": json.dumps(document), "dev-v1.1.json": '{"data": 1}'})
+    wrongs = {
+        "data[0].paragraphs[0].qas[2]": "id 'train-1' a second time",
+        "data[0].paragraphs[0].qas[3]": "id 'a b' is empty or holds white space",
+        "data[0].paragraphs[0].qas[4]": "no list 'answers'",
+        "data[0].paragraphs[0].qas[5]": "answer_start is no whole number",
+        "data[0].paragraphs[0].qas[6]": "an empty question",
+        "data[1].paragraphs[0]": "no text 'context'",
+        "data[2]": "no list 'paragraphs'",
+    }
+    told = [f"error: squad/train-v1.1.json: {place}: not SQuAD 1.1 ({wrong})" for place, wrong in wrongs.items()]
+    told += ["error: squad/dev-v1.1.json: not SQuAD 1.1 (no list 'data')"]
+    lines = rejected(capfd, "data", "squad")
+    assert [line.partition("; ")[0] for line in lines] == told
+
+
+def test_candidates_of_splits_without_a_run_are_the_judged_documents(here: Path) -> None:
+    (here / "trec" / "run.dev.txt").unlink()
+    data = load(here / "trec")
+    assert candidates(data, "dev", 0) == [("d1", 1, 1), ("d3", 0, 2), ("d2", 0, 3)]
+    for split in ("train", "test"):
+        assert candidates(data, split, 0) == [("d4", -1, 1), ("d2", 0, 2), ("d3", 0, 3)]
+    assert data.notes[-2].startswith("candidates of train, test: the first 100 of the given run")
+    assert data.notes[-1].startswith("candidates of dev: the documents given or judged for the query, ")
+    assert not data.retrieved
+    wrong = "error: trec/run.dev.txt: missing file; give the file, or set data.candidates auto, qrels or bm25"
+    with pytest.raises(DataError, match=wrong):
+        load(Path("trec"), candidates="run")
+
+
+def test_candidates_of_splits_without_a_run_are_retrieved_where_judgments_are_sparse(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(documents: TextColumn, queries: dict[str, list[str]], *_: object) -> dict:
+        assert list(queries) == ["train"]
+        return {"train": (np.array([0, 1]), np.array([0, 1]), np.array([1.0, 1.0]))}
+
+    monkeypatch.setattr("trainables.data.readers.assembly.retrieve", search)
+    (here / "trec" / "run.train.txt").unlink()
+    (here / "trec" / "qrels.train.txt").write_text("train-a 0 d1 1\ntrain-b 0 d2 1\n")
+    with (here / "trec" / "qrels.dev.txt").open("a") as qrels:
+        qrels.write("dev-a 0 gone 1\n")  # allowed where there is a run
+    data = load(here / "trec")
+    assert candidates(data, "train", 0) == [("d1", 1, 1)]
+    assert candidates(data, "test", 1) == [("d4", -1, 1), ("d2", 1, 2), ("d3", 0, 3)]
+    assert data.notes[-3].startswith("candidates of train: the first 100 retrieved by BM25")
+    assert not data.retrieved
+    with (here / "trec" / "qrels.train.txt").open("a") as qrels:
+        qrels.write("train-a 0 gone 1\n")
+    assert problems(here / "trec") == ["qrels.train.txt:3: document 'gone' is not in the collection"]
+
+
+@pytest.mark.parametrize("scoring", SCORINGS)
+def test_scorings_that_read_texts_refuse_features(
+    scoring: str, here: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_folder(here / "letor", letor_files())
+    arguments = ["score", "letor", scoring, "--output", str(tmp_path / "difficulty.tsv")]
+    if scoring in WITHOUT_TEXTS:
+        assert main(arguments) == DONE
+        return
+    [line] = rejected(capfd, *arguments)
+    assert line.startswith("error: data.source: 'letor' holds features, no texts; ")
+
+
+def test_a_baseline_without_parameters_has_nothing_to_tune(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for more in ([], ["--tune"]):
+        options = ["--set", "ranker.vector_size=8", "--output", "run.txt", "--json", *more]
+        assert main(["baseline", "trec", "embedding", *options]) == DONE
+        shown = capfd.readouterr()
+        assert ("note: nothing to tune: embedding has no parameters to choose\n" in shown.err) == bool(more)
+        found.append({key: value for key, value in json.loads(shown.out).items() if key != "seconds"})
+    assert found[0] == found[1]
+
+
+def test_a_collection_is_searched_where_a_judged_document_has_no_text(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As with the run that the data has, which every other command reads."""
+    files = trec_files()
+    files["qrels.test.txt"] += f"{files['qrels.test.txt'].split()[0]} 0 gone 1\n"
+    folder = write_folder(tmp_path / "data", files)
+    for more in ([], ["--retrieve"], ["--set", "data.candidates=qrels"]):
+        output = ["--output", str(tmp_path / "bm25.txt")]
+        assert main(["baseline", str(folder), "bm25", *output, *more]) == 0, capfd.readouterr().err
+
+
+def test_a_ranker_of_a_search_knows_its_data_by_a_relative_path_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder(tmp_path / "data", trec_files())
+    monkeypatch.chdir(tmp_path)
+    keys = {"data.candidates": "qrels", "training.max_iterations": 1, "training.batches_per_iteration": 1}
+    settings = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+    assert main(["train", "--data", str(folder), "--ranker", "knrm", "--output", "out", *settings]) == DONE
+    found = []
+    for data in (str(folder), "data", "./data"):
+        assert main(["rerank", "out/ranker", "--data", data, "--output", "run.txt"]) == DONE
+        found.append(Path("run.txt").read_text())
+    assert len(set(found)) == 1
