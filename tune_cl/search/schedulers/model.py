@@ -13,10 +13,8 @@ from tune_cl.search.schedulers.curve_model import CurveModel
 LEVEL = 0.02  # a trial goes no further when it is less likely than this to end above the best
 OPTIMISM = 1.0  # standard deviations that are added to a forecast
 FEWEST_POINTS, FEWEST_TRIALS = 2, 4
-SHARE = {
-    True: 0.45,
-    False: 0.6,
-}  # of a trial's iterations that it takes, with promotion and without (docs/search-measured.md)
+# Of a trial's iterations that it takes, with promotion and without (docs/search-measured.md).
+SHARE = {True: 0.45, False: 0.6}
 
 
 @dataclass
