@@ -10,6 +10,8 @@ import pytest
 
 from tests.report_cases import whole
 from tests.test_report import report
+from tune_cl.commands.confirm import in_words
+from tune_cl.report.findings import leader
 from tune_cl.report.page import page
 
 
@@ -64,3 +66,20 @@ def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
     assert ("plain, lr=0.02" in table and "0.5678" in table) == bool(ablation)
     assert verdict.startswith(f"Verdict{headline}") and "differs from the baseline in training.lr too" in verdict
     assert told in verdict
+
+
+def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
+    """Not of the one that happens to be highest on test, which is named beside it."""
+    tested = {"p_adjusted": 0.08, "ci95": [-0.017, -0.001], "marks": "", "also_differs": [], "has_curriculum": True}
+    rows = [{"label": "root", "trial_id": "t0005", "difference": -0.009, **tested}]
+    rows += [{"label": "step", "trial_id": "t0002", "difference": 0.002, **tested, "ci95": [-0.01, 0.014]}]
+    document = {"configurations": rows, "verdict": "no difference shown", "metric": "map", "split": "test"}
+    document |= {"seeds": [1, 2], "queries": 90, "correction": "holm"}
+    assert leader(document) == rows[0]
+    told = in_words(document)
+    assert told.startswith(
+        "'root', the best on dev, is -0.0090 map from the baseline; anything from -0.0170 to -0.0010"
+    )
+    assert told.endswith("The highest on test is 'step' (+0.0020).")
+    assert leader(document | {"configurations": rows[1:]}) == rows[1]
+    assert "highest" not in in_words(document | {"configurations": rows[:1]})

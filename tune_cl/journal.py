@@ -9,7 +9,8 @@ One line is one event with the key `event`; times are unix seconds. Kinds of eve
     trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
                   [anew] [adopted] [repeat_of]                     anew: from the start; adopted{trial,iteration,
                                                                    checkpoint}: from there, under other params;
-                                                                   repeat_of: trial whose configuration it trains again
+                  [changed]                                        repeat_of: trial whose configuration it trains again;
+                                                                   changed: its params are not those it began with
     result        trial iteration metrics time [queries]           iteration from 1, over all trainings of the trial
     pause         trial iteration reason time                      it waits at a rung and may go on later
     checkpoint    trial iteration path

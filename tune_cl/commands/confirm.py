@@ -17,7 +17,7 @@ from tune_cl.commands.settings import add_session, require_cluster
 from tune_cl.commands.tables import table
 from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.journal import read_events
-from tune_cl.place import known_place
+from tune_cl.place import known_place, place_of
 from tune_cl.state import replay
 from tune_cl.tracking.uri import resolve_tracking_uri
 
@@ -56,8 +56,17 @@ def render(document: dict[str, Any]) -> str:
         f"{run['label']}, seed {run['seed']}: not tested, for it failed: {run['reason']}" for run in document["failed"]
     ]
     notes += [f"{one['label']}: not tested, out of the race after seeds {one['seeds']}" for one in document["dropped"]]
-    lines = [head, "", table(columns, rows), "", *_ablations(document), *notes]
-    return "\n".join([*lines, f"{document['verdict']}: {in_words(document)}"])
+    lines = [head, "", table(columns, rows), *_intervals(document), "", *_ablations(document), *notes]
+    report = place_of(document["storage"], document["search"]).command("report")
+    return "\n".join([*lines, f"{document['verdict']}: {in_words(document)}", "", f"Read the report:  {report}"])
+
+
+def _intervals(document: dict[str, Any]) -> list[str]:
+    """Why an interval may leave 0 out where no difference is shown."""
+    count = len(document["configurations"])
+    if count < 2 or document["correction"] == "none":
+        return []
+    return [f"Each interval is of one configuration; p is corrected for all {count}."]
 
 
 def _ablations(document: dict[str, Any]) -> list[str]:
@@ -70,11 +79,12 @@ def _ablations(document: dict[str, Any]) -> list[str]:
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
     spread = f"{row['mean']:.4f}" + (f" ± {row['sd']:.4f}" if len(row["runs"]) > 1 else "")
+    label = f"{row['trial_id']} {row['label']}"
     if "difference" not in row:
-        return row["label"], spread, "-", "-", ""
+        return label, spread, "-", "-", ""
     low, high = row["ci95"]
     difference = f"{row['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
-    return row["label"], spread, difference, f"{row['p_adjusted']:.4f}", row["marks"]
+    return label, spread, difference, f"{row['p_adjusted']:.4f}", row["marks"]
 
 
 def in_words(document: dict[str, Any]) -> str:
@@ -83,18 +93,28 @@ def in_words(document: dict[str, Any]) -> str:
     seeds, queries = _count(len(document["seeds"]), "seed"), _count(document["queries"], "query")
     tested = f"{seeds}, {queries}; {_correction(document)}"
     if document["verdict"] == "no difference shown":
-        best = max(configurations, key=lambda row: row["difference"])
-        low, high = best["ci95"]
-        fits = f"'{best['label']}' is {best['difference']:+.4f} {document['metric']} from the baseline, and anything"
-        return (
-            f"{fits} from {low:+.4f} to {high:+.4f} fits the data ({tested}).{of_curriculum(best, document['metric'])}"
+        first, low, high = configurations[0], *configurations[0]["ci95"]
+        found = (
+            f"'{first['label']}', the best on dev, is {first['difference']:+.4f} {document['metric']} from the baseline"
         )
+        fits = f"anything from {low:+.4f} to {high:+.4f} fits the data, p = {first['p_adjusted']:.2g}"
+        more = f"{_highest(document)}{of_curriculum(first, document['metric'])}"
+        return f"{found}; {fits} ({tested}).{more}"
     if document["verdict"] == "worse":
         row, verb = configurations[0], "is below"
     else:
         row, verb = max((row for row in configurations if row["marks"]), key=lambda row: row["difference"]), "is above"
     found = f"'{row['label']}' {verb} the baseline by {abs(row['difference']):.4f} {document['metric']}"
     return f"{found}, p = {row['p_adjusted']:.2g} ({tested}).{_of_seeds(row)}{of_curriculum(row, document['metric'])}"
+
+
+def _highest(document: dict[str, Any]) -> str:
+    """The configuration with the largest difference, where that is not the one that dev chose."""
+    first, *others = document["configurations"]
+    top = max(others, key=lambda row: row["difference"], default=first)
+    if top["difference"] <= first["difference"]:
+        return ""
+    return f" The highest on {document['split']} is '{top['label']}' ({top['difference']:+.4f})."
 
 
 def of_curriculum(row: dict[str, Any], metric: str) -> str:

@@ -197,7 +197,8 @@ class Confirmation:
         whole = [one.label for one in self.running]
         if self.failed_baseline or len(whole) < 2:
             raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
-        head = {"search": self.state.name, "metric": self.state.metric, "split": self.request.split}
+        head = {"search": self.state.name, "storage": self.place.address}
+        head |= {"metric": self.state.metric, "split": self.request.split}
         failed = {run.configuration.label for run, _ in self.failed}
         ended = [one.label for one in self.with_ablations if one.label not in failed]
         runs = {label: [self.runs[label, seed] for seed in self.seeds] for label in ended}

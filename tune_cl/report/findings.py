@@ -131,13 +131,11 @@ def _confirmation(place: Place) -> Document | None:
 
 
 def leader(confirmation: Document) -> Document | None:
-    """The configuration that the verdict is about: 'worse' is said of the first, which was the best on dev, else it
-    is the one with the largest difference, among those with a mark where there are any."""
+    """The configuration that the verdict is about: of those with a mark the one with the largest difference; without
+    any the first, which was the best on dev."""
     known = confirmation["configurations"]
-    if confirmation["verdict"] == "worse":
-        return known[0]
     marked = [entry for entry in known if entry["marks"]]
-    return max(marked or known, key=lambda entry: entry["difference"], default=None)
+    return max(marked, key=lambda entry: entry["difference"], default=known[0] if known else None)
 
 
 def words(trial: TrialState) -> str:

@@ -172,7 +172,9 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
             )
         )
         if (p := top.get("p_both_adjusted")) is not None:
-            parts.append(paragraph(f"Where the seeds count as a sample too, not as given: p {p_value(p)}, corrected."))
+            parts.append(paragraph(f"For new trainings with other seeds: p {p_value(p)} (corrected)."))
+        if text := _highest(confirmed, top):
+            parts.append(paragraph(text))
         if text := _ablation(findings, top):
             parts.append(paragraph(text))
     seeds = confirmed["seeds"]
@@ -182,6 +184,15 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
     if confirmed["verdict"] == "no difference shown":
         parts.append(paragraph("That is not proof of equality: the interval says how large a difference may remain."))
     return parts
+
+
+def _highest(confirmed: Document, top: Document) -> str:
+    """The configuration with the largest difference, where the verdict is about another."""
+    highest = max(confirmed["configurations"], key=lambda entry: entry["difference"])
+    if highest["difference"] <= top["difference"]:
+        return ""
+    named = f"The highest mean on {confirmed['split']} is that of {highest['label']}"
+    return f"{named} ({signed(highest['difference'])}). The one above is what the search would have recommended."
 
 
 def _ablation(findings: Findings, top: Document) -> str:
@@ -255,5 +266,6 @@ def _reading(findings: Findings, entries: list[Row]) -> str:
     seeds = statistics.mode(row.seeds for row in entries)
     return (
         f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above plain training at "
-        "95 %, ‡ at 99 % confidence after correction (paired over queries). Bold: highest mean."
+        "95 %, ‡ at 99 % confidence after correction (paired over queries). Bold: highest mean. Each interval is of "
+        "one configuration; p is corrected for all of them."
     )

@@ -196,7 +196,7 @@ class Search:
     def _again(self, trial: TrialState, checkpoint: str | None, **how: Any) -> Plan:
         """A trial that has begun before."""
         how |= {"repeat_of": trial.repeat_of} if trial.repeat_of else {}
-        how |= {"adopted": trial.adopted} if trial.adopted else {}  # its params are no longer those it began with
+        how |= {"changed": True} if trial.adopted else {}
         return self._plan(trial.number, trial.chosen, checkpoint, trial.seed, **how)
 
     def _repeat(self, first: TrialState) -> Plan:

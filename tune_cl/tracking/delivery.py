@@ -157,7 +157,7 @@ class Delivery:
         run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"])
         if adopted := event.get("adopted"):  # MLflow's parameters cannot change: they stay those of the start
             self.store.log_tags(run, layout.adopted_tags(adopted, event["chosen"]))
-        else:
+        elif not event.get("changed"):
             self.store.log_params(run, layout.parameters(event["params"]))
         if again:
             self.store.set_status(run, "RUNNING")
@@ -212,9 +212,8 @@ class Delivery:
 
     def confirm(self, event: Event) -> None:
         key = layout.confirmation_key(event)
-        name = f"confirm {event['label']} seed {event['seed']}"
         start = event["time"] - event["metrics"].get("seconds", 0)
-        run = self.child(key, name, layout.confirmation_tags(self.search, event), start)
+        run = self.child(key, layout.confirmation_name(event), layout.confirmation_tags(self.search, event), start)
         self.store.log_params(run, layout.parameters(event["params"]))
         self.store.log_metrics(run, points(event["metrics"], event | {"iteration": 0}), self.in_doubt)
         if event.get("artifacts"):
