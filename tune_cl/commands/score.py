@@ -1,8 +1,10 @@
 """Example: tune-cl score docstrings context_words --output difficulty.tsv
 
 Writes one line an instance: query id, document id(s), difficulty (higher = harder); with --plot also a picture. An
-instance is a query with one of its relevant documents, whose negatives are drawn in training; with --set
-training.negatives=all every pair, or with --set training.loss=pointwise every candidate, is one."""
+instance is a query with one of its relevant documents, whose negatives are drawn in training. With --set
+training.negatives=all every pair of a relevant document and a lower-graded one is an instance, and with --set
+training.loss=pointwise as well every candidate. --set training.loss=pointwise alone gives two instances a relevant
+document: itself, and one drawn negative."""
 
 from __future__ import annotations
 

@@ -1,0 +1,70 @@
+"""docs/keys.md, the reference of configuration keys, names every key of the code with its default, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables.config import configuration_fields, ranker_fields
+from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.rankers import RANKERS
+from trainables.registry import Registry
+from tune_cl.resolve import TEXTS
+from tune_cl.search.config import SEARCH_KEYS
+from tune_cl.search.samplers import SEARCHERS
+from tune_cl.search.schedulers import SCHEDULERS
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "keys.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `([^`]+)` \| (.*?) \|", TEXT, re.MULTILINE)
+DEFAULTS = dict(ROWS)
+NAMES = dict(re.findall(r"^\| (an? \w+) \| ([^|]+) \|", TEXT, re.MULTILINE))
+FIELDS = {**configuration_fields(()), **SEARCH_KEYS}
+
+
+def written(value: Any) -> str:
+    """A default as YAML writes it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(written, value))}]"
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
+
+
+def test_every_key_stands_on_the_page_once() -> None:
+    keys = [key for key, _ in ROWS]
+    assert len(keys) == len(set(keys))
+    assert set(keys) == {*configuration_fields(RANKERS), *SEARCH_KEYS, *TEXTS, "baseline"}
+
+
+@pytest.mark.parametrize("key", FIELDS)
+def test_the_page_has_the_default(key: str) -> None:
+    assert DEFAULTS[key] == written(FIELDS[key].get_default(call_default_factory=True))
+
+
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_the_page_has_the_default_of_each_ranker(ranker: str) -> None:
+    """Where rankers differ: VALUE (`ranker`, `ranker`); VALUE (...)."""
+    for key, field in ranker_fields(ranker).items():
+        if key != "ranker.name":
+            parts = DEFAULTS[key].split("; ")
+            told = [part for part in parts if f"`{ranker}`" in part] or parts
+            assert [part.partition(" (`")[0] for part in told] == [written(field.get_default())], key
+
+
+@pytest.mark.parametrize(
+    ("values", "registry"),
+    [
+        ("a scoring", SCORINGS),
+        ("a pacing", PACINGS),
+        ("a weighting", WEIGHTINGS),
+        ("a ranker", RANKERS),
+        ("a searcher", SEARCHERS),
+        ("a scheduler", SCHEDULERS),
+    ],
+)
+def test_the_page_has_the_names_to_choose_from(values: str, registry: Registry[Any]) -> None:
+    assert set(NAMES[values].split(", ")) == set(registry)
