@@ -30,6 +30,7 @@ from trainables.config import TrainingRun
 from trainables.ranker_trainable import ClusterTrainable
 from tune_cl.experiment import Experiment, build
 from tune_cl.journal import Event, Journal
+from tune_cl.ray_session import ray_session
 from tune_cl.search import ray_tune
 from tune_cl.search.places import Places
 from tune_cl.search.search import BASELINE, Search
@@ -157,7 +158,7 @@ def artifacts_in(folder: Path) -> Callable[[str, str, TrainingRun], Path]:
 def search_load(trials: int, results: int, down: bool) -> dict[str, Any]:
     """A whole search. `down`: the tracking address is one where nothing listens."""
     made = experiment(trials, results)
-    with tempfile.TemporaryDirectory() as storage, ray_tune.ray_session(None):
+    with tempfile.TemporaryDirectory() as storage, ray_session(None):
         folder = Path(storage) / "load"
         tracking = f"http://127.0.0.1:{free_port()}" if down else resolve_tracking_uri(Path(storage))
         places = Places(made.search.resources, None, cluster=False)
@@ -191,7 +192,7 @@ class Counting(tune.Callback):
 def ray_alone(trials: int, results: int) -> dict[str, Any]:
     """The same trials on Ray Tune with its own first-in-first-out scheduler, no searcher, its own snapshots."""
     marks = Marks(trials * results)
-    with tempfile.TemporaryDirectory() as storage, ray_tune.ray_session(None):
+    with tempfile.TemporaryDirectory() as storage, ray_session(None):
         trainable = tune.with_parameters(Trivial, materials={"results": results})
         tune.Tuner(
             tune.with_resources(trainable, {"cpu": 1}),

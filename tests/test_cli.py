@@ -16,6 +16,7 @@ from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
 from trainables.errors import DataError
 from tune_cl.cli import BAD_INPUT, DONE, main
+from tune_cl.commands.list import KINDS
 from tune_cl.commands.rerank import _documents
 from tune_cl.commands.settings import require_cluster
 from tune_cl.place import place_of
@@ -60,7 +61,7 @@ def test_weigh_prints_the_weights(capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["rankers", "scorings", "pacings", "weightings", "spaces", "data", "metrics", "searchers", "schedulers"],
+    KINDS,
 )
 def test_list_names_what_there_is(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     rows = document(capfd, "list", kind)
@@ -85,7 +86,7 @@ def test_list_names_what_there_is(kind: str, capfd: pytest.CaptureFixture[str]) 
         (["train", "--set", "curriculum.dleta=.5"], "error: curriculum.dleta: unknown key; did you mean"),
         (["train", "--set", "curriculum.delta=0"], "error: curriculum.delta: 0 is not greater than 0; "),
         (["train", "--set", "curriculum.m=.5"], "error: curriculum.m: 0.5 is "),
-        (["train", "--data", "/no/such/folder"], "error: data.source: '/no/such/folder' does not exist; known: "),
+        (["train", "--data", "/no/such/folder"], "error: data.source: '/no/such/folder' does not exist; a folder "),
         (["rerank", "/no/such/ranker", "--data", "x"], "error: /no/such/ranker: is not a trained ranker; "),
         (["rerank", "x"], "error: rerank: needs one task; either --data DATA, or --query TEXT with --documents FILE"),
         (["run", "quickstart", "--storage", "ftp://x"], "error: --storage: 'ftp://x' is not a folder; "),

@@ -74,6 +74,11 @@ def splits_of(form: str) -> list[str]:
     return ["train", "dev"] if form == "squad" else list(SPLITS)
 
 
+def test_every_reader_has_a_form(tmp_path: Path) -> None:
+    found = {reader_for(write_folder(tmp_path / form, files)) for form, files in FORMS.items()}
+    assert found == set(READERS)
+
+
 @pytest.mark.parametrize("form", FORMS)
 class TestEveryReader:
     def test_data_keeps_its_promises(self, form: str, tmp_path: Path) -> None:

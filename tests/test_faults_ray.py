@@ -22,6 +22,7 @@ from tests.toy_trainable import BALLAST, steps_of, toy_search
 from tests.trec_folder import write_trec_folder
 from trainables.errors import DataError, Problem, WorkFailed
 from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.ray_session import ray_session
 from tune_cl.search import nodes as nodes_module
 from tune_cl.search import places as places_module
 from tune_cl.search import ray_tune
@@ -30,7 +31,6 @@ from tune_cl.search.elsewhere import on_cluster
 from tune_cl.search.materials import materials_of
 from tune_cl.search.nodes import NodeCheck
 from tune_cl.search.places import Places
-from tune_cl.search.ray_tune import ray_session
 from tune_cl.state import SearchState
 
 SPACE = """

@@ -11,7 +11,7 @@ import pytest
 from tests.report_cases import whole
 from tests.test_report import report
 from tune_cl.commands.confirm import in_words
-from tune_cl.report.findings import leader
+from tune_cl.confirmation.verdict import leader
 from tune_cl.report.page import page
 
 

@@ -53,6 +53,10 @@ MAKERS: dict[str, Callable[[int], Sampler]] = {
 Event = tuple[str, int, object, Outcome | None]
 
 
+def test_every_searcher_has_a_maker() -> None:
+    assert set(MAKERS) == set(SEARCHERS)
+
+
 def value(chosen: Flat) -> float:
     """Higher is better; the optimum is root, n = 5, lr = 1e-3."""
     score = -abs(math.log10(chosen["lr"]) + 3) + {"linear": 0.0, "step": -1.0, "root": 0.5}[chosen["pacing"]]

@@ -14,10 +14,11 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.training.materials import Materials
 from tune_cl.experiment import load_experiment
 from tune_cl.journal import Journal
+from tune_cl.ray_session import ray_session
 from tune_cl.search import ray_tune
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.materials import materials_of
-from tune_cl.search.ray_tune import KEPT, ray_session, run_trials
+from tune_cl.search.ray_tune import KEPT, run_trials
 from tune_cl.search.search import BASELINE, Search
 from tune_cl.state import SearchState, TrialState, replay
 

@@ -15,6 +15,7 @@ from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import Journal
 from tune_cl.search.pareto import priced
 from tune_cl.search.samplers import TpeSampler
+from tune_cl.search.schedulers import SCHEDULERS
 from tune_cl.search.search import BASELINE, FINISHED, WAIT, Plan, Search
 from tune_cl.state import Dev, replay
 
@@ -177,7 +178,7 @@ def test_a_search_killed_again_and_again_repeats_at_most_an_iteration_a_kill(
     assert iterated <= whole.iterated + kills
 
 
-SCHEDULERS = {
+WAYS = {
     "asha": ["search.scheduler=asha"],
     "promotion": ["search.scheduler=asha", "search.promotion=true"],
     "scaled": ["search.scheduler=asha", "search.grace=scaled"],
@@ -192,8 +193,13 @@ SCHEDULERS = {
 }
 
 
+def test_every_scheduler_is_among_the_ways() -> None:
+    named = {option.partition("=")[2] for options in WAYS.values() for option in options if "scheduler=" in option}
+    assert named == set(SCHEDULERS) - {"none"}
+
+
 @pytest.mark.parametrize("slots", [1, 3])
-@pytest.mark.parametrize("options", SCHEDULERS.values(), ids=SCHEDULERS)
+@pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
 def test_every_scheduler_ends_its_trials_and_survives_kills(tmp_path: Path, options: list[str], slots: int) -> None:
     path = tmp_path / "toy.yaml"
     path.write_text(SPACE)

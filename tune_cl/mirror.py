@@ -103,8 +103,10 @@ class MirroredJournal(Journal):
             pull_into(self, remote)
             self._sent = _read_sent(folder)
         except BaseException:
-            self._lease.release()
-            super().close()
+            try:
+                self._lease.release()
+            finally:
+                super().close()
             raise
         self._thread.start()
 

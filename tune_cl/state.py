@@ -35,7 +35,6 @@ class TrialState:
     params: dict[str, Any]
     seed: int
     baseline: bool
-    time: float
     chosen: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
@@ -55,7 +54,6 @@ class TrialState:
     audit: int | None = None
     """Iteration at which the scheduler stopped it, for a trial that was finished all the same."""
     artifacts: str | None = None
-    ended: float | None = None
 
     def dev(self, metric: str) -> dict[int, float]:
         """Value of the metric on dev by iteration of its present training."""
@@ -93,16 +91,13 @@ class SearchState:
     """One search; the fields up to `forecast` are those of its `search` event, `end` is its `search_end` event."""
 
     name: str
-    space: str
     data: dict[str, Any]
     ranker: str
     metric: str
     seed: int
     baseline: str
     yaml: str
-    storage: str
     time: float  # of the newest event
-    mode: str = "max"
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
@@ -179,7 +174,7 @@ class SearchState:
                 if event.get("back"):
                     trial = self.trials[event["trial"]] = trial.before() or trial
                 trial.outcome, trial.reason = event["outcome"], event.get("reason")
-                trial.audit, trial.artifacts, trial.ended = event.get("audit"), event.get("artifacts"), event["time"]
+                trial.audit, trial.artifacts = event.get("audit"), event.get("artifacts")
             case "forecast":
                 self.forecast = self.forecast | {key: event[key] for key in event if key not in ("event", "time")}
             case "search_end":
@@ -196,14 +191,14 @@ class SearchState:
 
     def _begin(self, event: Event) -> None:
         if known := self.trials.get(event["trial"]):
-            known.outcome = known.reason = known.ended = None
+            known.outcome = known.reason = None
             known.paused = False
             if event.get("anew"):
                 known.former, known.offset = known.offset, max(known.results, default=0)
             if adopted := event.get("adopted"):
                 known.adopted, known.chosen, known.params = adopted, as_chosen(event["chosen"]), event["params"]
             return
-        keys = ("trial", "number", "params", "seed", "baseline", "time")
+        keys = ("trial", "number", "params", "seed", "baseline")
         values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
         more = {"chosen": as_chosen(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}
         self.trials[event["trial"]] = TrialState(**values, **more)

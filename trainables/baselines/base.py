@@ -12,6 +12,7 @@ import numpy as np
 from trainables.baselines.postings import Postings
 from trainables.config import TrainingRun
 from trainables.data.columns import NO_RANK, RankingData, Split, require_texts_to_rank
+from trainables.data.combine import some_queries
 from trainables.errors import DataError, Problem
 
 UNJUDGED = -1
@@ -78,7 +79,8 @@ class Lexical(Baseline):
             return
         split, step = self.data.splits[name], max(1, CELLS // max(1, len(self.postings)))
         for start in range(0, len(split), step):
-            yield Pool(self._all_matching(_part(split, start, start + step)), self.run.data.top_k)
+            part = some_queries(split, np.arange(start, min(start + step, len(split))))
+            yield Pool(self._all_matching(part), self.run.data.top_k)
 
     def _all_matching(self, split: Split) -> Split:
         """The split with every document that shares a term with the query as a candidate, outside any run."""
@@ -91,24 +93,8 @@ class Lexical(Baseline):
             grade=_grades(split, owner, document, len(self.postings)),
             rank=np.full(len(document), NO_RANK, np.int32),
             score=np.full(len(document), np.nan),
+            given=None,
         )
-
-
-def _part(split: Split, start: int, end: int) -> Split:
-    """The queries at start .. end - 1 of a split, with their candidates."""
-    end = min(end, len(split))
-    rows = slice(split.offsets[start], split.offsets[end])
-    judged = slice(split.judged_offsets[start], split.judged_offsets[end])
-    return Split(
-        query=split.query[start:end],
-        offsets=split.offsets[start : end + 1] - split.offsets[start],
-        document=split.document[rows],
-        grade=split.grade[rows],
-        rank=split.rank[rows],
-        score=split.score[rows],
-        judged_grade=split.judged_grade[judged],
-        judged_offsets=split.judged_offsets[start : end + 1] - split.judged_offsets[start],
-    )
 
 
 def _grades(split: Split, owner: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:

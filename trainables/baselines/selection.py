@@ -8,9 +8,8 @@ import numpy as np
 
 from trainables.baselines.base import Baseline, Params, Pool
 from trainables.data.columns import Split, TextColumn
+from trainables.data.combine import one_split
 from trainables.evaluation.metrics import Judged, Ranking, TrecOrder, parse_metrics
-
-COLUMNS = ("query", "document", "grade", "rank", "score", "judged_grade")
 
 
 class Judge:
@@ -56,7 +55,8 @@ def choose(baseline: Baseline, name: str) -> Choice:
 
 def rank(baseline: Baseline, name: str, params: Params) -> tuple[Split, np.ndarray]:
     """A split whose candidates are what the baseline retrieved, or was given, and their scores, float64 [C]."""
-    return _joined([_ranked(baseline, pool, params) for pool in baseline.pools(name)])
+    parts = [_ranked(baseline, pool, params) for pool in baseline.pools(name)]
+    return one_split([split for split, _ in parts]), np.concatenate([scores for _, scores in parts])
 
 
 def _ranked(baseline: Baseline, pool: Pool, params: Params) -> tuple[Split, np.ndarray]:
@@ -64,16 +64,6 @@ def _ranked(baseline: Baseline, pool: Pool, params: Params) -> tuple[Split, np.n
     if pool.depth is None:
         return pool.split, scores
     return first_ranks(pool.split, scores, baseline.data.document_ids, pool.depth)
-
-
-def _joined(parts: list[tuple[Split, np.ndarray]]) -> tuple[Split, np.ndarray]:
-    """Consecutive queries' splits as one."""
-    splits = [split for split, _ in parts]
-    columns = {name: np.concatenate([getattr(split, name) for split in splits]) for name in COLUMNS}
-    for name in ("offsets", "judged_offsets"):
-        sizes = [np.diff(getattr(split, name)) for split in splits]
-        columns[name] = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
-    return Split(**columns), np.concatenate([scores for _, scores in parts])
 
 
 def first_ranks(split: Split, scores: np.ndarray, ids: TextColumn, depth: int) -> tuple[Split, np.ndarray]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +54,7 @@ def joined(first: RankingData, second: RankingData) -> RankingData:
         utterance_offsets=_one_after_the_other(first.utterance_offsets, second.utterance_offsets),
         domain=np.concatenate([first.domain, second.domain + len(first.domains)]).astype(np.int16),
         domains=first.domains + second.domains,
-        splits={"train": _one_split(*train)},
+        splits={"train": one_split(train)},
         notes=first.notes + second.notes,
     )
 
@@ -75,13 +77,15 @@ def _moved(split: Split, queries: int, documents: int) -> Split:
     )
 
 
-def _one_split(first: Split, second: Split) -> Split:
-    ragged = {
-        name: _one_after_the_other(getattr(first, name), getattr(second, name))
+def one_split(splits: Sequence[Split]) -> Split:
+    """The queries of several splits, one split after the other."""
+    ragged: dict[str, Any] = {
+        name: np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(split, name)) for split in splits]))])
         for name in ("offsets", "judged_offsets")
     }
     flat = {
-        name: np.concatenate([getattr(first, name), getattr(second, name)])
-        for name in ("query", "document", "grade", "rank", "score", "judged_grade")
+        field.name: np.concatenate([getattr(split, field.name) for split in splits])
+        for field in fields(Split)
+        if field.name not in ragged and all(getattr(split, field.name) is not None for split in splits)
     }
-    return Split(**flat, **ragged)  # without `given`: the rows of one split stand behind the other's
+    return Split(**flat, **ragged)

@@ -15,7 +15,7 @@ from typing import Any
 
 from tune_cl.commands.settings import add_session, require_cluster
 from tune_cl.commands.tables import table
-from tune_cl.confirmation.verdict import LEVEL
+from tune_cl.confirmation.verdict import LEVEL, higher, leader
 from tune_cl.journal import read_events
 from tune_cl.place import known_place, place_of
 from tune_cl.state import replay
@@ -89,32 +89,23 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
 
 def in_words(document: dict[str, Any]) -> str:
     """The verdict in a few sentences: what was found, what it was corrected for, what it does not say."""
-    configurations = document["configurations"]
+    row, metric = leader(document), document["metric"]
+    assert row is not None, "a verdict is of at least one configuration"
     seeds, queries = _count(len(document["seeds"]), "seed"), _count(document["queries"], "query")
-    tested = f"{seeds}, {queries}; {_correction(document)}"
+    tested = f"p = {row['p_adjusted']:.2g} ({seeds}, {queries}; {_correction(document)})"
     if document["verdict"] == "no difference shown":
-        first, low, high = configurations[0], *configurations[0]["ci95"]
-        found = (
-            f"'{first['label']}', the best on dev, is {first['difference']:+.4f} {document['metric']} from the baseline"
-        )
-        fits = f"anything from {low:+.4f} to {high:+.4f} fits the data, p = {first['p_adjusted']:.2g}"
-        more = f"{_highest(document)}{of_curriculum(first, document['metric'])}"
-        return f"{found}; {fits} ({tested}).{more}"
-    if document["verdict"] == "worse":
-        row, verb = configurations[0], "is below"
-    else:
-        row, verb = max((row for row in configurations if row["marks"]), key=lambda row: row["difference"]), "is above"
-    found = f"'{row['label']}' {verb} the baseline by {abs(row['difference']):.4f} {document['metric']}"
-    return f"{found}, p = {row['p_adjusted']:.2g} ({tested}).{_of_seeds(row)}{of_curriculum(row, document['metric'])}"
+        low, high = row["ci95"]
+        found = f"'{row['label']}', the best on dev, is {row['difference']:+.4f} {metric} from the baseline"
+        told = f"{found}; anything from {low:+.4f} to {high:+.4f} fits the data, {tested}."
+        return f"{told}{_higher(document)}{of_curriculum(row, metric)}"
+    verb = "is below" if document["verdict"] == "worse" else "is above"
+    found = f"'{row['label']}' {verb} the baseline by {abs(row['difference']):.4f} {metric}, {tested}."
+    return f"{found}{_of_seeds(row)}{of_curriculum(row, metric)}"
 
 
-def _highest(document: dict[str, Any]) -> str:
-    """The configuration with the largest difference, where that is not the one that dev chose."""
-    first, *others = document["configurations"]
-    top = max(others, key=lambda row: row["difference"], default=first)
-    if top["difference"] <= first["difference"]:
-        return ""
-    return f" The highest on {document['split']} is '{top['label']}' ({top['difference']:+.4f})."
+def _higher(document: dict[str, Any]) -> str:
+    other = higher(document)
+    return f" The highest on {document['split']} is '{other['label']}' ({other['difference']:+.4f})." if other else ""
 
 
 def of_curriculum(row: dict[str, Any], metric: str) -> str:

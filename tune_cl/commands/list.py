@@ -9,26 +9,30 @@ from search_spaces import SPACES
 from trainables.baselines import BASELINES
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data import DATA_FORMS
 from trainables.evaluation.metrics import METRICS
+from trainables.evaluation.significance import CORRECTIONS
 from trainables.rankers import RANKERS
 from trainables.registry import Registry
 from tune_cl.commands.tables import table
 from tune_cl.search.samplers import SEARCHERS
 from tune_cl.search.schedulers import SCHEDULERS
 
-KINDS = {
-    "rankers": lambda: RANKERS,
-    "scorings": lambda: SCORINGS,
-    "pacings": lambda: PACINGS,
-    "weightings": lambda: WEIGHTINGS,
-    "spaces": lambda: SPACES,
-    "data": lambda: DATA_FORMS,
-    "baselines": lambda: BASELINES,
-    "metrics": lambda: METRICS,
-    "searchers": lambda: SEARCHERS,
-    "schedulers": lambda: SCHEDULERS,
+KINDS: dict[str, Registry[Any]] = {
+    "rankers": RANKERS,
+    "scorings": SCORINGS,
+    "pacings": PACINGS,
+    "weightings": WEIGHTINGS,
+    "subsets": SUBSETS,
+    "spaces": SPACES,
+    "data": DATA_FORMS,
+    "baselines": BASELINES,
+    "metrics": METRICS,
+    "corrections": CORRECTIONS,
+    "searchers": SEARCHERS,
+    "schedulers": SCHEDULERS,
 }
 
 
@@ -37,10 +41,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> list[dict[str, Any]]:
-    registry: Registry = KINDS[options.kind]()
-    return [
-        {"name": entry.name, "summary": entry.summary, "source": entry.source} for entry in registry.entries.values()
-    ]
+    entries = KINDS[options.kind].entries.values()
+    return [{"name": entry.name, "summary": entry.summary, "source": entry.source} for entry in entries]
 
 
 def render(document: list[dict[str, Any]]) -> str:

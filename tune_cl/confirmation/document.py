@@ -14,7 +14,7 @@ import numpy as np
 from trainables.evaluation.significance import bootstrap_ci
 from tune_cl.confirmation.ablation import differences
 from tune_cl.confirmation.plan import SeedRun
-from tune_cl.confirmation.training import read_values, result_of
+from tune_cl.confirmation.training import ended_result, read_values
 from tune_cl.confirmation.verdict import Judged, judge, verdict_of
 from tune_cl.search.space import Flat
 
@@ -93,7 +93,7 @@ def _row(runs: Runs, values: np.ndarray, split: str) -> dict[str, Any]:
 
 
 def _run(run: SeedRun, value: float, split: str) -> dict[str, Any]:
-    result = result_of(run.folder, split) or {}
+    result = ended_result(run.folder, split)
     reached = {key: result[key] for key in ("dev", "best_iteration", "iterations", "seconds", "metrics")}
     return {"seed": run.seed, "value": value, "run_file": str(run.folder / split / result["run_file"]), **reached}
 

@@ -28,14 +28,14 @@ from tune_cl.confirmation.plan import (
 )
 from tune_cl.confirmation.race import survivors
 from tune_cl.confirmation.tasks import Crew
-from tune_cl.confirmation.training import result_of
+from tune_cl.confirmation.training import ended_result, result_of
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal
 from tune_cl.place import Place
+from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report
 from tune_cl.search.materials import materials_of, require_unchanged
 from tune_cl.search.places import require_room
-from tune_cl.search.ray_tune import ray_session
 from tune_cl.state import SearchState, replay
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 
@@ -88,8 +88,12 @@ class Confirmation:
         known = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
         self.ablations = {one.label: known[one.label] for one in self.best if one.label in known}
         self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
-        self.materials = materials_of(self.experiment, self.address)
         self.reported = reported(self.state)
+
+    def prepare(self) -> None:
+        """Reads the data, and trains what all trainings share. Raises DataError where the data has changed, or its
+        split is too small for a test."""
+        self.materials = materials_of(self.experiment, self.address)
         require_unchanged(self.experiment, self.materials, self.state.data)
         require_queries(next(iter(self.materials.values())), self.request.split)
 
@@ -154,8 +158,7 @@ class Confirmation:
                 say(f"{one.label} can no longer win on dev: no seed after {self.seeds[seen - 1]}")
 
     def _dev(self, configuration: Configuration, seed: int) -> float:
-        result = result_of(self.runs[configuration.label, seed].folder, self.request.split) or {}
-        return result["dev"]
+        return ended_result(self.runs[configuration.label, seed].folder, self.request.split)["dev"]
 
     @property
     def failed_baseline(self) -> bool:
@@ -178,7 +181,7 @@ class Confirmation:
     def record(self, journal: Journal, run: SeedRun) -> dict[str, Any]:
         """Tells the journal what it does not know yet of a training that has ended; returns its result."""
         split = self.request.split
-        result = result_of(run.folder, split) or {}
+        result = ended_result(run.folder, split)
         metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
         metrics = {f"dev_{self.state.metric}": result["dev"], "seconds": result["seconds"], **metrics}
         known = self.reported.setdefault((run.configuration.label, run.seed), set())
@@ -218,6 +221,7 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
     with place.open() as journal:
         state = replay(journal.events())
         work = Confirmation(place, state, Experiment.from_yaml(state.yaml), request, address)
+        work.prepare()
         tell(state, work)
         writer = MlflowWriter(journal.path, tracking_uri)
         command = request.command(place, address)

@@ -10,6 +10,7 @@ from ray.exceptions import RayError
 
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
+from trainables.storage import patiently
 from trainables.training.device import take
 from trainables.training.materials import Materials, materials_for, materials_key
 from tune_cl.confirmation.plan import SeedRun
@@ -50,7 +51,7 @@ class Crew:
             [ended], _ = ray.wait(list(waiting), num_returns=1)
             run, why = waiting.pop(ended), reason(ended)
             if run.remote and why is None:
-                fetch_results(run.remote, run.folder)
+                patiently(lambda run=run, remote=run.remote: fetch_results(remote, run.folder))
             done(run, why)
 
     def _start(self, run: SeedRun) -> Any:

@@ -35,6 +35,11 @@ def result_of(folder: Path, split: str) -> dict[str, Any] | None:
     return read_json(path) if path.exists() else None
 
 
+def ended_result(folder: Path, split: str) -> dict[str, Any]:
+    """`result_of` a training that has come to its end."""
+    return read_json(folder / split / RESULT)
+
+
 def confirm_run(
     run: TrainingRun, materials: Materials, folder: Path, split: str, saved: Callable[[], None] = lambda: None
 ) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -56,3 +56,21 @@ def verdict_of(judged: Sequence[Judged], recommended: Judged | None) -> Verdict:
     if any(one.marks for one in judged):
         return "better"
     return "worse" if recommended is not None and recommended.worse else "no difference shown"
+
+
+def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The configuration that the verdict of a confirmation's document is about: of those with a mark the one with the
+    largest difference; without any the first, which was the best on dev."""
+    known = document["configurations"]
+    marked = [row for row in known if row["marks"]]
+    return max(marked, key=_difference, default=known[0] if known else None)
+
+
+def higher(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The configuration with the largest difference, where the verdict is about another."""
+    top, highest = leader(document), max(document["configurations"], key=_difference, default=None)
+    return highest if top and highest and highest["difference"] > top["difference"] else None
+
+
+def _difference(row: Mapping[str, Any]) -> float:
+    return row["difference"]

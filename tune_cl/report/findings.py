@@ -130,14 +130,6 @@ def _confirmation(place: Place) -> Document | None:
     return document
 
 
-def leader(confirmation: Document) -> Document | None:
-    """The configuration that the verdict is about: of those with a mark the one with the largest difference; without
-    any the first, which was the best on dev."""
-    known = confirmation["configurations"]
-    marked = [entry for entry in known if entry["marks"]]
-    return max(marked, key=lambda entry: entry["difference"], default=known[0] if known else None)
-
-
 def words(trial: TrialState) -> str:
     """A few words for a trial: its id and its curriculum."""
     return f"{trial.trial} {'plain training' if trial.baseline else curriculum(trial.params)}".rstrip()

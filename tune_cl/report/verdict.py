@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tune_cl.confirmation.verdict import LEVEL
-from tune_cl.report.findings import Document, Findings, leader, words
+from tune_cl.confirmation.verdict import LEVEL, higher, leader
+from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import Html, code, number, p_value, paragraph, plain, signed, table, tag
 
 MOST_ROWS = 10  # trials in the table before a confirmation
@@ -173,7 +173,7 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
         )
         if (p := top.get("p_both_adjusted")) is not None:
             parts.append(paragraph(f"For new trainings with other seeds: p {p_value(p)} (corrected)."))
-        if text := _highest(confirmed, top):
+        if text := _highest(confirmed):
             parts.append(paragraph(text))
         if text := _ablation(findings, top):
             parts.append(paragraph(text))
@@ -186,13 +186,12 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
     return parts
 
 
-def _highest(confirmed: Document, top: Document) -> str:
-    """The configuration with the largest difference, where the verdict is about another."""
-    highest = max(confirmed["configurations"], key=lambda entry: entry["difference"])
-    if highest["difference"] <= top["difference"]:
+def _highest(confirmed: Document) -> str:
+    other = higher(confirmed)
+    if other is None:
         return ""
-    named = f"The highest mean on {confirmed['split']} is that of {highest['label']}"
-    return f"{named} ({signed(highest['difference'])}). The one above is what the search would have recommended."
+    named = f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
+    return f"{named}. The one above is what the search would have recommended."
 
 
 def _ablation(findings: Findings, top: Document) -> str:

@@ -11,8 +11,8 @@ from ray.exceptions import RayTaskError
 
 from trainables.errors import UserError, WorkFailed
 from trainables.training.device import Compute, take
+from tune_cl.ray_session import ray_session
 from tune_cl.search.config import Resources
-from tune_cl.search.ray_tune import ray_session
 
 
 def on_cluster(address: str, resources: Resources) -> Compute:

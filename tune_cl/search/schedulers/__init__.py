@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from trainables.errors import Problem
 from trainables.registry import Entry, Registry
-from tune_cl.search.schedulers.asha import make_asha, make_hyperband
+from tune_cl.search.schedulers.asha import Asha, Hyperband
 from tune_cl.search.schedulers.base import Change, Scheduler, Setup, Verdict
-from tune_cl.search.schedulers.median import make_median
-from tune_cl.search.schedulers.model import make_model
-from tune_cl.search.schedulers.pbt import PERTURBED, make_pbt
+from tune_cl.search.schedulers.median import Median
+from tune_cl.search.schedulers.model import Model
+from tune_cl.search.schedulers.pbt import PERTURBED, Pbt
 
 if TYPE_CHECKING:
     from tune_cl.experiment import Experiment
@@ -33,11 +33,11 @@ PROMOTING = (*WITH_RUNGS, "model")  # whose trials pause and go on later, unless
 SCHEDULERS: Registry[Callable[[Setup], Scheduler]] = Registry(
     "search.scheduler",
     Entry("none", Scheduler, "no trial is stopped early", "baseline"),
-    Entry("asha", make_asha, "the best 1/reduction_factor of those at a rung go on", "Li et al. 2020"),
-    Entry("hyperband", make_hyperband, "brackets of asha that begin at different rungs", "Li et al. 2018"),
-    Entry("median", make_median, "ends trials below the median of the others' mean values", "Golovin et al. 2017"),
-    Entry("model", make_model, "goes on with the most promising extrapolated curve", "Swersky et al. 2014"),
-    Entry("pbt", make_pbt, "the worst go on from copies of the best, slightly changed", "Jaderberg et al. 2017"),
+    Entry("asha", Asha, "the best 1/reduction_factor of those at a rung go on", "Li et al. 2020"),
+    Entry("hyperband", Hyperband, "brackets of asha that begin at different rungs", "Li et al. 2018"),
+    Entry("median", Median, "ends trials below the median of the others' mean values", "Golovin et al. 2017"),
+    Entry("model", Model, "goes on with the most promising extrapolated curve", "Swersky et al. 2014"),
+    Entry("pbt", Pbt, "the worst go on from copies of the best, slightly changed", "Jaderberg et al. 2017"),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from tune_cl.search.schedulers.base import Scheduler, Setup, Verdict
+from tune_cl.search.schedulers.base import Scheduler, Verdict
 from tune_cl.search.schedulers.paired import PairedValues
 
 
@@ -169,11 +169,3 @@ class Hyperband(Scheduler):
     def expected_iterations(self, grace: int) -> float:
         expected = [bracket.expected_iterations(grace) for bracket in self.brackets]
         return sum(w * e for w, e in zip(self.weights, expected, strict=True)) / sum(self.weights)
-
-
-def make_asha(setup: Setup) -> Asha:
-    return Asha(setup)
-
-
-def make_hyperband(setup: Setup) -> Hyperband:
-    return Hyperband(setup)

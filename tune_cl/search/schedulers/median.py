@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tune_cl.search.schedulers.base import Scheduler, Setup, Verdict
+from tune_cl.search.schedulers.base import Scheduler, Verdict
 
 MINIMUM = 3  # other trials that a trial is compared with
 SHARE = 0.54  # of the iterations after its grace that a trial takes, on the recorded curves (docs/search-measured.md)
@@ -55,7 +55,3 @@ def median_of_others(ranked: Sequence[float], own: float) -> float:
     place, others = bisect_left(ranked, own), len(ranked) - 1
     lower, upper = (ranked[at + (at >= place)] for at in ((others - 1) // 2, others // 2))
     return (lower + upper) / 2
-
-
-def make_median(setup: Setup) -> Median:
-    return Median(setup)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tune_cl.search.schedulers.base import Scheduler, Setup, Verdict
+from tune_cl.search.schedulers.base import Scheduler, Verdict
 from tune_cl.search.schedulers.curve_model import CurveModel
 
 LEVEL = 0.02  # a trial goes no further when it is less likely than this to end above the best
@@ -107,7 +107,3 @@ class Model(Scheduler):
 def chance_above(mean: float, deviation: float, value: float) -> float:
     """P(X > value) of a normal variable X."""
     return 0.5 * math.erfc((value - mean) / (deviation * math.sqrt(2)))
-
-
-def make_model(setup: Setup) -> Model:
-    return Model(setup)

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainables.randomness import generator
 from tune_cl.search.leaves import Leaf, Range
-from tune_cl.search.schedulers.base import Change, Scheduler, Setup, Verdict
+from tune_cl.search.schedulers.base import Change, Scheduler, Verdict
 
 QUANTILE = 0.25  # of the population that copies, and that is copied
 FACTORS = (0.8, 1.25)
@@ -107,7 +107,3 @@ def _next_whole(chosen: int, value: float, up: bool, leaf: Range) -> int:
     """The value as a whole number other than `chosen`, where the range holds one in that direction."""
     whole = max(round(value), chosen + 1) if up else min(round(value), chosen - 1)
     return int(min(max(whole, leaf.low), leaf.high))
-
-
-def make_pbt(setup: Setup) -> Pbt:
-    return Pbt(setup)
