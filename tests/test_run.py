@@ -232,7 +232,7 @@ def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(place: Path, who
 LEAVING = """
 import gc, threading, time
 import ray
-from tune_cl.search.ray_tune import ray_session
+from tune_cl.ray_session import ray_session
 
 class Cycle:
     def __init__(self, reference):

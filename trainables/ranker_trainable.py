@@ -131,7 +131,7 @@ class RankerTrainable(ClusterTrainable):
         return self.shared[key]
 
     def step(self) -> dict[str, Any]:
-        """Metrics of interface section 7, with `iteration` and, at the end of the training, `done`.
+        """Metrics of docs/tracking.md, with `iteration` and, at the end of the training, `done`.
 
         What no retry would mend (a loss that is no number) is a result `failed: reason`, not an exception:
         Tune retries a trial that raises.

@@ -143,7 +143,7 @@ class TreeTraining(Progress):
     # -- one iteration -------------------------------------------------------------------------------------------
 
     def iterate(self) -> dict[str, float]:
-        """Grows `ranker.trees_per_iteration` trees and evaluates on dev; returns the metrics of interface section 7.
+        """Grows `ranker.trees_per_iteration` trees and evaluates on dev; returns the metrics of docs/tracking.md.
 
         Raises WorkFailed where the training data allows no split at all.
         """

@@ -1,4 +1,4 @@
-"""The document of `tune-cl confirm` (interface section 6)."""
+"""The document of `tune-cl confirm` (docs/verdict.md)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Findings:
-    """One search. `confirmation` is the document of interface section 6, None before `tune-cl confirm`."""
+    """One search. `confirmation` is the document of `tune-cl confirm`, None before `tune-cl confirm`."""
 
     place: Place
     experiment: Experiment
