@@ -278,7 +278,8 @@ def test_confirm_on_ray_with_mlflow(place: Place, capfd: Any) -> None:
     assert row["p_adjusted"] == row["p_value"] and row["ci95"][0] <= row["difference"] <= row["ci95"][1]
     assert "4 of 4 trainings to do" in err
     runs = confirmation_runs(place)
-    assert sorted(runs) == [f"confirm {label} seed {seed}" for label in ("baseline", LABELS[0]) for seed in (1, 3)]
+    names = (("t0000", "baseline"), ("t0002", LABELS[0]))
+    assert sorted(runs) == [f"{trial} seed {seed} {label}" for trial, label in names for seed in (1, 3)]
     values = [run["value"] for one in (baseline, row) for run in one["runs"]]
     assert [runs[name].data.metrics["test_map"] for name in sorted(runs)] == pytest.approx(values)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _FORMAT = 3  # raise it when a reader or the store would give other columns for the same files
 DOCSTRINGS = "docstrings"
 _IR_DATASETS = "ir_datasets:"
+_FORMS = f"a folder (tune-cl list data), {DOCSTRINGS} or {_IR_DATASETS}NAME"
 
 DATA_FORMS: Registry[str] = Registry(
     "data.source",
@@ -53,7 +54,7 @@ def load_data(config: DataConfig) -> RankingData:
     folder = Path(source).expanduser()
     if not folder.is_dir():
         wrong = "is not a folder" if folder.exists() else "does not exist"
-        raise DataError(Problem("data.source", f"'{source}' {wrong}", f"known: {_forms()}"))
+        raise DataError(Problem("data.source", f"'{source}' {wrong}", _FORMS))
     return _load_folder(folder, config)
 
 
@@ -63,10 +64,6 @@ def task_of(source: str) -> Task:
     if source == DOCSTRINGS or not folder.is_dir():
         return "ranking"
     return "classification" if any(READERS[name].recognises(folder) for name in PAIRS_TO_CLASSIFY) else "ranking"
-
-
-def _forms() -> str:
-    return "; ".join(f"{entry.value} ({entry.summary})" for entry in DATA_FORMS.entries.values())
 
 
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:

@@ -9,9 +9,11 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from tune_cl.commands.settings import add_experiment, add_overrides, experiment_of
-from tune_cl.commands.tables import table
+from tune_cl.commands.tables import short, table
 from tune_cl.experiment import Experiment
 from tune_cl.search.config import SearchConfig
+from tune_cl.search.samplers import SEARCHERS
+from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -38,6 +40,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     iterations_before = _pretraining_iterations(experiment)
     before = iterations_before * seconds / 3600
     return document | {
+        **_in_short(experiment),
         "pretraining_iterations": iterations_before,
         "seconds_per_iteration": seconds,
         "hours_forecast": before + hours / _at_a_time(experiment.search),
@@ -61,14 +64,95 @@ def _at_a_time(search: SearchConfig) -> int:
     return min(places, search.max_concurrent or places)
 
 
+def _in_short(experiment: Experiment) -> dict[str, Any]:
+    """What a search of the space does, beside its size and cost."""
+    from trainables.curriculum.scoring import SCORINGS
+
+    search, teacher = experiment.search, experiment.value("curriculum.teacher.max_iterations")
+    taught = any("teacher" in SCORINGS[name].needs for name in experiment.scorings)
+    leaf = experiment.space.leaves.get("ranker.name")
+    return {
+        "space": experiment.name,
+        "data": experiment.value("data.source"),
+        "rankers": list(leaf.samples()) if leaf else [experiment.value("ranker.name")],
+        "metric": experiment.metric,
+        "searcher": search.searcher,
+        "scheduler": search.scheduler,
+        "judged": _judged(experiment),
+        "reduction_factor": search.reduction_factor,
+        "rungs": experiment.rungs if search.scheduler in WITH_RUNGS else [],
+        "baseline": experiment.baseline,
+        "teacher_iterations": (teacher or experiment.max_iterations) if taught else 0,
+        "at_a_time": _at_a_time(search),
+    }
+
+
+def _judged(experiment: Experiment) -> str | None:
+    """When a trial may be stopped, in words; None where none is."""
+    search = experiment.search
+    if search.scheduler == "none":
+        return None
+    if search.scheduler == "pbt":
+        return f"every {search.interval} iterations"
+    if search.scheduler == "model" and setup_of(experiment).promotion:
+        return "after every iteration, inside its curriculum too"
+    return {
+        "curriculum": "not before its own curriculum is over",
+        "scaled": "after a training planned for its rung, curriculum included",
+        "none": "whether or not its curriculum is over",
+    }.get(str(search.grace), f"not before iteration {search.grace}")
+
+
 def render(document: dict[str, Any]) -> str:
-    rows = [(key, _shown(value)) for key, value in document.items()]
-    return table(["", "value"], rows)
+    rows = {name: told for name, told in _told(document).items() if told}
+    return table([f"space {document['space']}", ""], rows.items())
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    return "unlimited (continuous)" if value is None else str(value)
+def _told(document: dict[str, Any]) -> dict[str, str]:
+    """The document in words, by what they are about."""
+    trials, most = document["trials"], document["iterations_at_most"]
+    expected, combinations = document["iterations_expected"], document["combinations"]
+    many = "any number of" if combinations is None else f"{combinations:,}"
+    some = f" ({document['conditional']} only beside certain values of others)" if document["conditional"] else ""
+    baseline = ", ".join(f"{key} {short(value)}" for key, value in document["baseline"].items())
+    before = document["pretraining_iterations"]
+    seconds, places = document["seconds_per_iteration"], document["at_a_time"]
+    return {
+        "trains": f"{', '.join(document['rankers'])} on {document['data']}, for {document['metric']} on dev",
+        "opens": f"{_count(document['parameters'], 'key')}{some}: {many} combinations",
+        "steps": "; ".join(document["steps"]),
+        "priors": "; ".join(document["priors"]),
+        "searcher": f"{document['searcher']}: {SEARCHERS.entries[document['searcher']].summary}",
+        "tries first": _count(document["points"], "configuration") + " of search.points" if document["points"] else "",
+        "trials": f"{trials}, the baseline included, of at most {most // trials} iterations",
+        "baseline": f"{baseline or 'as the configuration is by default'}; never stopped early",
+        "scheduler": _scheduler(document),
+        "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
+        "teacher": _teacher(document["teacher_iterations"]),
+        "pre-training": f"{_count(before, 'iteration')} at most come before the first trial" if before else "",
+        "time here": f"{_time(document['hours_forecast'])}, {places} at a time, {seconds:.3g} s an iteration",
+        "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
+    }
+
+
+def _scheduler(document: dict[str, Any]) -> str:
+    summary = SCHEDULERS.entries[document["scheduler"]].summary
+    told = f"{document['scheduler']}: {summary.replace('reduction_factor', format(document['reduction_factor'], 'g'))}"
+    rungs = f"; rungs at iterations {', '.join(map(str, document['rungs']))}" if document["rungs"] else ""
+    return told + rungs + (f"; a trial is judged {document['judged']}" if document["judged"] else "")
+
+
+def _teacher(iterations: int) -> str:
+    if not iterations:
+        return ""
+    return f"a scoring needs one: one more training, of at most {iterations} iterations, comes first (not in the time)"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _time(hours: float) -> str:
+    if hours >= 2:
+        return f"about {hours:.1f} hours"
+    return f"about {hours * 60:.0f} min" if hours * 60 >= 2 else f"about {hours * 3600:.0f} s"

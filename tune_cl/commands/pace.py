@@ -15,7 +15,7 @@ from trainables.errors import ConfigError, Problem
 from tune_cl.commands.plots import require_format
 from tune_cl.commands.tables import table
 
-OTHERS = (("step", 2), ("linear", 2), ("root", 2), ("root", 5), ("root", 10), ("geometric", 2), ("quadratic", 2))
+OTHERS = tuple((name, n) for name in PACINGS if name != "none" for n in ((2, 5, 10) if name == "root" else (2,)))
 PLOTTED = 400  # points a curve
 
 
@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"
     )
     parser.add_argument("--at", type=float, nargs="+", help="steps to show (default: eleven from 0 to T)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: this pacing among others")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: this pacing among all others")
 
 
 def execute(options: Namespace) -> list[dict[str, Any]]:

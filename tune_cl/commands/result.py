@@ -5,76 +5,94 @@ from __future__ import annotations
 from shlex import quote
 from typing import Any
 
-from tune_cl.commands.tables import table
+from tune_cl.commands.tables import short, table
 from tune_cl.confirmation.ablation import differences
 from tune_cl.confirmation.plan import seedless
 from tune_cl.place import place_of, program
 
 PORT = 5000  # MLflow's own default
+Shown = dict[str, Any]
 
 
-def render(document: dict[str, Any]) -> str:
-    """The best trial beside the baseline, then the commands that come next."""
-    metric, best, baseline = document["metric"], document["best"], document["baseline"]
+def render(document: Shown) -> str:
+    """The best trial beside the baseline, then the commands that come next. Where the baseline is the best of all, the
+    best trial with a curriculum stands beside it: a trial beside itself says nothing."""
+    metric, best, baseline = document["metric"], document.get("best_curriculum", document["best"]), document["baseline"]
+    won = best is not None and (baseline is None or _above(best, baseline)[0] > 0)
     lines = [
         f"search {document['search']}: {document['ranker']} on {document['data']}, {document['trials']} trials "
         f"({document['stopped_early']} stopped early, {document['errored']} failed), "
         f"{document['iterations']} iterations, {document['seconds']:.0f} s",
         "",
-        _comparison(metric, best, baseline),
+        _comparison(document, best, baseline, f"best{'' if won else ' curriculum'}"),
         "",
         _difference(metric, best, baseline),
         "",
-        *_next(document),
+        *_next(document, best, "Prove it:" if won else "Test it:"),
     ]
     return "\n".join(lines)
 
 
-def _comparison(metric: str, best: dict[str, Any], baseline: dict[str, Any] | None) -> str:
-    """Dev values, and the parameters in which the two differ."""
-    other = baseline or {"dev": None, "iteration": None, "params": {}}
-    keys = [key for key in best["params"] | other["params"] if best["params"].get(key) != other["params"].get(key)]
-    rows = [(f"dev {metric}", best["dev"], other["dev"]), ("at iteration", best["iteration"], other["iteration"])]
-    if "dev_mean" in best:  # configurations were repeated (search.repeats)
-        rows += [("mean over seeds", best["dev_mean"], other.get("dev_mean"))]
-        rows += [("seeds", len(best["seeds"]), len(other.get("seeds", ())))]
-    rows += [(key, best["params"].get(key), other["params"].get(key)) for key in keys]
-    return table(["", f"best ({best['trial_id']})", "baseline"], rows)
+def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, name: str) -> str:
+    """Dev values, and the opened parameters in which the two differ."""
+    shown = {f"{name} ({best['trial_id']})": best} if best else {}
+    shown |= {"baseline": baseline or {"dev": None, "iteration": None, "params": {}}}
+    trials = list(shown.values())
+    rows = [(f"dev {document['metric']}", *(trial["dev"] for trial in trials))]
+    rows += [("at iteration", *(trial["iteration"] for trial in trials))]
+    if "dev_mean" in trials[0]:  # configurations were repeated (search.repeats)
+        rows += [("mean over seeds", *(trial.get("dev_mean") for trial in trials))]
+        rows += [("seeds", *(len(trial.get("seeds", ())) for trial in trials))]
+    for key in document.get("opened", dict.fromkeys(key for trial in trials for key in trial["params"])):
+        values = [trial["params"].get(key) for trial in trials]
+        if values[0] != values[-1]:
+            rows.append((key, *map(short, values)))
+    return table(["", *shown], rows)
 
 
-def _difference(metric: str, best: dict[str, Any], baseline: dict[str, Any] | None) -> str:
+def _above(best: Shown, baseline: Shown) -> tuple[float, str]:
+    """By how much the trial is above the baseline on dev, and with how many seeds."""
+    by, told = ("dev_mean", "a few seeds") if "dev_mean" in best and "dev_mean" in baseline else ("dev", "one seed")
+    return best[by] - baseline[by], told
+
+
+def _difference(metric: str, best: Shown | None, baseline: Shown | None) -> str:
     if baseline is None:
         return "The baseline gave no dev value, so there is nothing to compare with."
-    by, told = ("dev_mean", "a few seeds") if "dev_mean" in best and "dev_mean" in baseline else ("dev", "one seed")
-    difference = best[by] - baseline[by]
+    if best is None:
+        return "No trial with a curriculum gave a dev value, so there is nothing to compare with the baseline."
+    difference, told = _above(best, baseline)
     if difference <= 0:
-        return f"No curriculum was above plain training on dev (best {difference:+.4f} {metric})."
+        return (
+            "No curriculum was above plain training on dev: the best of them "
+            f"({best['trial_id']}) is at {difference:+.4f} {metric}."
+        )
     return (
         f"{difference:+.4f} {metric} on dev. The best of many trials on {told} looks better than it is: "
         "this is no verdict yet."
     )
 
 
-def _next(document: dict[str, Any]) -> list[str]:
+def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
     """The commands that come next."""
     place = place_of(document["storage"], document["search"])
     ranker = place.folder / "trials" / "best-ranker"
-    ablate = " --ablate" if _curriculum_and_more(document["best"], document["baseline"]) else ""
+    ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
     return [
-        f"Prove it:             {place.command('confirm', document.get('address'))}{ablate}",
+        f"{confirm:<22}{place.command('confirm', document.get('address'))}{ablate}",
         f"Read the report:      {place.command('report')}",
         *_open_mlflow(document),
         f"Use the best ranker:  {program('tune-cl')} rerank {quote(str(ranker))} --query TEXT --documents FILE",
     ]
 
 
-def _curriculum_and_more(best: dict[str, Any], baseline: dict[str, Any] | None) -> bool:
+def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:
     """Whether the best trial may owe what it is better by to its curriculum or to other keys."""
     found = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
     return found["has_curriculum"] and bool(found["also_differs"])
 
 
-def _open_mlflow(document: dict[str, Any]) -> list[str]:
+def _open_mlflow(document: Shown) -> list[str]:
     """How to open the trials in the MLflow UI: a server is there already, a database needs one."""
     uri, view = document["tracking_uri"], document["mlflow_view"] or ""
     if uri.startswith("http"):

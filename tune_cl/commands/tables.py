@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from io import StringIO
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # what numbers and intervals are made of
+GAP, LEAST = 2, 8  # characters between columns, and of a column of texts
+
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Aligned columns; numbers stand right, floats have four digits."""
+    """Aligned columns; numbers stand right, floats have four digits. Columns of numbers and of intervals are never
+    broken where there is room for the others beside them."""
     rows = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, (column, *(row[i] for row in rows)))) for i, column in enumerate(columns)]
+    whole = [bool(rows) and all(FIGURES.fullmatch(row[i]) for row in rows) for i in range(len(columns))]
+    needed = sum(width if kept else min(width, LEAST) for width, kept in zip(widths, whole, strict=True))
+    room = needed + GAP * (len(columns) - 1) <= Console().width
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(_is_number(row[index]) for row in rows)
-        grid.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        align = "right" if numeric else "left"
+        grid.add_column(column, justify=align, overflow="fold", no_wrap=whole[index] and room)
     for row in rows:
         grid.add_row(*row)
     return plain(grid)
+
+
+def short(value: Any) -> Any:
+    """A parameter's value for a table: a float as it would be written, for 0.00003 is not 0.0000."""
+    return f"{value:.3g}" if isinstance(value, float) else value
 
 
 def plain(renderable: object) -> str:
@@ -36,4 +52,8 @@ def _cell(value: object) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return cell in ("-", "inf") or cell.replace(".", "", 1).replace("-", "", 1).isdigit()
+    try:
+        float(cell)
+    except ValueError:
+        return cell == "-"
+    return True

@@ -113,6 +113,8 @@ def _train(training: AnyTraining, output: Path) -> None:
 
     if training.iteration:
         print(f"going on after iteration {training.iteration}", file=sys.stderr)
+    if not training.finished:
+        print("*: the best dev value so far; open: the share of the training data in use", file=sys.stderr)
     for metrics in iterations(training, output / STATES):
         print(_progress(training, metrics), file=sys.stderr)
 

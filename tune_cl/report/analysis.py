@@ -129,7 +129,7 @@ class SlowBias:
 
 
 def slow_bias(early: np.ndarray, final: np.ndarray, past: np.ndarray) -> SlowBias | None:
-    """Whether an early look wrongs slow curricula: `past` [N], the iteration at which each trial's curriculum ends.
+    """Whether stopping early is unfair to slow curricula: `past` [N], the iteration at which each trial's ends.
 
     Slow are those above the median. Mann & Whitney's test of the change of place; None for fewer than 3 a side.
     """

@@ -129,13 +129,12 @@ def _splits(findings: Findings) -> list[Html]:
 
 
 def _slow(findings: Findings) -> list[Html]:
-    """Whether the first rung wrongs slow curricula."""
+    """Whether the first rung is unfair to slow curricula."""
     rungs = findings.experiment.rungs
     found = slow_bias(*_early_and_final(findings, findings.ended, rungs[0])) if rungs else None
     if not found:
-        return [
-            paragraph("Too few slow and quick curricula ran to the end to say whether an early look wrongs slow ones.")
-        ]
+        told = "Too few slow and quick curricula ran to the end to say whether stopping early is unfair to slow ones."
+        return [paragraph(told)]
     way = "worse" if found.places > 0 else "better"
     told = (
         f"At iteration {rungs[0]} the {found.slow} trials with the longer curricula stood on average "
@@ -143,4 +142,5 @@ def _slow(findings: Findings) -> list[Html]:
         f"(Mann-Whitney p {p_value(found.p)}): "
     )
     biased = found.p <= LEVEL and found.places > 0
-    return [paragraph(told + ("an early look wrongs slow curricula." if biased else "no bias against them is shown."))]
+    told += "stopping early is unfair to slow curricula." if biased else "no bias against them is shown."
+    return [paragraph(told)]

@@ -30,8 +30,10 @@ def tradeoff_section(findings: Findings) -> list[Html]:
     rows = [(words(findings.state.trials[trial.trial_id]), number(trial.dev), trial.iterations, f"{trial.seconds:.1f}")
             for trial in kept]  # fmt: skip
     told = table(["Pareto set", f"dev {findings.metric}", "iterations", "seconds"], rows, [1, 2, 3])
-    note = paragraph("Training until the best value was reached, evaluation included; trials share the machine, so "
-                     "seconds differ by chance, iterations do not.")  # fmt: skip
+    note = paragraph(
+        "The Pareto set: no trial was better with as little training. Training until the best value was reached, "
+        "evaluation included; trials share the machine, so seconds differ by chance, iterations do not."
+    )
     return [tag("div", figure("Each trial at its best", chart, legend(SIGNS), note), told, class_="charts")]
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
+from trainables.config import flatten
 from trainables.randomness import generator
 from tune_cl.journal import Event
-from tune_cl.search.schedulers import SCHEDULERS, setup_of
+from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
+from tune_cl.search.schedulers.grace import curriculum_ends
 from tune_cl.state import SearchState
 
 if TYPE_CHECKING:
@@ -45,17 +47,47 @@ def forecast_of(experiment: Experiment) -> dict[str, int]:
     return told | ({"repeats_expected": round(repeats)} if seeds > 1 else {})
 
 
+def ends_no_trial(experiment: Experiment) -> list[str]:
+    """A note where the scheduler never comes to judge a trial; nothing where it may, as the first draws mostly tell."""
+    search, most, setup = experiment.search, experiment.max_iterations, setup_of(experiment)
+    if search.scheduler in ("none", "pbt") or most == 1 or (search.grace == "scaled" and setup.rungs):
+        return []
+    scheduler = SCHEDULERS[search.scheduler](setup)
+    soonest, first = most + 1, None
+    for choice in _choices(experiment):
+        grace = experiment.grace(choice)
+        if scheduler.expected_iterations(grace) < most - 1e-6:
+            return []
+        soonest, first = min((soonest, first), (grace, choice), key=lambda known: known[0])
+    told = f"{search.scheduler} ends no trial here"
+    if first is None or not setup.rungs:
+        right = "a lower search.first_rung or search.grace changes that"
+        return [f"{told}: it has no rung below the {most} iterations of a trial; {right}"]
+    judged = setup.rungs if search.scheduler in WITH_RUNGS else [most - 1]
+    run = experiment.training_run(first)
+    late = [key for key, end in curriculum_ends(run).items() if end > judged[-1]]
+    flat = flatten(run.model_dump())
+    values = ", ".join(f"{key} {flat[key]:.5g}" for key in late)
+    until = f"{'at the soonest ' if experiment.space.leaves.keys() & late else ''}until iteration {soonest} of {most}"
+    where = f", and it judges at {', '.join(map(str, judged))}" if search.scheduler in WITH_RUNGS else ""
+    right = f"a lower {' and '.join(late)}, or search.grace, changes that"
+    return [f"{told}: curricula last {until} ({values}){where}; {right}"]
+
+
+def _choices(experiment: Experiment) -> Iterator[Mapping[str, Any]]:
+    """Configurations that stand for the space: all of a small one, else draws."""
+    space, combinations = experiment.space, experiment.space.combinations()
+    if combinations is not None and combinations <= DRAWS:
+        return space.grid()
+    return (space.sample(generator(experiment.seed, "forecast", draw)) for draw in range(DRAWS))
+
+
 def _expected_of_a_trial(experiment: Experiment) -> tuple[float, float]:
     """Iterations of a trial that is no repeat, and the share of them that make the last one."""
     most = experiment.max_iterations
     if experiment.search.scheduler == "none":
         return float(most), 1.0
-    space, combinations = experiment.space, experiment.space.combinations()
-    if combinations is not None and combinations <= DRAWS:
-        choices: list[Mapping[str, Any]] = list(space.grid())
-    else:
-        choices = [space.sample(generator(experiment.seed, "forecast", draw)) for draw in range(DRAWS)]
-    graces, setup = [experiment.grace(choice) for choice in choices], setup_of(experiment)
+    graces, setup = [experiment.grace(choice) for choice in _choices(experiment)], setup_of(experiment)
     iterations = [
         mean(SCHEDULERS[experiment.search.scheduler](shorter).expected_iterations(grace) for grace in graces)
         for shorter in (setup, replace(setup, max_iterations=most - 1))

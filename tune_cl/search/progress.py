@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console, Group
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tune_cl.state import SearchState, TrialState
+from tune_cl.search.course import PAUSED
+from tune_cl.state import RUNNING, SearchState, TrialState
+from tune_cl.tracking.layout import curriculum
 
-CURRICULUM_KEYS = (
-    "ranker.name",
-    "curriculum.pacing",
-    "curriculum.n",
-    "curriculum.scoring",
-    "curriculum.weighting",
-    "curriculum.m",
-    "curriculum.anti",
-    "curriculum.subset",
-    "curriculum.objective_switch",
-    "curriculum.switch",
-    "training.lr",
-)
-SHOWN = 12
+WORDED = ("ranker.name", *(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "weighting", "m", "subset")))
+BARE = tuple(key for key in WORDED if key != "curriculum.m")  # told by their values alone
+OFF = (None, "none", False)
+MARGIN = 3  # columns right of the panel, for the terminal's ^C, and lines below it
 REFRESHES = 2  # of the panel, a second
 
 
@@ -75,16 +69,29 @@ class Progress:
                         f"after {trial.iterations} iterations, {label(trial)}"
                     )
         if self.live and time.monotonic() >= self.shown_until:
-            self.live.update(Group(self._headline(state), self._table(state)))
+            self.live.update(self.panel(state))
             self.shown_until = time.monotonic() + 1 / REFRESHES
+
+    def panel(self, state: SearchState) -> Constrain:
+        """What the terminal has room for: the headline, and a line a trial. Narrower than the terminal, where what the
+        terminal itself writes behind it (^C) would break its last line, and the panel could not be wiped off."""
+        width, height = self.console.width - MARGIN, self.console.height - MARGIN
+        headline = self._headline(state)
+        told = len(headline.wrap(self.console, width))
+        trials = in_order(state)
+        room = max(1, height - told - 1)  # the names of the columns take a line
+        shown = trials if len(trials) <= room else trials[: max(1, room - 1)]
+        rest = trials[len(shown) :]
+        return Constrain(Group(headline, self._table(state, shown), *([more(rest)] if rest else [])), width)
 
     def _headline(self, state: SearchState) -> Text:
         ended = sum(trial.outcome is not None for trial in state.trials.values())
         text = f"{state.name}: {ended} of {self.trials} trials done, {state.iterations} iterations"
         best, baseline = state.best(), state.baseline_trial()
         if best:
-            text += f" · best dev {state.metric} {best[1].dev:.4f} ({best[0].trial})"
-        if baseline and (at := baseline.best(state.metric)):
+            name = "the baseline" if best[0].baseline else best[0].trial
+            text += f" · best dev {state.metric} {best[1].dev:.4f} ({name})"
+        if baseline and not (best and best[0].baseline) and (at := baseline.best(state.metric)):
             text += f" · baseline {at.dev:.4f}"
         return Text(text + f" · {self._left(state)}", style="bold")
 
@@ -102,17 +109,13 @@ class Progress:
         seconds = missing * (time.monotonic() - self.started) / done
         return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
 
-    def _table(self, state: SearchState) -> Table:
+    def _table(self, state: SearchState, trials: Iterable[TrialState]) -> Table:
         grid = Table(box=None, pad_edge=False)
-        for column in ("trial", "state", "iteration", f"best {state.metric}", "parameters"):
+        for column in ("trial", "state", "iter.", f"best {state.metric}", "parameters"):
             grid.add_column(column, no_wrap=column != "parameters")
-        running = [trial for trial in state.by_number() if trial.outcome is None]
-        ended = [trial for trial in state.by_number() if trial.outcome]
-        best_first = sorted(ended, key=lambda trial: -_dev(state, trial))
-        for trial in (running + best_first)[:SHOWN]:
-            grid.add_row(
-                trial.trial, trial.outcome or "running", str(trial.iterations), self._value(state, trial), label(trial)
-            )
+        for trial in trials:
+            params = Text(label(trial), no_wrap=True, overflow="ellipsis")  # the one column that gives way, in one line
+            grid.add_row(trial.trial, standing(trial), str(trial.iterations), self._value(state, trial), params)
         return grid
 
     @staticmethod
@@ -126,17 +129,41 @@ def _dev(state: SearchState, trial: TrialState) -> float:
     return at.dev if at else float("-inf")
 
 
+def in_order(state: SearchState) -> list[TrialState]:
+    """Those that run, the best of all, the baseline, then all others that have ended, and those that wait at a rung,
+    best first."""
+    trials, best, baseline = state.by_number(), state.best(), state.baseline_trial()
+    running = [trial for trial in trials if standing(trial) == RUNNING]
+    first = [*running, *([best[0]] if best else []), *([baseline] if baseline else [])]
+    best_first = sorted(trials, key=lambda trial: (trial.outcome is None, -_dev(state, trial)))
+    return list({trial.trial: trial for trial in [*first, *best_first]}.values())
+
+
+def standing(trial: TrialState) -> str:
+    """How a trial ended, or whether it runs or waits at a rung until it is known to be worth more iterations."""
+    return (trial.outcome or (PAUSED if trial.paused else RUNNING)).replace("_", " ")
+
+
+def more(trials: list[TrialState]) -> str:
+    """What is said of trials that are not shown."""
+    paused = sum(standing(trial) == PAUSED for trial in trials)
+    return f"… and {len(trials)} more" + (f" ({paused} paused)" if paused else "")
+
+
 def label(trial: TrialState) -> str:
     """The trial's choices in a line."""
     again = f", again with seed {trial.seed}" if trial.repeat_of else ""
-    return ("baseline: no curriculum" if trial.baseline else describe(trial.params)) + again
+    if trial.baseline:
+        return f"baseline: {curriculum(trial.params) or 'no curriculum'}{again}"
+    return describe({key: value for key, value in trial.chosen.items() if key in trial.params}) + again
 
 
-def describe(params: dict[str, Any]) -> str:
-    """The ranker and curriculum of flat parameters in a line: those in force, without their section."""
-    known = {key: params[key] for key in CURRICULUM_KEYS if params.get(key) not in (None, "none", False)}
-    parts = [f"{key.split('.')[-1]} {_short(value)}" for key, value in known.items() if key != "ranker.name"]
-    return ", ".join([str(params.get("ranker.name", "")), *parts]).removeprefix(", ")
+def describe(chosen: Mapping[str, Any]) -> str:
+    """Opened keys in a line, e.g. `root 2 random reciprocal_rank m=4 delta=0.3`, without what is turned off."""
+    keys = [*(key for key in WORDED if key in chosen), *(key for key in chosen if key not in WORDED)]
+    said = {key: _short(chosen[key]) for key in keys if chosen[key] not in OFF}
+    words = [value if key in BARE else f"{key.rsplit('.', 1)[-1]}={value}" for key, value in said.items()]
+    return " ".join("anti" if word == "anti=True" else word for word in words) or "no curriculum"
 
 
 def _short(value: Any) -> str:

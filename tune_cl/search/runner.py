@@ -17,13 +17,14 @@ from trainables.training.materials import Materials
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place
+from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
 from tune_cl.search.pareto import pareto
 from tune_cl.search.places import Places, require_room
 from tune_cl.search.progress import Progress
-from tune_cl.search.ray_tune import ray_session, run_trials
+from tune_cl.search.ray_tune import run_trials
 from tune_cl.search.search import BASELINE, Search
 from tune_cl.search.selection_bias import selection_bias
 from tune_cl.search.warm import notes_of, warm_start_event
@@ -227,6 +228,11 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
             f"no trial of search '{state.name}' gave a dev value: "
             f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {place.journal}"
         )
+    curriculum = None  # the best that is not the baseline
+    if found := next((pair for pair in state.ranked() if not pair[0].baseline), None):
+        trial, at = found
+        curriculum = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
+        curriculum |= seeds_of(state, trial)
     return {
         "search": state.name,
         "data": state.data["name"],
@@ -240,6 +246,8 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
         "ended_by": state.end.get("ended_by") if state.end else None,
         "forecast": state.forecast,
         "best": best,
+        "best_curriculum": curriculum,
+        "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.chosen)),
         "selection_bias": selection_bias(curves_of(state)),
         "pareto": pareto(state),
         "baseline": baseline_of(state),

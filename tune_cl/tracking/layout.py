@@ -110,6 +110,11 @@ def trial_name(trial: Event) -> str:
     return f"{trial['trial']} {'baseline' if trial['baseline'] else curriculum(trial['params'])}".rstrip() + again
 
 
+def confirmation_name(confirmation: Event) -> str:
+    """Run name: what tells runs apart comes first, for lists cut names off, e.g. `t0003 seed 2 root n=2, turns`."""
+    return f"{confirmation.get('trial') or 'confirm'} seed {confirmation['seed']} {confirmation['label']}"
+
+
 def curriculum(params: Mapping[str, Any]) -> str:
     """A few words for the curriculum among flat parameters; empty where there is none."""
 

@@ -8,16 +8,25 @@ from trainables.config import TrainingRun
 
 
 def curriculum_grace(run: TrainingRun) -> int:
-    """Iterations until a training is past its curriculum: the latest of T, m and the objective's switch, of those in
-    force; at most all iterations."""
+    """Iterations until a training is past its curriculum: the latest of `curriculum_ends`; at most all iterations."""
+    return math.ceil(min(max(curriculum_ends(run).values(), default=0), run.training.max_iterations))
+
+
+def curriculum_ends(run: TrainingRun) -> dict[str, float]:
+    """Iterations until each part of a training's curriculum is over, by the key that says so: T, m and the objective's
+    switch, of those in force."""
     curriculum, iterations = run.curriculum, run.training.max_iterations
     if run.grows_trees:
-        staged = "curriculum.switch" in run.in_force()
-        return min(math.ceil(curriculum.switch / run.ranker["trees_per_iteration"]), iterations) if staged else 0
-    paced = math.ceil(curriculum.T * iterations - 1e-9) if curriculum.pacing != "none" else 0
-    weighted = curriculum.m if curriculum.weighting != "none" else 0
-    switched = math.ceil(curriculum.switch_at * iterations - 1e-9) if curriculum.objective_switch != "none" else 0
-    return math.ceil(min(max(paced, weighted, switched), iterations))
+        trees = curriculum.switch / run.ranker["trees_per_iteration"]
+        return {"curriculum.switch": math.ceil(trees)} if "curriculum.switch" in run.in_force() else {}
+    ends: dict[str, float] = {}
+    if curriculum.pacing != "none":
+        ends["curriculum.T"] = math.ceil(curriculum.T * iterations - 1e-9)
+    if curriculum.weighting != "none":
+        ends["curriculum.m"] = curriculum.m
+    if curriculum.objective_switch != "none":
+        ends["curriculum.switch_at"] = math.ceil(curriculum.switch_at * iterations - 1e-9)
+    return ends
 
 
 def scaled_run(run: TrainingRun, iterations: int) -> TrainingRun:

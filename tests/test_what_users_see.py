@@ -1,0 +1,276 @@
+"""What the terminal, the report and MLflow say in words."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from tests.report_cases import Case
+from trainables.curriculum.pacing import PACINGS
+from trainables.data import load_data
+from trainables.errors import DataError
+from tune_cl.cli import DONE, main
+from tune_cl.commands.pace import OTHERS
+from tune_cl.commands.result import render
+from tune_cl.commands.tables import table
+from tune_cl.experiment import load_experiment
+from tune_cl.journal import Event
+from tune_cl.report.findings import gather
+from tune_cl.report.page import page
+from tune_cl.search.progress import Progress, describe
+from tune_cl.search.runner import _document
+from tune_cl.state import replay
+from tune_cl.tracking.layout import confirmation_name
+from tune_cl.tracking.mlflow_writer import MlflowWriter
+
+SPACE = """
+ranker: conv_knrm
+curriculum: {pacing: {choice: [linear, root]}, n: {choice: [2, 5], when: {curriculum.pacing: root}}}
+training: {max_iterations: 20}
+search: {searcher: tpe, scheduler: asha, trials: 30}
+"""
+
+# -- the panel of a running search -------------------------------------------------------------------------------
+
+
+def trial(number: int, dev: float, outcome: str | None = None, paused: bool = False) -> list[Event]:
+    """What a journal holds of a trial with one iteration."""
+    params = {"curriculum.pacing": "step" if number else "none", "ranker.name": "conv_knrm", "training.lr": 0.001}
+    chosen = {"curriculum.delta": 0.3, "curriculum.pacing": "step", "curriculum.T": 0.4} if number else {}
+    told = {"number": number, "params": params | chosen, "chosen": chosen, "seed": 0, "baseline": not number}
+    events: list[Event] = [{"event": "trial"} | told]
+    events += [{"event": "result", "iteration": 1, "metrics": {"dev_map": dev, "seconds": 1.0}}]
+    events += [{"event": "pause"}] if paused else []
+    events += [{"event": "end", "outcome": outcome}] if outcome else []
+    return [event | {"trial": f"t{number:04}", "time": 1.0} for event in events]
+
+
+def panel(trials: list[list[Event]], width: int, height: int) -> list[str]:
+    """The lines of the panel on a terminal of that size."""
+    begun = {"event": "search", "name": "toy", "space": "toy", "data": {}, "ranker": "conv_knrm", "metric": "map"}
+    begun |= {"seed": 0, "baseline": "t0000", "yaml": "", "storage": "", "time": 0.0}
+    state = replay([begun, *(event for one in trials for event in one)])
+    progress = Progress(30, 10, state)
+    progress.console = Console(width=width, height=height)
+    with progress.console.capture() as captured:
+        progress.console.print(progress.panel(state))
+    return captured.get().rstrip("\n").split("\n")
+
+
+def crowd() -> list[list[Event]]:
+    """One trial that runs, three that have ended, 20 that wait."""
+    paused = [trial(number, 0.1 + number / 100, paused=True) for number in range(4, 24)]
+    ended = [trial(1, 0.50, "completed"), trial(2, 0.20, "stopped_early")]
+    return [trial(0, 0.45, "baseline"), *ended, trial(3, 0.3), *paused]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 10)])
+def test_the_panel_fits_the_terminal_and_leaves_room_behind_it(width: int, height: int) -> None:
+    lines = panel(crowd(), width, height)
+    assert len(lines) <= height - 3 and max(map(len, lines)) <= width - 3
+
+
+def test_the_panel_shows_what_runs_the_best_and_the_baseline_before_what_waits() -> None:
+    lines = panel(crowd(), 80, 24)
+    at = next(place for place, line in enumerate(lines) if line.startswith("trial "))
+    rows = [line.split()[:2] for line in lines[at + 1 : -1]]
+    assert rows[:5] == [["t0003", "running"], ["t0001", "completed"], ["t0000", "baseline"], ["t0002", "stopped"],
+                        ["t0023", "paused"]]  # fmt: skip
+    left = len(crowd()) - len(rows)
+    assert lines[-1] == f"… and {left} more ({left} paused)"
+    assert "best dev map 0.5000 (t0001) · baseline 0.4500" in "".join(lines[:at])
+
+
+def test_a_panel_with_room_for_all_shows_all() -> None:
+    lines = panel(crowd(), 120, 40)
+    assert not any("more" in line for line in lines) and sum(line.startswith("t0") for line in lines) == len(crowd())
+
+
+def test_a_trial_is_told_by_the_keys_that_the_space_opens() -> None:
+    assert any(line.rstrip().endswith(" step delta=0.3 T=0.4") for line in panel(crowd(), 80, 24))
+    chosen = {"pacing": "step", "n": None, "delta": 0.3, "T": 0.4, "scoring": "random", "anti": True, "m": 4}
+    chosen |= {"weighting": "reciprocal_rank", "objective_switch": "none"}
+    told = describe({f"curriculum.{key}": value for key, value in chosen.items()} | {"training.lr": 3e-5})
+    assert told == "step random reciprocal_rank m=4 delta=0.3 T=0.4 anti lr=3e-05"
+    assert describe({"curriculum.pacing": "none"}) == "no curriculum"
+
+
+# -- the result of a search --------------------------------------------------------------------------------------
+
+
+def result(best: float, baseline: float) -> dict[str, Any]:
+    params = {"curriculum.pacing": "step", "curriculum.anti": False, "training.lr": 3e-5, "curriculum.m": 10.0}
+    curriculum = {"trial_id": "t0001", "params": params, "dev": best, "iteration": 2}
+    plain = {"trial_id": "t0000", "params": {"curriculum.pacing": "none", "training.lr": 1e-3}, "dev": baseline,
+             "iteration": 3}  # fmt: skip
+    document = dict.fromkeys(("search", "ranker", "data", "metric", "mlflow_view"), "x")
+    counts = {"trials": 4, "stopped_early": 0, "errored": 0, "iterations": 8, "seconds": 1.0}
+    places = {"storage": "/tmp/runs", "tracking_uri": "http://here"}
+    own = {"best": curriculum if best > baseline else plain, "best_curriculum": curriculum, "baseline": plain}
+    return document | counts | places | own | {"opened": ["curriculum.pacing", "training.lr", "curriculum.m"]}
+
+
+def test_the_result_shows_opened_keys_with_the_digits_that_they_have() -> None:
+    shown = render(result(0.5, 0.4))
+    assert "3e-05" in shown and "0.0000" not in shown and "10 " in shown and "10.0000" not in shown
+    assert "anti" not in shown and "0.5000" in shown
+    assert "best (t0001)" in shown and "Prove it:  " in shown
+
+
+def test_where_the_baseline_wins_the_best_curriculum_stands_beside_it() -> None:
+    shown = render(result(0.4, 0.45))
+    assert "best curriculum (t0001)" in shown and "t0000" not in shown
+    assert "the best of them (t0001) is at -0.0500 x." in shown
+    assert "Test it:   " in shown and "Prove it" not in shown
+
+
+def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.3, 0.6], "baseline")
+    for dev in (0.4, 0.5):
+        case.add([0.3, dev], "completed")
+    writer = SimpleNamespace(run_id=None, view_path=None)
+    document = _document(replay(case.events), case.place, "sqlite://", cast(MlflowWriter, writer))
+    assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
+    assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
+    shown = render(document)
+    assert "best curriculum (t0002)" in shown and "is at -0.1000 map" in shown and "curriculum.warm" not in shown
+
+
+def test_a_result_of_the_baseline_alone_compares_nothing() -> None:
+    shown = render(result(0.4, 0.45) | {"best_curriculum": None})
+    assert "No trial with a curriculum gave a dev value" in shown and "best" not in shown.splitlines()[2]
+
+
+# -- tables ------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_and_intervals_are_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    interval = "+0.0123 [-0.0100, +0.0346]"
+    label = "root n=10, response_words, normalized_score m=4, delta=0.3, T=0.4"
+    rows = [(label, "0.4670 ± 0.0070", interval, "0.1234")]
+    for width, whole in ((80, True), (50, False)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        shown = table(["configuration", "mean ± sd", "difference [95 %]", "p adjusted"], rows)
+        assert (interval in shown) == whole and max(map(len, shown.splitlines())) <= width
+        assert "".join(interval.split())[-7:] in "".join(shown.split()) or not whole
+
+
+def test_numbers_stand_right() -> None:
+    shown = table(["", "value"], [("a", 1.0), ("b", -10.25), ("c", math.inf)]).splitlines()
+    assert [line[-8:] for line in shown[2:]] == [
+        "  1.0000", "-10.2500", "     inf"]  # fmt: skip
+
+
+# -- what a search will do ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ([], "until iteration 18 of 20 (curriculum.T 0.9), and it judges at 1, 3, 9; a lower curriculum.T, or search."),
+        (["search.scheduler=hyperband"], "hyperband ends no trial here: curricula last until iteration 18"),
+        (["curriculum.T={uniform: [.5, .9]}"], "curricula last at the soonest until iteration 1"),
+        (["curriculum.T=.2", "curriculum.weighting=kde", "curriculum.m=12"], "iteration 12 of 20 (curriculum.m 12)"),
+        (["search.scheduler=median", "curriculum.T=1"], "median ends no trial here: curricula last until iteration 20"),
+        (["search.first_rung=20"], "it has no rung below the 20 iterations of a trial"),
+    ],
+)
+def test_a_scheduler_that_can_end_no_trial_is_told(changed: list[str], told: str, tmp_path: Path) -> None:
+    experiment = load_experiment(space(tmp_path), changed)
+    [note] = experiment.notes
+    assert told in note and " ends no trial here: " in note
+    forecast = experiment.forecast()
+    assert forecast["iterations_expected"] == forecast["iterations_at_most"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["search.scheduler=none", "search.grace=none", "search.grace=scaled", "search.grace=5", "curriculum.T=.4",
+     "search.scheduler=median", "search.scheduler=model", "curriculum.T={uniform: [.2, .9]}",
+     "curriculum.pacing={choice: [none, root]}", "training.max_iterations=1"],
+)  # fmt: skip
+def test_a_scheduler_that_may_end_trials_is_not_remarked_on(changed: str, tmp_path: Path) -> None:
+    assert load_experiment(space(tmp_path), [changed]).notes == ()
+
+
+def space(folder: Path) -> str:
+    (folder / "toy.yaml").write_text(SPACE)
+    return str(folder / "toy.yaml")
+
+
+def test_check_says_in_words_what_a_search_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("trainables.training.materials.prepare", lambda run: None)
+    monkeypatch.setattr("trainables.training.forecast.seconds_per_iteration", lambda *_: 10.0)
+    monkeypatch.setattr("tune_cl.commands.check._at_a_time", lambda search: 3)
+    monkeypatch.setenv("COLUMNS", "300")
+    changed = ["curriculum.scoring={choice: [random, model_loss]}", "curriculum.T=.2", "search.reduction_factor=4"]
+    options = [part for override in changed for part in ("--set", override)]
+    assert main(["check", space(tmp_path), *options]) == DONE
+    shown = [" ".join(line.split()) for line in capfd.readouterr().out.splitlines()]
+    assert "trains conv_knrm on docstrings, for map on dev" in shown
+    assert "opens 3 keys (1 only beside certain values of others): 6 combinations" in shown
+    assert "trials 7, the baseline included, of at most 20 iterations" in shown
+    assert "baseline curriculum.pacing none, curriculum.weighting none; never stopped early" in shown
+    [scheduler] = [line for line in shown if line.startswith("scheduler")]
+    assert "asha: the best 1/4 of those at a rung go on; rungs at iterations 1, 4, 16; a trial is judged" in scheduler
+    assert scheduler.endswith("not before its own curriculum is over")
+    [teacher] = [line for line in shown if line.startswith("teacher")]
+    assert "one more training, of at most 20 iterations, comes first" in teacher
+    [time] = [line for line in shown if line.startswith("time here")]
+    assert " min, 3 at a time, 10 s an iteration" in time
+    assert not any(line.startswith(("priors", "GPU", "steps", "pre-training")) for line in shown)
+
+
+# -- the report --------------------------------------------------------------------------------------------------
+
+
+def page_of(case: Case) -> str:
+    return page(gather(case.write()))
+
+
+def test_before_a_confirmation_the_table_says_how_far_trials_were_trained(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.3, 0.4, 0.45], "baseline")
+    case.add([0.3, 0.5], "stopped_early", "not among the best")
+    case.add([0.3, 0.2, 0.4], "completed")
+    text = page_of(case)
+    assert '<th class="n">iterations</th>' in text
+    assert '<td class="n">2 (stopped early)</td>' in text and "2 (completed)" not in text
+    assert text.index('<td class="n">3</td>') < text.index("2 (stopped early)"), "the baseline is the first"
+
+
+def test_the_commands_that_do_it_again_are_of_a_new_search(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.3], "baseline")
+    text, storage = page_of(case), f" --storage {case.place.storage}"
+    for command in ("run search.yaml --name again", "confirm again", "report again"):
+        assert command + storage in text
+    assert "confirm once-more" in page_of(Case(tmp_path, "again"))
+
+
+# -- other places ------------------------------------------------------------------------------------------------
+
+
+def test_runs_of_a_confirmation_are_told_apart_by_the_beginning_of_their_names() -> None:
+    event = {"label": "root n=2, turns", "trial": "t0005", "seed": 2}
+    assert confirmation_name(event) == "t0005 seed 2 root n=2, turns"
+    assert confirmation_name(event | {"trial": None}) == "confirm seed 2 root n=2, turns"
+
+
+def test_a_path_that_is_not_there_is_told_in_a_line() -> None:
+    with pytest.raises(DataError) as refused:
+        load_data(load_experiment("quickstart", data="../nope").base_run().data)
+    right = "a folder (tune-cl list data), docstrings or ir_datasets:NAME"
+    assert str(refused.value) == f"error: data.source: '../nope' does not exist; {right}"
+
+
+def test_the_picture_of_a_pacing_draws_all_others() -> None:
+    assert {name for name, _ in OTHERS} == set(PACINGS) - {"none"}
