@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.stats
 
 from tests.report_cases import HOSTILE, Case, whole
 from tests.tracking_cases import fresh_database
@@ -19,7 +18,7 @@ from tune_cl.cli import main
 from tune_cl.commands.report import tracked
 from tune_cl.journal import Journal, read_events
 from tune_cl.report import curves
-from tune_cl.report.analysis import importance, kendall_tau, mean_interval, rank_agreement, slow_bias
+from tune_cl.report.analysis import importance, mean_interval, rank_agreement, slow_bias
 from tune_cl.report.assets import SCRIPT, STYLE
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.formats import latex_table, trials_csv
@@ -337,11 +336,6 @@ def test_rank_agreement_has_an_interval_that_holds_it() -> None:
     swapped = rank_agreement(2, final[[1, 0, 2, 3, 5, 4, 6, 7, 8, 11, 10, 9]], final)
     assert swapped and swapped.tau == pytest.approx(1 - 2 * 5 / 66) and swapped.low < swapped.tau < swapped.high
     assert rank_agreement(1, final[:4], final[:4]) is None and rank_agreement(1, np.ones(9), np.arange(9.0)) is None
-
-
-def test_tau_counts_ties_as_scipy_does() -> None:
-    x, y = np.array([1, 2, 2, 3, 5, 4.0]), np.array([2, 1, 1, 3, 3, 9.0])
-    assert kendall_tau(x, y) == pytest.approx(scipy.stats.kendalltau(x, y)[0])
 
 
 def test_an_early_look_that_wrongs_slow_curricula_is_seen() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
-from scipy.stats import mannwhitneyu, rankdata
+from scipy.stats import kendalltau, mannwhitneyu, rankdata
 
 from trainables.randomness import generator
 from tune_cl.report.charts import Interval
@@ -102,20 +102,13 @@ def rank_agreement(iteration: int, early: np.ndarray, final: np.ndarray) -> Rank
     n = len(final)
     if n < FEWEST_ENDED:
         return None
-    tau = kendall_tau(early, final)
+    tau = float(np.asarray(kendalltau(early, final))[0])
     if math.isnan(tau):
         return None
     limit = 1 - 2 / (n * (n - 1))
     centre, half = math.atanh(min(max(tau, -limit), limit)), 1.96 * math.sqrt(0.437 / (n - 4))
     low, high = math.tanh(centre - half), math.tanh(centre + half)
     return RankAgreement(iteration, n, tau, min(low, tau), max(high, tau))
-
-
-def kendall_tau(x: np.ndarray, y: np.ndarray) -> float:
-    """τ-b of two series [N] (Kendall 1945); NaN where one is constant."""
-    x_order, y_order = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
-    pairs = math.sqrt(np.abs(x_order).sum() * np.abs(y_order).sum())
-    return float((x_order * y_order).sum() / pairs) if pairs else math.nan
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from tune_cl.report.curves import cost_section, learning_section, pacing_section
 from tune_cl.report.fairness import ranking_section
 from tune_cl.report.findings import Findings
 from tune_cl.report.markup import Html, paragraph, tag
-from tune_cl.report.parameters import parameters_section, repeat_section, standings_section
+from tune_cl.report.parameters import parameters_section, repeat_section
 from tune_cl.report.queries import changes_section, groups_section, values_of
 from tune_cl.report.tradeoff import tradeoff_section
 from tune_cl.report.trees import trees_section
-from tune_cl.report.verdict import table_section, verdict_section
+from tune_cl.report.verdict import configurations_section, verdict_section
 
 TITLES = {
     "verdict": "Verdict",
@@ -37,7 +37,7 @@ def page(findings: Findings) -> str:
     values = values_of(findings)
     contents = {
         "verdict": verdict_section(findings),
-        "configurations": table_section(findings) if findings.confirmation else standings_section(findings),
+        "configurations": configurations_section(findings),
         "learning": [*learning_section(findings), *trees_section(findings)],
         "progress": cost_section(findings),
         "tradeoff": tradeoff_section(findings),

@@ -10,34 +10,11 @@ from tune_cl.report.analysis import FEWEST_TRIALS, PERMUTATIONS, Importance, imp
 from tune_cl.report.charts import share_chart
 from tune_cl.report.curves import MOST_LINES
 from tune_cl.report.findings import Findings, words
-from tune_cl.report.markup import NONE, Html, code, figure, number, p_value, paragraph, plain, signed, table, tag
+from tune_cl.report.markup import NONE, Html, code, figure, number, p_value, paragraph, plain, table, tag
 from tune_cl.report.parallel import Traveller, parallel_chart
-from tune_cl.report.verdict import CAUTION, best_row, rows, settings
-from tune_cl.state import RAN_TO_THE_END
+from tune_cl.report.verdict import settings
 
 LEVEL = 0.05
-
-
-def standings_section(findings: Findings) -> list[Html]:
-    """The best trials on dev beside the baseline, before a confirmation, and how far each was trained: one that was
-    stopped early might have become better."""
-    shown = rows(findings)
-    if not shown:
-        return [paragraph("No trial has given a dev value yet.")]
-    best, lines = best_row(shown), []
-    for row, (trial, _, _) in zip(shown, findings.standings, strict=False):
-        detail = tag("div", row.settings, class_="muted") if row.settings else None
-        dev = tag("b" if row is best else "span", number(row.mean))
-        ended = "" if trial.outcome in RAN_TO_THE_END else f" ({(trial.outcome or 'running').replace('_', ' ')})"
-        lines.append((tag("div", row.label, detail, class_="wide"), dev, signed(row.difference),
-                      f"{len(trial.dev(findings.metric))}{ended}"))  # fmt: skip
-    left = len(findings.standings) - len(shown)
-    more = f" Not shown: {left} more; tune-cl report --format csv writes all." if left else ""
-    several = max(row.seeds for row in shown) > 1
-    each = "the mean over its seeds where it has several" if several else "one seed each, so no SD and no test"
-    note = f"Best dev value of each trial, {each}. {CAUTION}{more}"
-    columns = ["configuration", f"{findings.metric} on dev", "difference", "iterations"]
-    return [table(columns, lines, [1, 2, 3]), paragraph(note)]
 
 
 def parameters_section(findings: Findings) -> list[Html]:

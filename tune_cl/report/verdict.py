@@ -10,6 +10,8 @@ from typing import Any
 from tune_cl.confirmation.verdict import LEVEL, higher, leader
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import Html, code, number, p_value, paragraph, plain, signed, table, tag
+from tune_cl.state import RAN_TO_THE_END, RUNNING, TrialState
+from tune_cl.tracking.layout import NAMED
 
 MOST_ROWS = 10  # trials in the table before a confirmation
 CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
@@ -63,9 +65,6 @@ def _confirmed(entry: Document) -> Row:
     )  # fmt: skip
 
 
-NAMED = tuple(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "weighting", "m", "anti"))  # in a label
-
-
 def settings(chosen: Mapping[str, Any]) -> str:
     """Opened keys and their values, in short."""
     return ", ".join(f"{key.removeprefix('curriculum.')} {plain(value)}" for key, value in chosen.items())
@@ -73,7 +72,7 @@ def settings(chosen: Mapping[str, Any]) -> str:
 
 def _unnamed(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The opened keys that `words` leaves out."""
-    return {key: value for key, value in chosen.items() if key not in NAMED}
+    return {key: value for key, value in chosen.items() if key.removeprefix("curriculum.") not in NAMED}
 
 
 def best_row(entries: list[Row]) -> Row | None:
@@ -218,18 +217,51 @@ def _count(confirmed: Document) -> str:
     return f"{number_of} configuration{'s' if number_of > 1 else ''}"
 
 
-def table_section(findings: Findings) -> list[Html]:
-    """Mean and SD over seeds, differences, marks; the highest mean is bold."""
+def configurations_section(findings: Findings) -> list[Html]:
+    """The table of configurations: confirmed ones, or before a confirmation the best trials on dev."""
     entries = rows(findings)
     if not entries:
         return [paragraph("No trial has given a dev value yet.")]
-    confirmed, best = findings.confirmation, best_row(entries)
-    split = confirmed["split"] if confirmed else "dev"
-    columns = ["configuration", f"{findings.metric} on {split}", "difference"]
-    columns += ["95 % interval", "p adjusted"] if confirmed else []
-    lines = [[_name(row), _value(row, row is best), signed(row.difference), *_tested(row, confirmed)]
-             for row in entries]  # fmt: skip
-    return [table(columns, lines, numeric=range(1, len(columns))), paragraph(_reading(findings, entries))]
+    if findings.confirmation:
+        return _confirmed_section(findings, findings.confirmation, entries)
+    return _standings_section(findings, entries)
+
+
+def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Row]) -> list[Html]:
+    """Mean and SD over seeds, differences, marks; the highest mean is bold."""
+    best, seeds = best_row(entries), statistics.mode(row.seeds for row in entries)
+    values = f"{findings.metric} on {confirmed['split']}"
+    columns = ["configuration", values, "difference", "95 % interval", "p adjusted"]
+    lines = [[_name(row), _value(row, row is best), signed(row.difference), *_tested(row)] for row in entries]
+    note = (
+        f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above plain training at "
+        "95 %, ‡ at 99 % confidence after correction (paired over queries). Bold: highest mean. Each interval is of "
+        "one configuration; p is corrected for all of them."
+    )
+    return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
+
+
+def _standings_section(findings: Findings, entries: list[Row]) -> list[Html]:
+    """The best trials on dev beside the baseline, and how far each was trained: one that was stopped early might have
+    become better."""
+    best = best_row(entries)
+    lines = [
+        [_name(row), _value(row, row is best), signed(row.difference), _trained(trial, findings.metric)]
+        for row, (trial, _, _) in zip(entries, findings.standings, strict=False)
+    ]
+    left = len(findings.standings) - len(entries)
+    more = f" Not shown: {left} more; tune-cl report --format csv writes all." if left else ""
+    several = max(row.seeds for row in entries) > 1
+    each = "the mean over its seeds where it has several" if several else "one seed each, so no SD and no test"
+    columns = ["configuration", f"{findings.metric} on dev", "difference", "iterations"]
+    note = f"Best dev value of each trial, {each}. {CAUTION}{more}"
+    return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
+
+
+def _trained(trial: TrialState, metric: str) -> str:
+    """Iterations of a trial's training, and how it ended where that was before its end."""
+    ended = "" if trial.outcome in RAN_TO_THE_END else f" ({(trial.outcome or RUNNING).replace('_', ' ')})"
+    return f"{len(trial.dev(metric))}{ended}"
 
 
 def _name(row: Row) -> Html:
@@ -244,27 +276,6 @@ def _value(row: Row, best: bool) -> Html:
     )
 
 
-def _tested(row: Row, confirmed: Document | None) -> list[str]:
-    if not confirmed:
-        return []
+def _tested(row: Row) -> list[str]:
     low, high = row.ci95
-    return [f"[{signed(low)}, {signed(high)}]" if row.difference is not None else "", _p_cell(row)]
-
-
-def _p_cell(row: Row) -> str:
-    return p_value(row.p_adjusted) if row.difference is not None else ""
-
-
-def _reading(findings: Findings, entries: list[Row]) -> str:
-    if not findings.confirmation:
-        left = len(findings.ranked) - MOST_ROWS
-        more = (
-            f" The table shows {MOST_ROWS} of {MOST_ROWS + left} trials; --format csv writes all." if left > 0 else ""
-        )
-        return f"Best dev value of each trial, one seed each: without seeds there is no SD and no test. {CAUTION}{more}"
-    seeds = statistics.mode(row.seeds for row in entries)
-    return (
-        f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above plain training at "
-        "95 %, ‡ at 99 % confidence after correction (paired over queries). Bold: highest mean. Each interval is of "
-        "one configuration; p is corrected for all of them."
-    )
+    return ["", ""] if row.difference is None else [f"[{signed(low)}, {signed(high)}]", p_value(row.p_adjusted)]

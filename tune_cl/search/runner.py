@@ -28,7 +28,7 @@ from tune_cl.search.ray_tune import run_trials
 from tune_cl.search.search import BASELINE, Search
 from tune_cl.search.selection_bias import selection_bias
 from tune_cl.search.warm import notes_of, warm_start_event
-from tune_cl.state import RAN_TO_THE_END, SearchState, TrialState, replay
+from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, replay
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 from tune_cl.tracking.uri import masked
 
@@ -146,7 +146,16 @@ def best_of(state: SearchState) -> dict[str, Any] | None:
     """The best trial as the result document and MLflow show it."""
     if not (best := state.best()):
         return None
-    trial, at = best
+    return _reached(state, *best)
+
+
+def best_curriculum_of(state: SearchState) -> dict[str, Any] | None:
+    """The best trial that is not the baseline, as `best_of`."""
+    found = next((pair for pair in state.ranked() if not pair[0].baseline), None)
+    return _reached(state, *found) if found else None
+
+
+def _reached(state: SearchState, trial: TrialState, at: Dev) -> dict[str, Any]:
     found = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
     return found | seeds_of(state, trial)
 
@@ -219,7 +228,7 @@ def _git_commit() -> str | None:
 
 
 def _document(state: SearchState, place: Place, tracking_uri: str, writer: MlflowWriter) -> dict[str, Any]:
-    """The JSON document of `run` and `resume` (interface section 3)."""
+    """The JSON document of `run` and `resume`."""
     counts = state.counts()
     best = best_of(state)
     if best is None:
@@ -228,11 +237,6 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
             f"no trial of search '{state.name}' gave a dev value: "
             f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {place.journal}"
         )
-    curriculum = None  # the best that is not the baseline
-    if found := next((pair for pair in state.ranked() if not pair[0].baseline), None):
-        trial, at = found
-        curriculum = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
-        curriculum |= seeds_of(state, trial)
     return {
         "search": state.name,
         "data": state.data["name"],
@@ -246,7 +250,7 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
         "ended_by": state.end.get("ended_by") if state.end else None,
         "forecast": state.forecast,
         "best": best,
-        "best_curriculum": curriculum,
+        "best_curriculum": best_curriculum_of(state),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.chosen)),
         "selection_bias": selection_bias(curves_of(state)),
         "pareto": pareto(state),

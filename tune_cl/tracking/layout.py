@@ -14,6 +14,7 @@ from tune_cl.tracking.uri import masked
 PARENT = "search"  # key of the parent run; a child's key is its trial id, or names its confirmation
 PARAM_LENGTH = 6000  # mlflow.utils.validation.MAX_PARAM_VAL_LENGTH
 TAG_LENGTH = 5000  # the smallest limit of the stores that MLflow supports
+NAMED = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")  # in `curriculum`
 COLUMNS = ("pacing", "n", "scoring", "delta", "T", "weighting", "m")  # of the prepared view
 STATUS = {"failed": "FAILED"}  # of a trial's outcomes; any other is FINISHED
 
@@ -124,9 +125,7 @@ def curriculum(params: Mapping[str, Any]) -> str:
             return ""
         return f"{value:g}" if isinstance(value, float) else text(value)
 
-    words = [chosen("pacing")]
-    if chosen("pacing"):
-        words += [chosen("n"), chosen("scoring")]
+    words = [chosen("pacing"), chosen("n"), chosen("scoring")]
     if chosen("weighting"):
         words += [chosen("weighting"), f"m={chosen('m')}"]
     words += [chosen("subset"), chosen("objective_switch"), f"t={chosen('switch')}" if chosen("switch") else ""]
