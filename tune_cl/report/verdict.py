@@ -164,7 +164,8 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
         low, high = top.get("ci95") or (None, None)
         parts.append(
             paragraph(
-                f"{top['label']}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
+                f"{top['label']}{'' if top['marks'] else ', the best on dev'}: {findings.metric} {number(top['mean'])} "
+                f"on {confirmed['split']}, against "
                 f"{number(plain_training['mean'])} of plain training: a difference of {signed(top['difference'])}, "
                 f"95 % confidence interval [{signed(low)}, {signed(high)}], p {p_value(top['p_adjusted'])} after "
                 f"correction ({confirmed.get('correction', 'none')}) over {_count(confirmed)}."
