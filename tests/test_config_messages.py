@@ -225,3 +225,10 @@ def test_a_stopped_training_says_how_to_go_on(
     assert main([*words[1:], "--json"]) == DONE
     shown = capfd.readouterr()
     assert "going on after iteration 1" in shown.err and len(json.loads(shown.out)["dev"]) == 3
+
+
+def test_a_control_character_in_yaml_is_told_at_its_place() -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_yaml("name: a\x0bb", "space.yaml")
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith("error: space.yaml:1: ") and line.endswith("; valid YAML")

@@ -145,6 +145,7 @@ def test_a_training_that_cannot_be_made_fails_at_once_and_the_next_begins(
         result = trainable.train()
         assert (result["failed"], result["done"]) == ("does not fit", True)
         trainable.save(str(tmp_path))
+        trainable.load_checkpoint(str(tmp_path))  # Tune restores a trial whose process died
     assert trainable.reset_config(config | {"checkpoint": None}) and "failed" not in trainable.step()
 
 

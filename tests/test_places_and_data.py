@@ -16,6 +16,7 @@ from tests.test_data_readers import candidates, load, problems
 from trainables.curriculum.scoring import SCORINGS
 from trainables.data.columns import TextColumn
 from trainables.errors import ConfigError, DataError
+from trainables.evaluation.files import require_folder
 from trainables.fit import WITHOUT_TEXTS
 from tune_cl import place as places
 from tune_cl.cli import BAD_INPUT, DONE, main
@@ -252,3 +253,13 @@ def test_a_ranker_of_a_search_knows_its_data_by_a_relative_path_too(
         assert main(["rerank", "out/ranker", "--data", data, "--output", "run.txt"]) == DONE
         found.append(Path("run.txt").read_text())
     assert len(set(found)) == 1
+
+
+def test_a_folder_that_leads_out_of_one_that_is_not_there_is_tried_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    require_folder("--output", Path("new/../../left/x"))
+    assert list((tmp_path / "outer").rglob("*")) == [inner]

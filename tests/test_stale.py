@@ -20,6 +20,7 @@ from trainables.errors import DataError
 from trainables.rankers.vectors import train_vectors
 from trainables.rankers.wordpiece import training_texts
 from trainables.training.checkpoint import latest_iteration, save_iteration
+from trainables.training.materials import files_of
 from trainables.training.teacher import teacher_scores
 from tune_cl.cli import main
 from tune_cl.experiment import load_experiment
@@ -102,7 +103,9 @@ def test_iterations_of_six_digits_are_newer_than_those_of_five(tmp_path: Path) -
     assert latest_iteration(tmp_path) == tmp_path / "iteration-100000"
 
 
-def test_a_search_does_not_go_on_with_another_file_of_vectors(folder: Path, tmp_path: Path) -> None:
+def test_a_search_does_not_go_on_with_another_file_of_vectors(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (one, other), space = (tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "space.yaml"
     for seed, path in enumerate((one, other)):
         write_vectors(path, seed)
@@ -114,6 +117,12 @@ def test_a_search_does_not_go_on_with_another_file_of_vectors(folder: Path, tmp_
     materials = materials_of(experiment)
     kept = fingerprint(experiment, materials)
     assert set(kept["files"]) == {str(one), str(other)}
+    write_vectors(third := tmp_path / "c.txt", 3)
+    teacher = [f"curriculum.teacher.ranker={{name: knrm, vectors: {third}}}"]
+    assert set(files_of(load_experiment(str(space), teacher).file_readers())) == {str(one), str(other), str(third)}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train").touch()  # the value of vectors that are trained
+    assert set(files_of(experiment.file_readers())) == {str(one), str(other)}
     require_unchanged(experiment, materials, kept)
     write_vectors(other, 7)
     one.unlink()
@@ -133,6 +142,10 @@ def test_a_training_does_not_go_on_with_another_file_of_vectors(
     settings = [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
     command = ["train", "--data", str(folder), "--ranker", "knrm", "--output", str(output), *settings]
     assert main(command) == 0 and main(command) == 0
+    (other := tmp_path / "other").mkdir()
+    (other / "files.json").write_text('{"gone.txt": "0"}')  # of a training that ended before its first state
+    without = ["train", "--data", str(folder), "--ranker", "knrm", "--output", str(other), *settings[2:]]
+    assert main(without) == 0 and main(without) == 0
     write_vectors(vectors, 2)
     capsys.readouterr()
     assert main(command) == 2

@@ -157,7 +157,7 @@ class RankerTrainable(ClusterTrainable):
             self.training.save(Path(checkpoint_dir))
 
     def load_checkpoint(self, checkpoint: str | None) -> None:
-        if checkpoint:
+        if checkpoint and self.failed is None:
             self._load(checkpoint)
 
 

@@ -52,8 +52,11 @@ def parse_yaml(text: str, place: str) -> Any:
 def parsed(text: str, place: str) -> tuple[Any, list[Problem]]:
     """The value a YAML text stands for, and its keys given twice, of which the last counts. Raises ConfigError at
     `place`:line for bad syntax."""
-    loader = Loader(text)
     repeated: list[Problem] = []
+    try:
+        loader = Loader(text)
+    except yaml.YAMLError as error:  # a control character
+        raise ConfigError(Problem(f"{place}:1", " ".join(str(error).split()), "valid YAML")) from None
     try:
         node = loader.get_single_node()
         repeated = repeated_keys(node, place)

@@ -23,6 +23,8 @@ def require_folder(option: str, path: Path) -> None:
     It is tried, in a temporary folder where the first new one would be: permissions say nothing of what a special file
     system takes, and to root they say yes to everything.
     """
+    if ".." in path.parts:  # it may lead out of a folder that is not there yet
+        path = Path(os.path.abspath(path))
     there = folder_on_the_way(option, path)
     try:
         with TemporaryDirectory(prefix=".tune_cl-", dir=there) as trial:

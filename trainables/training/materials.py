@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from trainables.config import TrainingRun
+from trainables.curriculum.scored import TRAINED_VECTORS
 from trainables.data import load_data
 from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, require_texts
@@ -76,8 +77,13 @@ def read_of(run: TrainingRun, materials: Materials) -> list[object]:
 
 def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
     """Digests of the files that trainings read beside their data, by path: those of word vectors."""
-    named = {str(name) for run in runs for name in (run.ranker.get("vectors"), run.curriculum.vectors)}
-    return {name: digest_of(Path(name)) for name in sorted(named) if Path(name).is_file()}
+    named = {
+        str(name)
+        for run in runs
+        for ranker in (run.ranker, run.curriculum.teacher.ranker or {})
+        for name in (ranker.get("vectors", TRAINED_VECTORS), run.curriculum.vectors)
+    }
+    return {name: digest_of(Path(name)) for name in sorted(named - {TRAINED_VECTORS}) if Path(name).is_file()}
 
 
 def changed_files(runs: Iterable[TrainingRun], kept: Mapping[str, str]) -> list[str]:

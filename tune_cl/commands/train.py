@@ -103,7 +103,7 @@ def _take_up(training: AnyTraining, output: Path) -> None:
                 )
             )
         training.load(latest)
-    elif files := files_of([training.run]):
+    elif (files := files_of([training.run])) or read.exists():  # of a training that ended before its first state
         write_json(read, files)
 
 

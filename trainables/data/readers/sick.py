@@ -45,7 +45,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     for split, name in FILES.items():
         if (path := plain_or_gz(folder, name)).exists():
             splits |= _read_pairs(Rows(path, COLUMNS, "\t", problems), split)
-    if not splits:
+    if not splits and not problems:
         splits = _read_pairs(Rows(plain_or_gz(folder, WHOLE), WHOLE_COLUMNS, "\t", problems), None)
     if problems:
         raise DataError(problems)
