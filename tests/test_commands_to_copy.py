@@ -11,7 +11,7 @@ from tests.tracking_cases import journal_of, one_trial
 from trainables.errors import Interrupted
 from tune_cl.commands.result import render
 from tune_cl.experiment import Experiment
-from tune_cl.journal import Journal
+from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place
 from tune_cl.search import runner
 from tune_cl.state import SearchState
@@ -85,3 +85,27 @@ def test_a_search_that_is_done_is_confirmed_where_it_ran_and_sent_from_anywhere(
 
 def test_addresses_are_quoted(tmp_path: Path) -> None:
     assert Place(tmp_path, "toy").command("resume", "a b:1").endswith(" --address 'a b:1'")
+
+
+def test_a_search_stopped_between_its_end_and_its_report_ends_with_the_next_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
+    monkeypatch.setattr(runner, "pareto", lambda state: [])
+    place = Place(tmp_path, "toy")
+    place.folder.mkdir(parents=True)
+    path = journal_of(place.folder, one_trial("toy", place.folder))
+    interrupted = [event["event"] for event in read_events(path)].count("interrupted")
+    told: list[Place] = []
+    for leave in (stop, lambda place, journal: told.append(place)):
+        monkeypatch.setattr(runner, "leave_report", leave)
+        with Journal(place.folder) as journal:
+            try:
+                runner._session(cast(Experiment, None), place, journal, {}, "sqlite://", None)
+            except Interrupted:
+                assert not told
+    assert told == [place]
+    assert [event["event"] for event in read_events(path)].count("interrupted") == interrupted

@@ -159,10 +159,16 @@ def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(cluster: Cluster
         compute(refuse)
     with pytest.raises(WorkFailed, match=r"break down: .*ZeroDivisionError"):
         compute(break_down)
+    with pytest.raises(WorkFailed, match=r"die: "):
+        compute(die)
 
 
 def refuse() -> None:
     raise DataError(Problem("x.txt:3", "is no number", "a number"))
+
+
+def die() -> None:
+    os._exit(3)
 
 
 def break_down() -> float:

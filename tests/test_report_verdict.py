@@ -83,3 +83,5 @@ def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
     assert told.endswith("The highest on test is 'step' (+0.0020).")
     assert leader(document | {"configurations": rows[1:]}) == rows[1]
     assert "highest" not in in_words(document | {"configurations": rows[:1]})
+    others = {"failed": [{"label": "best"}]}
+    assert "'root', the best on dev of those tested, is" in in_words(document | others)

@@ -262,6 +262,14 @@ def test_pbt_moves_a_small_whole_number_too(m: int, moved: set[int]) -> None:
     assert {chosen["curriculum.m"] for chosen in found} == moved
 
 
+def test_pbt_keeps_a_share_a_share_at_the_end_of_its_range() -> None:
+    """A bound written as 1 is no whole number to move by one."""
+    chosen = {"curriculum.T": 0.9}
+    for seed in range(30):
+        chosen = perturbed(chosen, {"curriculum.T": Uniform(low=0.6, high=1)}, np.random.default_rng(seed))
+        assert 0.6 <= chosen["curriculum.T"] <= 1 and isinstance(chosen["curriculum.T"], float)
+
+
 def test_pbt_moves_a_range_with_steps_to_its_next_value() -> None:
     leaves = {"curriculum.delta": Uniform(low=0.2, high=0.6, step=0.1)}
     moved = [perturbed({"curriculum.delta": 0.3}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]

@@ -15,7 +15,7 @@ from typing import Any
 
 from tune_cl.commands.settings import add_session, require_cluster
 from tune_cl.commands.tables import table
-from tune_cl.confirmation.verdict import LEVEL, higher, leader
+from tune_cl.confirmation.verdict import LEVEL, best_on_dev, higher, leader
 from tune_cl.journal import read_events
 from tune_cl.place import known_place, place_of
 from tune_cl.state import replay
@@ -95,7 +95,7 @@ def in_words(document: dict[str, Any]) -> str:
     tested = f"p = {row['p_adjusted']:.2g} ({seeds}, {queries}; {_correction(document)})"
     if document["verdict"] == "no difference shown":
         low, high = row["ci95"]
-        found = f"'{row['label']}', the best on dev, is {row['difference']:+.4f} {metric} from the baseline"
+        found = f"'{row['label']}', {best_on_dev(document)}, is {row['difference']:+.4f} {metric} from the baseline"
         told = f"{found}; anything from {low:+.4f} to {high:+.4f} fits the data, {tested}."
         return f"{told}{_higher(document)}{of_curriculum(row, metric)}"
     verb = "is below" if document["verdict"] == "worse" else "is above"

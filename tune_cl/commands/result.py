@@ -18,7 +18,7 @@ def render(document: Shown) -> str:
     """The best trial beside the baseline, then the commands that come next. Where the baseline is the best of all, the
     best trial with a curriculum stands beside it: a trial beside itself says nothing."""
     metric, best, baseline = document["metric"], document.get("best_curriculum", document["best"]), document["baseline"]
-    won = best is not None and (baseline is None or _above(best, baseline)[0] > 0)
+    won = best is not None and best["trial_id"] == document["best"]["trial_id"]
     lines = [
         f"search {document['search']}: {document['ranker']} on {document['data']}, {document['trials']} trials "
         f"({document['stopped_early']} stopped early, {document['errored']} failed), "
@@ -26,7 +26,7 @@ def render(document: Shown) -> str:
         "",
         _comparison(document, best, baseline, f"best{'' if won else ' curriculum'}"),
         "",
-        _difference(metric, best, baseline),
+        _difference(metric, best, baseline, won),
         "",
         *_next(document, best, "Prove it:" if won else "Test it:"),
     ]
@@ -52,11 +52,12 @@ def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, nam
 
 def _above(best: Shown, baseline: Shown) -> tuple[float, str]:
     """By how much the trial is above the baseline on dev, and with how many seeds."""
-    by, told = ("dev_mean", "a few seeds") if "dev_mean" in best and "dev_mean" in baseline else ("dev", "one seed")
-    return best[by] - baseline[by], told
+    by = "dev_mean" if "dev_mean" in best and "dev_mean" in baseline else "dev"
+    several = all(len(trial.get("seeds", ())) > 1 for trial in (best, baseline))
+    return best[by] - baseline[by], "a few seeds" if several else "one seed"
 
 
-def _difference(metric: str, best: Shown | None, baseline: Shown | None) -> str:
+def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bool) -> str:
     if baseline is None:
         return "The baseline gave no dev value, so there is nothing to compare with."
     if best is None:
@@ -67,6 +68,8 @@ def _difference(metric: str, best: Shown | None, baseline: Shown | None) -> str:
             "No curriculum was above plain training on dev: the best of them "
             f"({best['trial_id']}) is at {difference:+.4f} {metric}."
         )
+    if not won:
+        return f"{difference:+.4f} {metric} on dev, but with fewer seeds than the baseline, which stays the best."
     return (
         f"{difference:+.4f} {metric} on dev. The best of many trials on {told} looks better than it is: "
         "this is no verdict yet."

@@ -230,13 +230,13 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
             writer.start()
             try:
                 work.train(journal)
+                if not work.failed:
+                    command = request.command(place, None)  # only tracking may be left, which takes no cluster
+                document = work.document()
+                write_json(verdict_file(place.folder, request.split), document)
+                leave_report(place, journal)
             except KeyboardInterrupt:
                 raise Interrupted(f"stopped; what is done is saved. Go on with: {command}") from None
-            if not work.failed:
-                command = request.command(place, None)  # only tracking may be left, which takes no cluster
-            document = work.document()
-            write_json(verdict_file(place.folder, request.split), document)
-            leave_report(place, journal)
             return document
 
 

@@ -60,10 +60,16 @@ def verdict_of(judged: Sequence[Judged], recommended: Judged | None) -> Verdict:
 
 def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """The configuration that the verdict of a confirmation's document is about: of those with a mark the one with the
-    largest difference; without any the first, which was the best on dev."""
+    largest difference; without any the first, the best on dev of those that were tested."""
     known = document["configurations"]
     marked = [row for row in known if row["marks"]]
     return max(marked, key=_difference, default=known[0] if known else None)
+
+
+def best_on_dev(document: Mapping[str, Any]) -> str:
+    """What the first configuration is, in words: better ones on dev may have failed, or left the race."""
+    others = document.get("failed") or document.get("dropped")
+    return "the best on dev of those tested" if others else "the best on dev"
 
 
 def higher(document: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+from trainables.errors import UserError
 from trainables.evaluation.files import write_text
 from tune_cl.journal import Event, Journal
 from tune_cl.place import Place
@@ -14,10 +16,19 @@ NAME = "report"  # of the file, before its suffix
 
 
 def leave_report(place: Place, journal: Journal) -> None:
-    """Writes report.html into the search's folder, as it stands now, and has it sent to MLflow."""
-    path = place.folder / f"{NAME}.html"
-    write_text(path, page(gather(place)))
+    """Writes report.html into the search's folder, as it stands now, and has it sent to MLflow. What keeps it from that
+    is said: the result stands without it."""
+    path = report_file(place)
+    try:
+        write_text(path, page(gather(place)))
+    except (OSError, UserError) as error:
+        print(f"no report: {error}; {place.command('report')} makes it", file=sys.stderr)
+        return
     journal.append(artifact_event(path))
+
+
+def report_file(place: Place) -> Path:
+    return place.folder / f"{NAME}.html"
 
 
 def artifact_event(path: Path) -> Event:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tune_cl.confirmation.verdict import LEVEL, higher, leader
+from tune_cl.confirmation.verdict import LEVEL, best_on_dev, higher, leader
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import Html, code, number, p_value, paragraph, plain, signed, table, tag
 from tune_cl.state import RAN_TO_THE_END, RUNNING, TrialState
@@ -162,10 +162,10 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
     top, plain_training = leader(confirmed), confirmed["baseline"]
     if top:
         low, high = top.get("ci95") or (None, None)
+        which = "" if top["marks"] else f", {best_on_dev(confirmed)}"
         parts.append(
             paragraph(
-                f"{top['label']}{'' if top['marks'] else ', the best on dev'}: {findings.metric} {number(top['mean'])} "
-                f"on {confirmed['split']}, against "
+                f"{top['label']}{which}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
                 f"{number(plain_training['mean'])} of plain training: a difference of {signed(top['difference'])}, "
                 f"95 % confidence interval [{signed(low)}, {signed(high)}], p {p_value(top['p_adjusted'])} after "
                 f"correction ({confirmed.get('correction', 'none')}) over {_count(confirmed)}."
@@ -190,8 +190,8 @@ def _highest(confirmed: Document) -> str:
     other = higher(confirmed)
     if other is None:
         return ""
-    named = f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
-    return f"{named}. The one above is what the search would have recommended."
+    mean = f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
+    return f"{mean}, which is not shown to be above plain training."
 
 
 def _ablation(findings: Findings, top: Document) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ray
-from ray.exceptions import RayTaskError
+from ray.exceptions import RayError
 
 from trainables.errors import UserError, WorkFailed
 from trainables.training.device import Compute, take
@@ -28,9 +28,10 @@ def on_cluster(address: str, resources: Resources) -> Compute:
             task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
             try:
                 return ray.get(task.remote(function, arguments, max(1, int(resources.cpu)), resources.gpu))
-            except RayTaskError as error:
-                if isinstance(error.cause, UserError | WorkFailed):
-                    raise error.cause from None
+            except RayError as error:
+                cause = getattr(error, "cause", None)
+                if isinstance(cause, UserError | WorkFailed):
+                    raise cause from None
                 raise WorkFailed(f"{name}: {str(error).strip().splitlines()[-1]}") from error
 
     return compute

@@ -95,7 +95,7 @@ def perturbed(chosen: dict[str, Any], leaves: dict[str, Leaf], rng: np.random.Ge
         leaf, up = leaves[key], bool(rng.integers(2))
         if isinstance(leaf, Range) and leaf.step is None:
             value = min(max(chosen[key] * FACTORS[up], leaf.low), leaf.high)
-            moved[key] = _next_whole(chosen[key], value, up, leaf) if isinstance(chosen[key], int) else value
+            moved[key] = float(value) if leaf.draws_fractions else _next_whole(chosen[key], value, up, leaf)
         else:
             options = sorted(leaf.values() or ())
             place = options.index(chosen[key]) + (1 if up else -1)
