@@ -88,8 +88,8 @@ def _session(
     writer = MlflowWriter(journal.path, tracking_uri)
     writer.start()
     go_on = place.command("resume", address)
+    state = replay(journal.events())
     try:
-        state = replay(journal.events())
         works = not state.end
         if works:
             state = _run(experiment, place, journal, materials, address, state)
@@ -97,7 +97,7 @@ def _session(
             leave_report(place, journal)
         go_on = place.command("resume")  # only tracking may be left, which takes no cluster
     except KeyboardInterrupt:
-        if not replay(journal.events()).end:
+        if not state.end:
             journal.append({"event": "interrupted", "time": time.time()})
         raise Interrupted(f"stopped; what is done is saved. Go on with: {go_on}") from None
     finally:
