@@ -164,7 +164,7 @@ def search_load(trials: int, results: int, down: bool) -> dict[str, Any]:
         places = Places(made.search.resources, None, cluster=False)
         with CountedJournal(folder) as journal:
             journal.append(begin(made, Path(storage), tracking))
-            writer = MlflowWriter(journal.path, tracking)
+            writer = MlflowWriter(journal, tracking)
             writer.start()
             marks = journal.marks = Marks(trials * results, writer)
             search = Search(made, journal, places(), artifacts_in(folder))

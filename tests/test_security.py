@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tracking_cases import SECRET, Server, events, fresh_database, journal_of, snapshot, undisturbed
+from tests.tracking_cases import SECRET, Server, caught_up, events, fresh_database, journal_of, snapshot, undisturbed
 from tune_cl.cli import main
-from tune_cl.tracking.mlflow_writer import catch_up
 
 HOSTILE = (
     "!!python/object/apply:os.mkdir [{planted}]",
@@ -103,10 +102,10 @@ def test_a_server_with_basic_auth_gets_everything_and_the_password_stays_out(
     database = fresh_database(tmp_path / "database")
     expected = undisturbed(database)
     journal = journal_of(tmp_path / "runs" / "pacing", events("secured", database))
-    assert catch_up(journal, guard.uri, timeout=3) > 0 and guard.refused and not guard.let_in
+    assert caught_up(journal, guard.uri, timeout=3) > 0 and guard.refused and not guard.let_in
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "me")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", SECRET)
-    assert catch_up(journal, guard.uri) == 0 and guard.let_in
+    assert caught_up(journal, guard.uri) == 0 and guard.let_in
     assert snapshot(guard.server.uri, "secured") == expected
     files = [path for folder in ("runs", "server") for path in (tmp_path / folder).rglob("*") if path.is_file()]
     assert len(files) > 5

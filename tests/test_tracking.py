@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,9 @@ from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from tests.tracking_cases import (
     SECRET,
     Snapshot,
+    caught_up,
     delivered,
+    delivery_of,
     end_event,
     events,
     fresh_database,
@@ -32,8 +35,6 @@ from tests.tracking_cases import (
 from trainables.errors import ConfigError
 from tune_cl.journal import Journal
 from tune_cl.tracking import layout
-from tune_cl.tracking.delivery import Delivery
-from tune_cl.tracking.mlflow_writer import catch_up
 from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.uri import artifact_location, masked, resolve_tracking_uri
 
@@ -131,11 +132,11 @@ def test_request_that_takes_effect_after_it_was_given_up_leaves_no_run(
         given_up: list[Any] = []  # noqa: RUF012 - of one test
 
     uri = resolve_tracking_uri(database)
-    journal = journal_of(tmp_path / "pacing", events("late", database)[:-1])
-    delivery = Delivery(journal, uri, Late(uri, artifact_location(uri, tmp_path)))
-    while delivery.pending():
-        with suppress(TimeoutError):
-            delivery.step()
+    with Journal(journal_of(tmp_path / "pacing", events("late", database)[:-1]).parent) as journal:
+        delivery = delivery_of(journal, uri, Late)
+        while delivery.pending():
+            with suppress(TimeoutError):
+                delivery.step()
     assert len(Late.given_up) == 5
     assert snapshot(uri, "late") == {name: run for name, run in expected.items() if " seed 8 " not in name}
 
@@ -145,11 +146,38 @@ def test_events_as_they_come_give_the_same(database: Path, expected: Snapshot, t
     told = events("live", database)
     with Journal(tmp_path / "pacing") as journal:
         journal.append(told[0])
-        delivery = delivered(journal.path, uri)
+        delivery = delivery_of(journal, uri)
         for event in told[1:]:
             journal.append(event)
             delivery.step()
     assert snapshot(uri, "live") == expected
+
+
+def test_an_event_that_is_taken_back_is_not_sent(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the middle of a write, whose line the writer could see: what follows stood before the cursor then."""
+    uri = resolve_tracking_uri(database)
+    with Journal(tmp_path / "pacing") as journal:
+        for event in events("taken", database)[:4]:
+            journal.append(event)
+        delivery = delivery_of(journal, uri)
+
+        def interrupted(_: int) -> None:
+            assert b'"result"' in journal.path.read_bytes()
+            while delivery.step():
+                pass
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(os, "fsync", interrupted)
+            journal.append(result_event(0, 1, 0.25) | {"queries": ["q"] * 100})
+        journal.append({"event": "interrupted", "time": 1020.0})
+        while delivery.pending():
+            delivery.step()
+    runs = snapshot(uri, "taken")
+    assert {run["status"] for run in runs.values()} == {"KILLED"}
+    assert not any(run["metrics"] for run in runs.values())
 
 
 @pytest.mark.parametrize("keep", [None, 0, 5])
@@ -296,7 +324,7 @@ def test_prepared_view_lists_the_trials_of_this_search_best_first(database: Path
     other = [event | ({"storage": "elsewhere", "name": "other"} if event["event"] == "search" else {})
              for event in events("view", database)]  # fmt: skip
     for name, told in (("pacing", events("view", database)), ("other", other)):
-        assert catch_up(journal_of(tmp_path / name, told), uri) == 0
+        assert caught_up(journal_of(tmp_path / name, told), uri) == 0
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("view")
     assert experiment is not None

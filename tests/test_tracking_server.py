@@ -20,6 +20,7 @@ from tests.tracking_cases import (
     SECRET,
     Server,
     Snapshot,
+    caught_up,
     events,
     fresh_database,
     journal_of,
@@ -31,7 +32,7 @@ from tests.tracking_cases import (
 )
 from tune_cl.journal import Journal, read_events
 from tune_cl.tracking import mlflow_writer
-from tune_cl.tracking.mlflow_writer import MlflowWriter, catch_up
+from tune_cl.tracking.mlflow_writer import MlflowWriter
 from tune_cl.tracking.uri import resolve_tracking_uri
 
 
@@ -55,7 +56,7 @@ def expected(database: Path) -> Snapshot:
 
 def test_layout_on_a_server(server: Server, expected: Snapshot, database: Path, tmp_path: Path) -> None:
     journal = journal_of(tmp_path / "pacing", events("layout", database))
-    assert catch_up(journal, server.uri) == 0
+    assert caught_up(journal, server.uri) == 0
     runs = snapshot(server.uri, "layout")
     assert set(runs) == {"pacing", "t0000 baseline", "t0001 root 2 turns anti", "t0002 kde m=inf", "t0003",
                          "t0001 seed 8 root 2"}  # fmt: skip
@@ -108,7 +109,7 @@ def test_outage_neither_stops_the_driver_nor_loses_results(
     monkeypatch.setattr(mlflow_writer, "LONGEST_WAIT", 1.0)
     try:
         with Journal(tmp_path / "pacing") as journal, caplog.at_level(logging.DEBUG):
-            writer = MlflowWriter(journal.path, uri, poll=0.1)
+            writer = MlflowWriter(journal, uri, poll=0.1)
             writer.start()
             started = time.monotonic()
             for event in told[:2]:
@@ -146,7 +147,7 @@ def test_server_killed_in_the_middle_of_a_batch_ends_up_with_each_point_once(
         with Journal(tmp_path / "pacing") as journal:
             for event in [search_event("killed"), *trials, *results[:300]]:
                 journal.append(event)
-            writer = MlflowWriter(journal.path, server.uri, poll=0.1)
+            writer = MlflowWriter(journal, server.uri, poll=0.1)
             writer.start()
             until(lambda: known_runs(server) >= 12, seconds=120)
             server.stop()
@@ -183,10 +184,10 @@ def test_closing_in_an_outage_says_what_is_left_and_the_next_start_sends_it(
     away = Server(tmp_path / "away")
     journal = journal_of(tmp_path / "pacing", events("closing", database))
     started = time.monotonic()
-    assert catch_up(journal, away.uri, timeout=3) == len(list(read_events(journal)))
+    assert caught_up(journal, away.uri, timeout=3) == len(list(read_events(journal)))
     assert time.monotonic() - started < 6
     away.port, away.uri = server.port, server.uri
-    assert catch_up(journal, away.uri) == 0
+    assert caught_up(journal, away.uri) == 0
     assert snapshot(server.uri, "closing") == expected
 
 
@@ -195,9 +196,10 @@ def test_fresh_database_is_made_quietly_beside_the_runs(tmp_path: Path) -> None:
     journal = journal_of(tmp_path / "runs" / "pacing", events("fresh", tmp_path))
     (tmp_path / "elsewhere").mkdir()
     program = (
-        "import sys, pathlib; from tune_cl.tracking.mlflow_writer import catch_up; "
+        "import sys, pathlib; from tune_cl.journal import Journal; "
+        "from tune_cl.tracking.mlflow_writer import catch_up; "
         "assert 'mlflow' not in sys.modules, 'the driver would wait for the import'; "
-        "sys.exit(catch_up(pathlib.Path(sys.argv[1]), sys.argv[2]))"
+        "sys.exit(catch_up(Journal(pathlib.Path(sys.argv[1]).parent), sys.argv[2]))"
     )
     uri = resolve_tracking_uri(tmp_path / "runs")
     done = subprocess.run(

@@ -17,6 +17,7 @@ from mlflow.tracking import MlflowClient
 
 from tune_cl.journal import Event, Journal
 from tune_cl.tracking.delivery import Delivery
+from tune_cl.tracking.mlflow_writer import catch_up
 from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
 
@@ -166,12 +167,22 @@ def snapshot(uri: str, space: str) -> Snapshot:
     return found
 
 
+def delivery_of(journal: Journal, uri: str, store: type[RunStore] = RunStore) -> Delivery:
+    return Delivery(journal, uri, store(uri, artifact_location(uri, journal.path.parent.parent)))
+
+
 def delivered(journal: Path, uri: str, store: type[RunStore] = RunStore) -> Delivery:
     """Sends the whole journal in this thread."""
-    delivery = Delivery(journal, uri, store(uri, artifact_location(uri, journal.parent.parent)))
-    while delivery.pending():
-        delivery.step()
-    return delivery
+    with Journal(journal.parent) as held:
+        delivery = delivery_of(held, uri, store)
+        while delivery.pending():
+            delivery.step()
+        return delivery
+
+
+def caught_up(journal: Path, uri: str, timeout: float = 60.0) -> int:
+    with Journal(journal.parent) as held:
+        return catch_up(held, uri, timeout)
 
 
 def undisturbed(database: Path) -> Snapshot:

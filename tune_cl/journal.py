@@ -54,7 +54,9 @@ class Journal:
     """The journal of one search, held by one process at a time.
 
     `note` says what was cut from the end of the file if the last writer was killed in the middle of a line, else
-    None. `patience`: seconds for which a write that fails, on a full disk or storage that is away, is tried again.
+    None. `size`: bytes that are on disk and stay; a line behind them may still be taken back, so whoever tells others
+    of this journal reads no further. `patience`: seconds for which a write that fails, on a full disk or storage that
+    is away, is tried again.
     Raises ConfigError where another process holds the search, DataError where the file is damaged.
     """
 
@@ -66,6 +68,7 @@ class Journal:
         try:
             self.note = cut_torn_line(self.path)
             self._file = FileIO(self.path, "a")
+            self.size = os.fstat(self._file.fileno()).st_size
         except BaseException:
             self._lock.close()
             raise
@@ -74,11 +77,10 @@ class Journal:
         """Adds one event in one write and returns once it is on disk. Raises OSError where the storage does not take
         it for `patience` seconds; no part of a line is left then."""
         line = (json.dumps(event, ensure_ascii=False) + "\n").encode()
-        end = os.fstat(self._file.fileno()).st_size
         failed = None
         while True:
             try:
-                return self._write(line, end)
+                return self._write(line)
             except OSError as error:
                 if failed is None:
                     failed = time.monotonic()
@@ -89,18 +91,19 @@ class Journal:
 
     def extend(self, lines: bytes) -> None:
         """Adds whole lines that another copy of the journal has behind the last one here."""
-        self._write(lines, os.fstat(self._file.fileno()).st_size)
+        self._write(lines)
 
-    def _write(self, line: bytes, end: int) -> None:
-        """Writes a line at `end`, the size of the file without what a failed attempt may have left."""
+    def _write(self, line: bytes) -> None:
+        """Writes a line behind those that stay, in place of what a failed attempt may have left."""
         try:
-            self._file.truncate(end)
+            self._file.truncate(self.size)
             if self._file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
             os.fsync(self._file.fileno())
         except BaseException:
-            self._file.truncate(end)
+            self._file.truncate(self.size)
             raise
+        self.size += len(line)
 
     def events(self) -> Iterator[Event]:
         """Every event so far, oldest first."""

@@ -156,7 +156,8 @@ class MirroredJournal(Journal):
         return True
 
     def _send(self) -> None:
-        journal = whole_lines(self.path)
+        size = self.size
+        journal = self.path.read_bytes()[:size]
         for name, state in changed(self.path.parent, self._sent).items():
             storage.upload_file(self.path.parent / name, storage.joined(self.remote, *PurePosixPath(name).parts))
             self._sent[name] = state

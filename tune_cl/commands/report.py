@@ -60,7 +60,7 @@ def tracked(place: Place, output: Path, uri: str) -> None:
 
     with journal:
         journal.append(artifact_event(output))
-        left = catch_up(journal.path, uri, TRACKING_SECONDS)
+        left = catch_up(journal, uri, TRACKING_SECONDS)
     if left:
         print(
             f"{left} events have not reached MLflow at {masked(uri)}; send them later with: {place.command('resume')}",

@@ -223,7 +223,7 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
         work = Confirmation(place, state, Experiment.from_yaml(state.yaml), request, address)
         work.prepare()
         tell(state, work)
-        writer = MlflowWriter(journal.path, tracking_uri)
+        writer = MlflowWriter(journal, tracking_uri)
         command = request.command(place, address)
         with ExitStack() as closing:
             closing.callback(lambda: flush(writer, command))

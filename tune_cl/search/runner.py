@@ -85,7 +85,7 @@ def _session(
             print(f"note: {note}", file=sys.stderr)
     if place.remote and not place.elsewhere(tracking_uri):
         print(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all", file=sys.stderr)
-    writer = MlflowWriter(journal.path, tracking_uri)
+    writer = MlflowWriter(journal, tracking_uri)
     writer.start()
     go_on = place.command("resume", address)
     state = replay(journal.events())

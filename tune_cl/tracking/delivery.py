@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from itertools import islice
 
 from mlflow.entities import Metric
 
 from trainables.evaluation.files import write_text
-from tune_cl.journal import Event, parse, read_events
+from tune_cl.journal import Event, Journal, parse
 from tune_cl.place import found_again
 from tune_cl.tracking import layout
 from tune_cl.tracking.cursor import Cursor, load
@@ -30,13 +30,14 @@ log = logging.getLogger(__name__)
 class Delivery:
     """Sends one journal, whose first event must be there. Any error but a bug means: try again later."""
 
-    def __init__(self, journal: Path, uri: str, store: RunStore):
+    def __init__(self, journal: Journal, uri: str, store: RunStore):
         self.journal = journal
+        self.folder = journal.path.parent
         self.store = store
-        self.search = next(read_events(journal))
-        self.doubt = journal.stat().st_size
+        self.search = next(journal.events())
+        self.doubt = journal.size
         target = f"{layout.search_id(self.search)} {masked(uri)}"
-        self.cursor = load(journal.parent, target, self.doubt)
+        self.cursor = load(self.folder, target, self.doubt)
         if PARENT in self.cursor.runs and not store.exists(self.cursor.runs[PARENT]):
             self.cursor = Cursor(target)  # the database is another one under the old address
         self.buffer: dict[str, dict[int, Event]] = {}
@@ -58,22 +59,26 @@ class Delivery:
 
     def pending(self) -> int:
         """Events and artifacts not sent yet."""
-        with self.journal.open("rb") as file:
-            file.seek(self.cursor.offset)
-            return sum(line.endswith(b"\n") for line in file) + len(self.cursor.owed)
+        return sum(1 for _ in self.lines()) + len(self.cursor.owed)
 
     def next_events(self) -> tuple[list[Event], int]:
-        """Whole events from the cursor on, and the byte after the last."""
+        """Events from the cursor on, and the byte after the last."""
         events: list[Event] = []
         end = self.cursor.offset
-        with self.journal.open("rb") as file:
-            file.seek(end)
-            for line in file:
-                if len(events) == CHUNK or not line.endswith(b"\n"):
-                    break
-                end += len(line)
-                events.append(parse(line, f"{self.journal}, byte {end}"))
+        for line in islice(self.lines(), CHUNK):
+            end += len(line)
+            events.append(parse(line, f"{self.journal.path}, byte {end}"))
         return events, end
+
+    def lines(self) -> Iterator[bytes]:
+        """What the journal holds from the cursor on, as far as it stays: a line sent and then taken back would leave
+        the cursor behind events that nobody sends."""
+        at, size = self.cursor.offset, self.journal.size
+        with self.journal.path.open("rb") as file:
+            file.seek(at)
+            while at < size and (line := file.readline()):
+                at += len(line)
+                yield line
 
     def send(self, events: list[Event]) -> None:
         for event in events:
@@ -99,7 +104,7 @@ class Delivery:
         return self.cursor.offset < self.doubt
 
     def save(self) -> None:
-        self.cursor.save(self.journal.parent)
+        self.cursor.save(self.folder)
 
     def run(self, key: str, name: str, tags: Callable[[], dict[str, str]], start: float) -> str:
         """Id of the run with the key: the known one, else the one found by its tag, else a new one."""
@@ -135,7 +140,7 @@ class Delivery:
 
     def begin_search(self, event: Event) -> None:
         self.parent()
-        path = self.journal.parent / "search.yaml"
+        path = self.folder / "search.yaml"
         if not path.exists():
             write_text(path, masked(event["yaml"]))
         self.owe(PARENT, str(path), None)
@@ -236,7 +241,7 @@ class Delivery:
         sent = False
         for key, path, folder in list(self.cursor.owed):
             with self.heeding_refusals(path):
-                here = found_again(path, self.journal.parent)
+                here = found_again(path, self.folder)
                 if not here.exists():
                     raise Refused("it is not there any more")
                 self.store.log_artifact(self.known(key), here, folder)

@@ -6,10 +6,9 @@ import logging
 import os
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tune_cl.journal import read_events
+from tune_cl.journal import Journal
 from tune_cl.tracking.layout import PARENT, view_path
 from tune_cl.tracking.uri import artifact_location, masked
 
@@ -27,14 +26,14 @@ log = logging.getLogger(__name__)
 
 
 class MlflowWriter(threading.Thread):
-    """Sends the journal at `journal` to the tracking address `uri`, from where the last writer stopped.
+    """Sends a journal to the tracking address `uri`, from where the last writer stopped.
 
-    Start it from the thread that holds the Journal, and close it from there: its lock keeps a second writer out.
-    While it runs, MLflow's request limits and telemetry switch are set in the environment where the user left them
-    unset. Importing MLflow and making a fresh database take seconds and happen in this thread.
+    The journal's lock keeps a second writer out, so close the writer before the journal. While it runs, MLflow's
+    request limits and telemetry switch are set in the environment where the user left them unset. Importing MLflow and
+    making a fresh database take seconds and happen in this thread.
     """
 
-    def __init__(self, journal: Path, uri: str, poll: float = POLL):
+    def __init__(self, journal: Journal, uri: str, poll: float = POLL):
         super().__init__(name="mlflow-writer", daemon=True)
         self.journal = journal
         self.uri = uri
@@ -85,7 +84,7 @@ class MlflowWriter(threading.Thread):
         """Events and artifacts not sent yet."""
         if self._delivery:
             return self._delivery.pending()
-        return sum(1 for _ in read_events(self.journal)) if self.journal.exists() else 0
+        return sum(1 for _ in self.journal.events())
 
     def all_sent(self) -> bool:
         return self._failures == 0 and self.pending() == 0
@@ -93,7 +92,7 @@ class MlflowWriter(threading.Thread):
     def attempt(self) -> bool:
         """One step; says whether another should follow at once. An outage is said once, not at each attempt."""
         try:
-            moved = self.delivery().step() if self.has_events() else False
+            moved = self.delivery().step() if self.journal.size else False
         except Exception as error:  # noqa: BLE001 - whatever tracking meets, the search goes on; the next attempt repairs
             self._failures += 1
             self.trouble = masked(f"{type(error).__name__}: {error}".split("\n")[0])
@@ -105,15 +104,12 @@ class MlflowWriter(threading.Thread):
         self._failures, self.trouble = 0, None
         return moved
 
-    def has_events(self) -> bool:
-        return self._delivery is not None or (self.journal.exists() and any(True for _ in read_events(self.journal)))
-
     def delivery(self) -> Delivery:
         if self._delivery is None:
             from tune_cl.tracking.delivery import Delivery  # MLflow takes seconds to import
             from tune_cl.tracking.store import RunStore
 
-            store = RunStore(self.uri, artifact_location(self.uri, self.journal.parent.parent))
+            store = RunStore(self.uri, artifact_location(self.uri, self.journal.path.parent.parent))
             self._delivery = Delivery(self.journal, self.uri, store)
         return self._delivery
 
@@ -126,11 +122,8 @@ class MlflowWriter(threading.Thread):
             self._closing.wait(seconds)
 
 
-def catch_up(journal: Path, uri: str, timeout: float = 60.0) -> int:
-    """Sends what an earlier writer left unsent; returns how many events and artifacts remain so after `timeout` s.
-
-    The caller holds the Journal.
-    """
+def catch_up(journal: Journal, uri: str, timeout: float = 60.0) -> int:
+    """Sends what an earlier writer left unsent; returns how many events and artifacts remain so after `timeout` s."""
     writer = MlflowWriter(journal, uri, poll=0.1)
     writer.start()
     return writer.close(timeout)
