@@ -14,7 +14,7 @@ from trainables.training.materials import Materials
 from trainables.training.training import Training
 from tune_cl.experiment import Experiment, build
 from tune_cl.journal import Journal
-from tune_cl.search.search import BASELINE, Plan, Search
+from tune_cl.search.search import BASELINE_TRIAL, Plan, Search
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ def _first_event(experiment: Experiment) -> dict[str, Any]:
     """The journal's first line."""
     named = {"name": "search", "space": "space", "data": {}, "ranker": "conv_knrm", "storage": "", "metric": "map"}
     return named | {
-        "event": "search", "seed": experiment.seed, "baseline": BASELINE, "yaml": experiment.to_yaml(), "time": 0.0,
+        "event": "search", "seed": experiment.seed, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(),
+        "time": 0.0,
     }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from tune_cl.journal import Event, Journal
 from tune_cl.ray_session import ray_session
 from tune_cl.search import ray_tune
 from tune_cl.search.places import Places
-from tune_cl.search.search import BASELINE, Search
+from tune_cl.search.search import BASELINE_TRIAL, Search
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 from tune_cl.tracking.uri import resolve_tracking_uri
 
@@ -75,7 +75,7 @@ def experiment(trials: int, results: int) -> Experiment:
 def begin(made: Experiment, folder: Path, tracking: str) -> dict[str, Any]:
     return {
         "event": "search", "name": "load", "space": "load", "data": {"name": "none", "digest": ""}, "ranker": "none",
-        "metric": made.metric, "seed": made.seed, "baseline": BASELINE, "yaml": made.to_yaml(), "versions": {},
+        "metric": made.metric, "seed": made.seed, "baseline": BASELINE_TRIAL, "yaml": made.to_yaml(), "versions": {},
         "git_commit": None, "tracking_uri": tracking, "storage": str(folder), "time": time.time(),
     }  # fmt: skip
 

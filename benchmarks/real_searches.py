@@ -29,7 +29,7 @@ from trainables.data import load_data
 from trainables.training.materials import Materials, prepare
 from trainables.training.training import Training
 from tune_cl.experiment import build
-from tune_cl.search.search import BASELINE
+from tune_cl.search.search import BASELINE_TRIAL
 
 SHARES = (0.25, 0.5, 1.0)
 NEW_SEEDS = 1000  # from here on
@@ -107,7 +107,7 @@ def searched(tree: dict[str, Any], way: str, seed: int, materials: Materials) ->
         find = Find(now.best, now.plan.run)
         if best is None or find.value > best.value:
             best = find
-        if now.plan.trial == BASELINE:
+        if now.plan.trial == BASELINE_TRIAL:
             baseline = find
         if made in marks:
             finds[marks[made]] = best

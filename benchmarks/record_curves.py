@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from recorded import Curve, append_curve, read_curves
 
 from trainables.config import TrainingRun
 from trainables.data import load_data
@@ -27,7 +28,6 @@ from trainables.data.combine import some_queries
 from trainables.randomness import generator
 from trainables.training.materials import Materials, prepare
 from trainables.training.training import Training
-from tune_cl.search.curves import Curve, append_curve, read_curves
 from tune_cl.search.schedulers.grace import scaled_run
 
 RUNGS = (3, 6)

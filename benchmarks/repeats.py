@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 from schedulers import Study, read_studies
+from simulator import Recorded
 
 from trainables.randomness import generator
 from tune_cl.search.repeats import Race
-from tune_cl.search.simulator import Recorded
 
 TRAININGS = (6, 9, 12)
 SEEDS = 3  # of every recorded configuration

@@ -27,11 +27,11 @@ from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
+from recorded import Curve, read_curves
+from simulator import Recorded, Simulation
 
 from trainables.randomness import generator
-from tune_cl.search.curves import Curve, read_curves
 from tune_cl.search.schedulers import SCHEDULERS, Setup
-from tune_cl.search.simulator import Recorded, Simulation
 
 ALL, SHARE = 16, 4  # trials that `all` trains; the schedulers' iterations are one SHARE-th of its
 FEWEST = 18  # recorded trainings of a study that is searched

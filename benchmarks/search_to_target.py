@@ -31,13 +31,13 @@ from driven import driven
 from record_curves import with_fewer_dev_queries
 from schedulers import ALL, Study, read_studies
 from side_by_side import shown
+from simulator import Simulation
 
 from trainables.data import load_data
 from trainables.randomness import generator
 from trainables.training.materials import Materials, prepare
 from tune_cl.experiment import build
 from tune_cl.search.schedulers import SCHEDULERS, Setup
-from tune_cl.search.simulator import Simulation
 
 RANDOM = "random search to the end"
 RECORDED = {

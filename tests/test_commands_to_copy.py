@@ -24,13 +24,13 @@ class LeftBehind:
 
     trouble, run_id, view_path = "away", None, None
 
-    def __init__(self, journal: Path, uri: str):
+    def __init__(self, journal: Journal, uri: str):
         self.journal = journal
 
     def start(self) -> None:
-        assert self.journal.exists()
+        assert self.journal.path.exists()
 
-    def close(self) -> int:
+    def close(self, timeout: float) -> int:
         return 3
 
 

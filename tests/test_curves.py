@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.recorded import Curve, append_curve, read_curves
 from trainables.config import TrainingRun
-from tune_cl.search.curves import Curve, append_curve, read_curves
 from tune_cl.search.selection_bias import selection_bias
 
 

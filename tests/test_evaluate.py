@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from tests.trec_cases import write_qrels
 from trainables.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_metrics
-from trainables.evaluation.trec import read_qrels, read_run, write_qrels
+from trainables.evaluation.trec import read_qrels, read_run
 from tune_cl.commands.evaluate import evaluate, per_query, render
 
 # As the README files of the data give them.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.trec_cases import Qrels, Run, columns, rankings
 from trainables.data.columns import Split, TextColumn
 from trainables.errors import ConfigError, WorkFailed
-from trainables.evaluation.metrics import METRICS, Evaluator, parse_metrics
+from trainables.evaluation.metrics import METRICS, Evaluator, TrecOrder, parse_metrics
 from tune_cl.commands.evaluate import per_query
 
 CUTS = ["map@2", "mrr@1", "mrr@3", "p@3", "ndcg@1", "ndcg@20", "recall@2", "recall@100"]
@@ -40,7 +40,7 @@ def test_ranking_is_by_float32_score_then_id_descending(case: tuple[Qrels, Run])
     qrels, run = case
     data, scores = columns(qrels, run)
     split = data.splits["test"]
-    rows = Evaluator(split, data.document_ids).ranking(scores)
+    rows = TrecOrder(split, data.document_ids)(scores)
     for query, (start, end) in zip(qrels, zip(split.offsets, split.offsets[1:], strict=False), strict=True):
         expected = sorted(run[query], key=lambda id: (np.float32(run[query][id]), id.encode()), reverse=True)
         assert [data.document_ids[split.document[row]] for row in rows[start:end]] == expected

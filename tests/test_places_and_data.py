@@ -16,7 +16,7 @@ from tests.test_data_readers import candidates, load, problems
 from trainables.curriculum.scoring import SCORINGS
 from trainables.data.columns import TextColumn
 from trainables.errors import ConfigError, DataError
-from trainables.evaluation.files import require_folder
+from trainables.files import require_folder
 from trainables.fit import WITHOUT_TEXTS
 from tune_cl import place as places
 from tune_cl.cli import BAD_INPUT, DONE, main

@@ -21,7 +21,7 @@ from tune_cl.search.budget import best_value, finals
 from tune_cl.search.repeats import LEVEL, LOWEST_SEED, Race, chance_of_no_less, seed_of
 from tune_cl.search.runner import best_of
 from tune_cl.search.samplers import TpeSampler
-from tune_cl.search.search import BASELINE, FINISHED, WAIT, Plan
+from tune_cl.search.search import BASELINE_TRIAL, FINISHED, WAIT, Plan
 from tune_cl.search.warm import observed
 
 QUERIES = np.linspace(-1, 1, 20)
@@ -132,7 +132,7 @@ def test_a_killed_race_ends_like_an_unbroken_one(tmp_path: Path, options: list[s
 def test_repeats_come_at_once_run_to_the_end_and_count_as_trials(tmp_path: Path) -> None:
     state = Crew(tmp_path / "a", toy(tmp_path)).work().search.state
     trials = state.by_number()
-    assert len(trials) == 16 and [trial.configuration for trial in trials[:3]] == [BASELINE] * 3
+    assert len(trials) == 16 and [trial.configuration for trial in trials[:3]] == [BASELINE_TRIAL] * 3
     assert [trial.baseline for trial in trials[:4]] == [True, True, True, False]
     own = 0
     for trial in trials:
@@ -142,7 +142,7 @@ def test_repeats_come_at_once_run_to_the_end_and_count_as_trials(tmp_path: Path)
             first = state.trials[trial.repeat_of]
             assert trial.chosen == first.chosen and first.outcome in ("completed", "baseline")
             assert len(trial.dev("map")) == 9 and trial.outcome == first.outcome
-    assert any(trial.repeat_of not in (None, BASELINE) for trial in trials)
+    assert any(trial.repeat_of not in (None, BASELINE_TRIAL) for trial in trials)
     assert max(len(values) for values in state.finals().values()) == 3
 
 
@@ -152,7 +152,9 @@ def test_the_sampler_hears_of_a_configuration_once_by_its_mean(tmp_path: Path) -
     asked = [trial.trial for trial in search.state.by_number() if not trial.repeat_of]
     assert search.course.asked == {trial: number for number, trial in enumerate(asked)}
     assert sorted(search.sampler.chosen) == list(range(1, len(asked)))
-    raced = {name: values for name, values in search.state.finals().items() if name != BASELINE and len(values) > 1}
+    raced = {
+        name: values for name, values in search.state.finals().items() if name != BASELINE_TRIAL and len(values) > 1
+    }
     told = {name: search.sampler.told[search.course.asked[name]].value for name in raced if name not in search.race.due}
     assert told and told == {name: pytest.approx(fmean(raced[name])) for name in told}
 
@@ -178,10 +180,10 @@ def test_the_best_is_found_by_the_mean_over_seeds_everywhere(tmp_path: Path) -> 
     assert len(finals(state)) == len(values) - 1
     confirmed = best_configurations(state, baseline_of(state, experiment), 99)
     order = list(dict.fromkeys(trial.configuration for trial, _ in state.ranked()))
-    assert [entry.trial for entry in confirmed] == [name for name in order if name != BASELINE]
+    assert [entry.trial for entry in confirmed] == [name for name in order if name != BASELINE_TRIAL]
     state.data["digest"] = "of the same data"
     seen = {seen.value for seen in observed(experiment, "of the same data", state)}
-    assert seen == {fmean(devs) for name, devs in values.items() if name != BASELINE}
+    assert seen == {fmean(devs) for name, devs in values.items() if name != BASELINE_TRIAL}
 
 
 def test_the_result_shows_means_where_there_are_several_seeds() -> None:
@@ -205,7 +207,7 @@ def test_a_space_that_is_used_up_waits_for_its_repeats(tmp_path: Path) -> None:
     assert len(running) == 3 and crew.search.next_trial() == WAIT
     done(crew, running[0])
     again = crew.search.next_trial()
-    assert isinstance(again, Plan) and crew.search.state.trials[again.trial].repeat_of == BASELINE
+    assert isinstance(again, Plan) and crew.search.state.trials[again.trial].repeat_of == BASELINE_TRIAL
     crew.journal.close()
     assert experiment.trials == 9
 
@@ -225,7 +227,7 @@ def test_a_failed_repeat_ends_its_race(tmp_path: Path) -> None:
     plans.append(crew.search.next_trial())
     state = crew.search.state
     crew.journal.close()
-    assert [state.trials[plan.trial].repeat_of for plan in plans] == [None, BASELINE, None]
+    assert [state.trials[plan.trial].repeat_of for plan in plans] == [None, BASELINE_TRIAL, None]
     assert plans[2].run.seed == 0 and crew.search.next_trial() == WAIT != FINISHED
 
 

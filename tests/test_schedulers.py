@@ -8,12 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from benchmarks.simulator import Recorded, Simulation
 from tune_cl.search.schedulers import SCHEDULERS
 from tune_cl.search.schedulers.asha import Asha, Hyperband
 from tune_cl.search.schedulers.base import Setup, Verdict
 from tune_cl.search.schedulers.median import Median
 from tune_cl.search.schedulers.model import Model
-from tune_cl.search.simulator import Recorded, Simulation
 
 WAYS = {
     **{name: (name, Setup(12, 2, grace="none", first_rung=3)) for name in SCHEDULERS if name != "pbt"},

@@ -19,7 +19,7 @@ from tune_cl.search import ray_tune
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.materials import materials_of
 from tune_cl.search.ray_tune import KEPT, run_trials
-from tune_cl.search.search import BASELINE, Search
+from tune_cl.search.search import BASELINE_TRIAL, Search
 from tune_cl.state import SearchState, TrialState, replay
 
 SPACE = """
@@ -70,7 +70,7 @@ def materials(folder: Path) -> dict[str, Materials]:
 def searched(folder: Path, materials: dict[str, Materials], way: str, name: str) -> SearchState:
     experiment = load_experiment(str(folder / "toy.yaml"), WAYS[way], data=str(folder / "data"))
     begun = {"event": "search", "name": name, "space": "toy", "data": {}, "ranker": "conv_knrm", "metric": "map"}
-    begun |= {"seed": 0, "baseline": BASELINE, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
+    begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
     with Journal(folder / name) as journal:
         journal.append(begun)
         search = Search(experiment, journal, 1, Artifacts(folder / name / "trials", materials))

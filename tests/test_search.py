@@ -16,7 +16,7 @@ from tune_cl.journal import Journal
 from tune_cl.search.pareto import priced
 from tune_cl.search.samplers import TpeSampler
 from tune_cl.search.schedulers import SCHEDULERS
-from tune_cl.search.search import BASELINE, FINISHED, WAIT, Plan, Search
+from tune_cl.search.search import BASELINE_TRIAL, FINISHED, WAIT, Plan, Search
 from tune_cl.state import Dev, replay
 
 SPACE = """
@@ -55,7 +55,7 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
                 "ranker": "conv_knrm",
                 "metric": "map",
                 "seed": 0,
-                "baseline": BASELINE,
+                "baseline": BASELINE_TRIAL,
                 "yaml": experiment.to_yaml(),
                 "storage": str(folder),
                 "time": 0.0,
@@ -143,7 +143,7 @@ def test_a_search_runs_its_trials_and_keeps_the_baseline_to_the_end(experiment: 
     Crew(tmp_path / "a", experiment).work()
     trials = summary(tmp_path / "a")
     assert len(trials) == 10
-    assert trials[BASELINE][1] == "baseline" and len(trials[BASELINE][3]) == 9
+    assert trials[BASELINE_TRIAL][1] == "baseline" and len(trials[BASELINE_TRIAL][3]) == 9
     outcomes = [outcome for _, outcome, _, _ in trials.values()]
     assert outcomes.count("stopped_early") >= 3 and outcomes.count("completed") >= 1
     assert all(len(dev) in (2, 4, 8) for _, outcome, _, dev in trials.values() if outcome == "stopped_early")
@@ -298,7 +298,7 @@ def test_no_trial_starts_when_the_hours_are_used_up(experiment: Experiment, tmp_
     timed = load_experiment(str(path), ["search.hours=1e-9"])
     search = Crew(tmp_path / "a", timed).work().search
     assert search.ended_by == "search.hours are used up"
-    assert list(summary(tmp_path / "a")) == [BASELINE] and len(summary(tmp_path / "a")[BASELINE][3]) == 9
+    assert list(summary(tmp_path / "a")) == [BASELINE_TRIAL] and len(summary(tmp_path / "a")[BASELINE_TRIAL][3]) == 9
 
 
 def test_iterations_used_up_stop_all_but_the_baseline(experiment: Experiment, tmp_path: Path) -> None:
@@ -307,10 +307,10 @@ def test_iterations_used_up_stop_all_but_the_baseline(experiment: Experiment, tm
     trials = summary(tmp_path / "a")
     assert crew.search.ended_by == "search.iterations are used up"
     assert {trial: outcome for trial, (_, outcome, _, _) in trials.items()} == {
-        BASELINE: "baseline",
-        **{trial: "stopped_early" for trial in trials if trial != BASELINE},
+        BASELINE_TRIAL: "baseline",
+        **{trial: "stopped_early" for trial in trials if trial != BASELINE_TRIAL},
     }
-    assert len(trials[BASELINE][3]) == 9
+    assert len(trials[BASELINE_TRIAL][3]) == 9
     assert any(reason == "search.iterations are used up" for _, _, reason, _ in trials.values())
 
 

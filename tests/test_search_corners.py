@@ -12,7 +12,7 @@ from tests.test_search import SPACE, Crew, Killed, open_journal, summary
 from tune_cl.experiment import load_experiment
 from tune_cl.journal import FILE, read_events
 from tune_cl.search.runner import baseline_of
-from tune_cl.search.search import BASELINE, REPORTED, Plan
+from tune_cl.search.search import BASELINE_TRIAL, REPORTED, Plan
 from tune_cl.state import replay
 
 LISTS = SPACE.replace("ranker: conv_knrm", "ranker: {name: drmm_tks, hidden: {choice: [[100], [64, 32], [16]]}}")
@@ -71,10 +71,10 @@ def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> 
     (tmp_path / "toy.yaml").write_text(SPACE)
     crew = Crew(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml")))
     first = crew.search.next_trial()
-    assert isinstance(first, Plan) and first.trial == BASELINE
-    crew.search.result(BASELINE, dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1})
+    assert isinstance(first, Plan) and first.trial == BASELINE_TRIAL
+    crew.search.result(BASELINE_TRIAL, dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1})
     assert (baseline_of(crew.search.state) or {})["dev"] == 0.5
-    crew.search.failed(BASELINE, "its process ended")
+    crew.search.failed(BASELINE_TRIAL, "its process ended")
     assert baseline_of(crew.search.state) is None
     crew.journal.close()
 

@@ -197,9 +197,10 @@ def test_fresh_database_is_made_quietly_beside_the_runs(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     program = (
         "import sys, pathlib; from tune_cl.journal import Journal; "
-        "from tune_cl.tracking.mlflow_writer import catch_up; "
+        "from tune_cl.tracking.mlflow_writer import MlflowWriter; "
         "assert 'mlflow' not in sys.modules, 'the driver would wait for the import'; "
-        "sys.exit(catch_up(Journal(pathlib.Path(sys.argv[1]).parent), sys.argv[2]))"
+        "writer = MlflowWriter(Journal(pathlib.Path(sys.argv[1]).parent), sys.argv[2]); writer.start(); "
+        "sys.exit(writer.close())"
     )
     uri = resolve_tracking_uri(tmp_path / "runs")
     done = subprocess.run(

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.trec_cases import Qrels, Run, columns, rankings
+from tests.trec_cases import Qrels, Run, columns, rankings, write_qrels
 from trainables.data.columns import TextColumn
 from trainables.errors import DataError, WorkFailed
 from trainables.evaluation.metrics import METRICS, Evaluator, parse_metrics
-from trainables.evaluation.trec import read_qrels, read_run, write_per_query, write_qrels, write_run
+from trainables.evaluation.trec import read_per_query, read_qrels, read_run, write_per_query, write_run
 from tune_cl.commands.evaluate import per_query
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -97,8 +97,9 @@ def test_qrels_round_trip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("id", ["", "a b", "a\tb", "a\n"])
 def test_an_id_with_white_space_does_not_fit(tmp_path: Path, id: str) -> None:
-    with pytest.raises(DataError, match=r"qrels\.txt: .* does not fit"):
-        write_qrels(tmp_path / "qrels.txt", {"q": {id: 1}})
+    data, scores = columns({"q": {id: 1}}, {"q": {id: 0.5}})
+    with pytest.raises(DataError, match=r"run\.txt: .* does not fit"):
+        write_run(tmp_path / "run.txt", data.splits["test"], data, scores, "tag")
     assert not list(tmp_path.iterdir())
 
 
@@ -150,6 +151,12 @@ def test_files_that_hold_nothing_readable(tmp_path: Path) -> None:
         read_run(tmp_path / "none.txt")
     with pytest.raises(DataError, match="cannot be read"):
         read_run(tmp_path)
+
+
+def test_values_of_queries_whose_ids_hold_other_line_ends(tmp_path: Path) -> None:
+    ids, values = ["q\x85", "q\u2028", '"q', "文"], np.array([0.5, 1 / 3, 0.0, 1.0])
+    write_per_query(tmp_path / "values.tsv", ids, {"p@1": 1 - values, "map": values})
+    assert read_per_query(tmp_path / "values.tsv", "map") == dict(zip(ids, values, strict=True))
 
 
 def test_per_query_values(tmp_path: Path) -> None:

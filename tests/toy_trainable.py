@@ -13,7 +13,7 @@ from tests.toys import BALLAST, Toy, steps_of
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal
 from tune_cl.search import ray_tune
-from tune_cl.search.search import BASELINE, Search
+from tune_cl.search.search import BASELINE_TRIAL, Search
 from tune_cl.state import SearchState
 
 __all__ = ["BALLAST", "steps_of", "toy_search"]
@@ -22,7 +22,7 @@ __all__ = ["BALLAST", "steps_of", "toy_search"]
 def search_event(experiment: Experiment, folder: Path) -> dict[str, Any]:
     return {
         "event": "search", "name": folder.name, "space": "toy", "data": {"name": "none", "digest": ""},
-        "ranker": "conv_knrm", "metric": "map", "seed": 0, "baseline": BASELINE, "yaml": experiment.to_yaml(),
+        "ranker": "conv_knrm", "metric": "map", "seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(),
         "storage": str(folder.parent), "time": time.time(),
     }  # fmt: skip
 

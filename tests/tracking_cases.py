@@ -17,7 +17,7 @@ from mlflow.tracking import MlflowClient
 
 from tune_cl.journal import Event, Journal
 from tune_cl.tracking.delivery import Delivery
-from tune_cl.tracking.mlflow_writer import catch_up
+from tune_cl.tracking.mlflow_writer import MlflowWriter
 from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
 
@@ -182,7 +182,9 @@ def delivered(journal: Path, uri: str, store: type[RunStore] = RunStore) -> Deli
 
 def caught_up(journal: Path, uri: str, timeout: float = 60.0) -> int:
     with Journal(journal.parent) as held:
-        return catch_up(held, uri, timeout)
+        writer = MlflowWriter(held, uri, poll=0.1)
+        writer.start()
+        return writer.close(timeout)
 
 
 def undisturbed(database: Path) -> Snapshot:

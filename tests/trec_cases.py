@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -55,3 +57,8 @@ def columns(qrels: Qrels, run: Run) -> tuple[RankingData, np.ndarray]:
 
 def _offsets(sizes: list[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def write_qrels(path: str | Path, qrels: Qrels) -> None:
+    rows = [f"{query} 0 {document} {grade}\n" for query, judged in qrels.items() for document, grade in judged.items()]
+    Path(path).write_text("".join(rows), encoding="utf-8")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from trainables.files import replacing
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -157,11 +158,8 @@ def download(address: str, folder: Path, names: Iterable[str]) -> None:
 
     system, root = opened(address)
     for name in names:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        copy_files(f"{root}/{name}", str(temporary), source_filesystem=system, destination_filesystem=LocalFileSystem())
-        os.replace(temporary, path)
+        with replacing(folder / name) as here:
+            copy_files(f"{root}/{name}", str(here), source_filesystem=system, destination_filesystem=LocalFileSystem())
 
 
 @contextmanager

@@ -22,14 +22,16 @@ from uuid import uuid4
 
 from trainables import storage
 from trainables.errors import ConfigError, Problem, WorkFailed
+from trainables.files import write_text
 from tune_cl.journal import FILE, LOCK, Event, Journal
+from tune_cl.tracking.cursor import FILE as CURSOR
 
 LEASE, SENT = "driver.json", ".mirrored.json"
 SYNC_SECONDS = 5.0
 WATCH_SECONDS = 3 * SYNC_SECONDS  # a lease that does not change for so long is of a driver that died
 CLOSING_SECONDS = 60.0  # for which the last changes are tried to be sent
 OF_STORAGE_ONLY = {"ray", "ranker", "state.tar", LEASE}  # checkpoints of trials and confirmations: not copied here
-OF_COPY_ONLY = {FILE, LOCK, "tracking.json", "tracking.new"}  # the journal goes by itself, the cursor is this machine's
+OF_COPY_ONLY = {FILE, LOCK, CURSOR}  # the journal goes by itself, the cursor is this machine's
 log = logging.getLogger(__name__)
 
 
@@ -232,6 +234,4 @@ def _read_sent(folder: Path) -> dict[str, State]:
 
 
 def _write_sent(folder: Path, sent: dict[str, State]) -> None:
-    new = folder / f"{SENT}.new"
-    new.write_text(json.dumps(sent))
-    os.replace(new, folder / SENT)
+    write_text(folder / SENT, json.dumps(sent))

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from trainables.data.cache import ROOT, cache_root, digest_of
 from trainables.errors import ConfigError, Problem, nearest
-from trainables.evaluation.files import folder_on_the_way, require_folder, unwritable
+from trainables.files import folder_on_the_way, require_folder, unwritable
 from trainables.storage import exists, folders_in, is_remote, joined
 from tune_cl.journal import FILE, Journal
 from tune_cl.mirror import WATCH_SECONDS, MirroredJournal, pull

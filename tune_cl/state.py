@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from trainables.errors import DataError, Problem
+from trainables.evaluation.metrics import dev_key
 from tune_cl.journal import Event
 
 RUNNING = "running"
@@ -57,7 +58,7 @@ class TrialState:
 
     def dev(self, metric: str) -> dict[int, float]:
         """Value of the metric on dev by iteration of its present training."""
-        key, results = f"dev_{metric}", sorted(self.results.items())
+        key, results = dev_key(metric), sorted(self.results.items())
         return {at - self.offset: values[key] for at, values in results if self.counts(at) and key in values}
 
     def counts(self, iteration: int) -> bool:

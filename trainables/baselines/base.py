@@ -11,11 +11,10 @@ import numpy as np
 
 from trainables.baselines.postings import Postings
 from trainables.config import TrainingRun
-from trainables.data.columns import NO_RANK, RankingData, Split, require_texts_to_rank
+from trainables.data.columns import NO_RANK, UNJUDGED, RankingData, Split, require_texts_to_rank
 from trainables.data.combine import some_queries
 from trainables.errors import DataError, Problem
 
-UNJUDGED = -1
 CELLS = 1 << 20  # queries times documents matched at once: some 300 MB where queries are long
 Params = dict[str, Any]
 Scorer = Callable[[Params], np.ndarray]

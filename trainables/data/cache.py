@@ -14,7 +14,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from trainables.evaluation.files import unwritable
+from trainables.files import unwritable
 
 ROOT = "XDG_CACHE_HOME"
 _BLOCK = 1 << 20

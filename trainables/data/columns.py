@@ -16,6 +16,8 @@ from trainables.errors import DataError, Problem
 
 SPLITS = ("train", "dev", "test")
 ONE_DOMAIN = ("all",)  # `domains` of data that does not say where its queries come from
+UNJUDGED = -1  # grade of a document without a judgment, where there is room for one
+MAX_GRADE = int(np.iinfo(np.int16).max)
 NO_RANK = 0  # first-stage rank of a candidate that is not in the run
 Task = Literal["ranking", "classification"]
 

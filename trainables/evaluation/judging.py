@@ -10,9 +10,9 @@ import numpy as np
 
 from trainables.data.columns import RankingData, Split
 from trainables.errors import ConfigError, Problem, WorkFailed
-from trainables.evaluation.files import write_text
 from trainables.evaluation.metrics import ACCURACY, Evaluator
 from trainables.evaluation.trec import write_run
+from trainables.files import write_text
 
 
 class Judge(Protocol):

@@ -254,6 +254,11 @@ def _as_float32(scores: np.ndarray, count: int) -> np.ndarray:
     return single
 
 
+def dev_key(metric: str) -> str:
+    """Name of a metric's dev value in results, journals and MLflow."""
+    return f"dev_{metric}"
+
+
 class Evaluator:
     """Metrics of any scores for the candidates of one split.
 
@@ -267,10 +272,6 @@ class Evaluator:
         self._order = TrecOrder(split, document_ids)
         self._grade = split.grade
         self._judged = Judged.of(split.judged_grade, split.judged_offsets, relevance_level)
-
-    def ranking(self, scores: np.ndarray) -> np.ndarray:
-        """Candidate rows in trec_eval's order, best first within each query, int64 [C]."""
-        return self._order(scores)
 
     def __call__(self, scores: np.ndarray, metrics: Iterable[str] = tuple(METRICS)) -> dict[str, np.ndarray]:
         """Per-query values, float64 [Q], in the order of the split's queries; `scores`: float32 [C].

@@ -12,6 +12,7 @@ from scipy.special import stdtr, stdtrit
 from trainables.randomness import generator
 from trainables.registry import Entry, Registry
 
+LEVEL = 0.95  # of intervals
 RESAMPLES = 10_000
 VALUES_A_CHUNK = 2**22  # of a bootstrap at a time: 32 MB
 
@@ -90,8 +91,8 @@ def _over_both(differences: np.ndarray) -> float:
     return float(2 * stdtr(min(differences.shape) - 1, -abs(t)))
 
 
-def bootstrap_ci(differences: np.ndarray, level: float = 0.95, resamples: int = RESAMPLES) -> tuple[float, float]:
-    """Symmetric bootstrap-t interval of the mean (Hall 1988), differences [Q] resampled, Q at least 2, and nowhere
+def bootstrap_ci(differences: np.ndarray, resamples: int = RESAMPLES) -> tuple[float, float]:
+    """Symmetric 95 % bootstrap-t interval of the mean (Hall 1988), differences [Q] resampled, Q at least 2, and nowhere
     narrower than Student's, so that it never leaves 0 out where the paired t-test does not; the same numbers at each
     call. Equal differences give an interval of no width.
 
@@ -103,8 +104,8 @@ def bootstrap_ci(differences: np.ndarray, level: float = 0.95, resamples: int = 
     error = float(values.std(ddof=1)) / math.sqrt(len(values)) if np.ptp(values) else 0.0
     if error == 0:
         return mean, mean
-    furthest = np.quantile(_resampled_t(values - mean, resamples), level, method="higher")
-    half = max(float(furthest), float(stdtrit(len(values) - 1, (1 + level) / 2))) * error
+    furthest = np.quantile(_resampled_t(values - mean, resamples), LEVEL, method="higher")
+    half = max(float(furthest), float(stdtrit(len(values) - 1, (1 + LEVEL) / 2))) * error
     return mean - half, mean + half
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zlib
 from codecs import BOM_UTF8
@@ -10,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.data.columns import RankingData, Split
+from trainables.data.columns import MAX_GRADE, RankingData, Split
 from trainables.errors import DataError, Problem
-from trainables.evaluation.files import write_text
 from trainables.evaluation.metrics import TrecOrder
+from trainables.files import write_text
 
 FLOAT32_END = 2.0**128 - 2.0**103  # smallest number that rounds to an infinite float32
-MAX_GRADE = int(np.iinfo(np.int16).max)
 RUN_ROW = "QUERY Q0 DOCUMENT RANK SCORE TAG"
 QRELS_ROW = "QUERY 0 DOCUMENT GRADE"
 
@@ -124,16 +124,6 @@ def write_run(path: str | Path, split: Split, data: RankingData, scores: np.ndar
     write_text(path, "".join(lines))
 
 
-def write_qrels(path: str | Path, qrels: Mapping[str, Mapping[str, int]]) -> None:
-    """Writes {query: {document: grade}} as a TREC qrels file."""
-    lines = (
-        f"{_word(path, query)} 0 {_word(path, document)} {grade}\n"
-        for query, judged in qrels.items()
-        for document, grade in judged.items()
-    )
-    write_text(path, "".join(lines))
-
-
 def write_per_query(path: str | Path, query_ids: Sequence[str], values: Mapping[str, np.ndarray]) -> None:
     """Writes a TSV with a header `query_id, METRIC...` and a row a query; `values`: one array [Q] a metric."""
     columns = [np.asarray(column, np.float64).tolist() for column in values.values()]
@@ -141,6 +131,18 @@ def write_per_query(path: str | Path, query_ids: Sequence[str], values: Mapping[
     for query, *row in zip(query_ids, *columns, strict=True):
         lines.append("\t".join([query, *map(repr, row)]))
     write_text(path, "\n".join(lines) + "\n")
+
+
+def read_per_query(path: Path, metric: str) -> dict[str, float]:
+    """{query id: value} of what `write_per_query` wrote. Raises DataError for a file that is not such a table."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            return {row["query_id"]: float(row[metric]) for row in rows}
+    except OSError as error:
+        raise DataError(Problem(str(path), f"cannot be read ({error.strerror})", "the file as it was left")) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(Problem(str(path), f"not a table of {metric} by query ({error})", "the file as left")) from None
 
 
 def _words(path: str | Path, ids: Sequence[str], indices: np.ndarray) -> Iterator[str]:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from trainables.errors import DataError, Problem
-from trainables.evaluation.files import write_text
+from trainables.files import write_text
 
 BEST, DEV_SCORES = "best.safetensors", "dev scores"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum remembers what came

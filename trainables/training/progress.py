@@ -12,15 +12,11 @@ from trainables.config import TrainingRun
 from trainables.data.columns import required_split
 from trainables.errors import DataError, Problem
 from trainables.evaluation.judging import judge_of
+from trainables.evaluation.metrics import dev_key
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 
 STATE = "state.json"
-
-
-def metric_key(metric: str) -> str:
-    """Name of the dev value in results."""
-    return f"dev_{metric}"
 
 
 class Progress:
@@ -48,7 +44,7 @@ class Progress:
 
     @property
     def best_value(self) -> float:
-        return self.history[self.best_iteration - 1][metric_key(self.run.metric)] if self.has_best else -math.inf
+        return self.history[self.best_iteration - 1][dev_key(self.run.metric)] if self.has_best else -math.inf
 
     @property
     def finished(self) -> bool:

@@ -17,6 +17,7 @@ from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.instances import Batch, Instances, make_instances
 from trainables.errors import DataError, Problem, WorkFailed
 from trainables.evaluation.judging import judge_of
+from trainables.evaluation.metrics import dev_key
 from trainables.fit import require_fit
 from trainables.randomness import generator, torch_seed
 from trainables.rankers.base import RankerModule, on_device
@@ -29,7 +30,7 @@ from trainables.training.device import best_device
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.precision import choose_precision
 from trainables.training.pretraining import load_start
-from trainables.training.progress import STATE, Progress, metric_key, read_state
+from trainables.training.progress import STATE, Progress, read_state
 from trainables.training.scoring import score_candidates
 
 
@@ -84,7 +85,7 @@ class Training(Progress):
             self.best_iteration = self.iteration + 1
             self.best_weights = checkpoint.trained_state(self.module)
             self.best_scores = scores
-        metrics[metric_key(self.run.metric)] = value
+        metrics[dev_key(self.run.metric)] = value
         metrics["seconds"] = time.perf_counter() - started
         self.history.append(metrics)
         return metrics

@@ -17,14 +17,14 @@ from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.combine import some_queries
 from trainables.errors import WorkFailed
-from trainables.evaluation.metrics import Evaluator
+from trainables.evaluation.metrics import Evaluator, dev_key
 from trainables.randomness import generator
 from trainables.rankers import ranker_settings
 from trainables.rankers.lambdamart import LambdaMartSettings, Objective, parameters, require_features
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 from trainables.training.prefixes import MODEL, Prefixes, cut
-from trainables.training.progress import STATE, Progress, metric_key, read_state
+from trainables.training.progress import STATE, Progress, read_state
 
 FORMAT = 1  # raise when the same settings grow other trees
 LOSS_METRIC = "ndcg@10"  # whose complement on training queries is the loss that lambdarank itself does not give
@@ -165,10 +165,10 @@ class TreeTraining(Progress):
             "available_share": len(stage.rows) / len(self.train.document),
             "mean_weight": 1.0,
             "samples_per_second": pairs / grown,
-            metric_key(self.run.metric): self.evaluate(scores),
+            dev_key(self.run.metric): self.evaluate(scores),
             "seconds": time.perf_counter() - started,
         }
-        if metrics[metric_key(self.run.metric)] > self.best_value:
+        if metrics[dev_key(self.run.metric)] > self.best_value:
             self.best_iteration, self.best_scores = self.iteration + 1, scores
         self.history.append(metrics)
         self._leave_prefix()

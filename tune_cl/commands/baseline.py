@@ -39,9 +39,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> dict[str, Any]:
     from trainables.baselines import load_baseline
     from trainables.baselines.selection import rank
-    from trainables.evaluation.files import require_file
     from trainables.evaluation.metrics import Evaluator
     from trainables.evaluation.trec import write_run
+    from trainables.files import require_file
     from tune_cl.experiment import load_training_run
 
     kind = load_baseline(options.baseline)

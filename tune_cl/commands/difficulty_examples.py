@@ -18,7 +18,8 @@ SHOWN = 3
 DRAWN_ANEW = "(drawn anew each time among the less relevant candidates)"
 LETTERS = 300  # of a text
 BINS = 40
-WIDTH, LINES = 62, 3  # of a text in the picture
+WIDTH = 110  # of the printed examples
+PICTURE_WIDTH, PICTURE_LINES = 62, 3  # of a text in the picture
 
 
 @dataclass(frozen=True)
@@ -60,22 +61,20 @@ def as_document(found: Mapping[str, list[Example]]) -> dict[str, list[dict[str, 
     return {name: [asdict(example) for example in examples] for name, examples in found.items()}
 
 
-def as_text(found: Mapping[str, list[dict[str, Any]]], width: int = 110) -> str:
+def as_text(found: Mapping[str, list[dict[str, Any]]]) -> str:
     """The examples of a document, a block each."""
     blocks = []
     for name, examples in found.items():
         blocks.append(f"\n{name}:")
         for example in examples:
             lines = [f"  {example['value']:.4g}  {example['query_id']}"]
-            lines += _indented("query: ", example["query"], width) + _indented(
-                f"{example['label']}: ", example["document"], width
-            )
+            lines += _indented("query: ", example["query"]) + _indented(f"{example['label']}: ", example["document"])
             blocks.append("\n".join(lines))
     return "\n".join(blocks)
 
 
-def _indented(label: str, text: str, width: int) -> list[str]:
-    return wrap(label + text, width, initial_indent="    ", subsequent_indent="      ")
+def _indented(label: str, text: str) -> list[str]:
+    return wrap(label + text, WIDTH, initial_indent="    ", subsequent_indent="      ")
 
 
 def plot_difficulty(path: Path, name: str, values: np.ndarray, found: Mapping[str, list[Example]]) -> None:
@@ -110,5 +109,5 @@ def _histogram(axes: Any, values: np.ndarray) -> None:
 def _caption(example: Example) -> str:
     lines = [f"{example.value:.4g}  {example.query_id}"]
     for label, text in (("query", example.query), (example.label, example.document)):
-        lines += wrap(f"{label}: {text}", WIDTH, max_lines=LINES, placeholder=" ...")
+        lines += wrap(f"{label}: {text}", PICTURE_WIDTH, max_lines=PICTURE_LINES, placeholder=" ...")
     return "\n".join(lines)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from uuid import uuid4
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from trainables.errors import ConfigError, Problem
-from trainables.evaluation.files import require_file
+from trainables.files import replacing, require_file
 
 FORMATS = (".png", ".svg")
 
@@ -24,12 +22,6 @@ def require_format(path: Path) -> None:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Writes PNG or SVG, as the suffix says, all or nothing; makes the folder. Text in an SVG stays text."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     kind = path.suffix.lower().removeprefix(".")
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}):
-            figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}):
+        figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from trainables.errors import ConfigError
-from trainables.evaluation.files import require_file, write_text
+from trainables.files import require_file, write_text
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, Place, known_place
-from tune_cl.tracking.uri import masked, resolve_tracking_uri
+from tune_cl.tracking.uri import resolve_tracking_uri
 
 SUFFIXES = {"html": ".html", "latex": ".tex", "csv": ".csv"}
 TRACKING_SECONDS = 20.0  # as long as the report waits for MLflow
@@ -56,16 +56,13 @@ def tracked(place: Place, output: Path, uri: str) -> None:
         print(f"not logged to MLflow: {held.problems[0].wrong}", file=sys.stderr)
         return
     from tune_cl.report.file import artifact_event
-    from tune_cl.tracking.mlflow_writer import catch_up
+    from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
 
     with journal:
         journal.append(artifact_event(output))
-        left = catch_up(journal, uri, TRACKING_SECONDS)
-    if left:
-        print(
-            f"{left} events have not reached MLflow at {masked(uri)}; send them later with: {place.command('resume')}",
-            file=sys.stderr,
-        )
+        writer = MlflowWriter(journal, uri)
+        writer.start()
+        finish(writer, place.command("resume"), TRACKING_SECONDS)
 
 
 def render(document: dict[str, Any]) -> str:

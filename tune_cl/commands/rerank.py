@@ -17,8 +17,8 @@ from trainables.config import DataConfig
 from trainables.data import load_data
 from trainables.data.columns import RankingData, require_texts
 from trainables.errors import DataError, Problem, UserError
-from trainables.evaluation.files import require_file
 from trainables.evaluation.judging import probabilities, scores_file, write_scores
+from trainables.files import require_file
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.training.factory import load_saved
 from trainables.training.saved import SavedRanker

@@ -31,7 +31,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.curriculum.scoring import SCORINGS
     from trainables.data import load_data
     from trainables.data.columns import required_split
-    from trainables.evaluation.files import require_file, write_text
+    from trainables.files import require_file, write_text
     from trainables.fit import require_scoring
     from trainables.training.teacher import scored_of
     from trainables.training.training import split_instances

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.config import TrainingRun
 from trainables.errors import ConfigError, Interrupted, Problem
-from trainables.evaluation.files import require_folder
+from trainables.evaluation.metrics import dev_key
+from trainables.files import require_folder
 from tune_cl.commands.settings import add_overrides
 from tune_cl.commands.tables import table
 from tune_cl.experiment import load_training_run
@@ -124,7 +125,7 @@ def _progress(training: AnyTraining, metrics: dict[str, float]) -> str:
     star = " *" if training.best_iteration == training.iteration else ""
     return (
         f"iteration {training.iteration}/{training.run.training.max_iterations}: "
-        f"dev {metric} {metrics[f'dev_{metric}']:.4f}{star}, loss {metrics['train_loss']:.4f}, "
+        f"dev {metric} {metrics[dev_key(metric)]:.4f}{star}, loss {metrics['train_loss']:.4f}, "
         f"open {metrics['available_share']:.0%}, {metrics['samples_per_second']:.0f} pairs/s"
     )
 
@@ -143,7 +144,7 @@ def _finish(training: AnyTraining, output: Path) -> dict[str, Any]:
     run_file = scores_file(output, name, data)
     write_scores(run_file, split, data, scores, run.ranker["name"])
     return {
-        "dev": [row[f"dev_{run.metric}"] for row in training.history],
+        "dev": [row[dev_key(run.metric)] for row in training.history],
         "best_iteration": training.best_iteration,
         "dev_best": training.best_value,
         "test": test_metrics(run, training.materials, split, scores) if name == "test" else None,

@@ -13,6 +13,7 @@ import numpy as np
 
 from trainables.data.columns import required_split
 from trainables.errors import ConfigError, DataError, Interrupted, Problem, WorkFailed
+from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.training.checkpoint import write_json
 from trainables.training.materials import Materials
@@ -37,7 +38,7 @@ from tune_cl.report.file import leave_report
 from tune_cl.search.materials import materials_of, require_unchanged
 from tune_cl.search.places import require_room
 from tune_cl.state import SearchState, replay
-from tune_cl.tracking.mlflow_writer import MlflowWriter
+from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ class Confirmation:
         split = self.request.split
         result = ended_result(run.folder, split)
         metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
-        metrics = {f"dev_{self.state.metric}": result["dev"], "seconds": result["seconds"], **metrics}
+        metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
         known = self.reported.setdefault((run.configuration.label, run.seed), set())
         if news := {name: value for name, value in metrics.items() if name not in known}:
             known |= news.keys()
@@ -226,7 +227,7 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
         writer = MlflowWriter(journal, tracking_uri)
         command = request.command(place, address)
         with ExitStack() as closing:
-            closing.callback(lambda: flush(writer, command))
+            closing.callback(lambda: finish(writer, command))
             writer.start()
             try:
                 work.train(journal)
@@ -248,12 +249,6 @@ def tell(state: SearchState, work: Confirmation) -> None:
         say(f"note: the search has {len(work.best)} distinct configurations, fewer than --top {work.request.top}")
     if work.request.seeds < 2:
         say("note: one seed shows nothing of how much the seed matters")
-
-
-def flush(writer: MlflowWriter, command: str) -> None:
-    """Sends what tracking still lacks; what cannot be sent now stays in the journal."""
-    if left := writer.close():
-        say(f"{left} events have not reached MLflow ({writer.trouble}); send them later with: {command}")
 
 
 def require_queries(materials: Materials, split: str) -> None:

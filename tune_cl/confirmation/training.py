@@ -16,7 +16,8 @@ import numpy as np
 from trainables.config import TrainingRun
 from trainables.data.columns import required_split
 from trainables.evaluation.judging import judge_of, scores_file, write_scores
-from trainables.evaluation.trec import write_per_query
+from trainables.evaluation.metrics import dev_key
+from trainables.evaluation.trec import read_per_query, write_per_query
 from trainables.training.checkpoint import latest_iteration, read_json, write_folder, write_json
 from trainables.training.factory import AnyTraining, make_training, save_best, take_saved
 from trainables.training.materials import Materials
@@ -76,7 +77,7 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
     for _ in iterations(training, folder / STATE, saved):
         pass
     save_best(training, folder / RANKER)
-    dev = [row[f"dev_{training.run.metric}"] for row in training.history]
+    dev = [row[dev_key(training.run.metric)] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)
     reached = {"dev": training.best_value, "best_iteration": training.best_iteration}
     write_json(folder / TRAINING, {**reached, "iterations": len(dev), "seconds": seconds, "dev_by_iteration": dev})
@@ -85,6 +86,4 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
 
 def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
     """Per-query values of the metric that `confirm_run` wrote, float64 [Q], in the order of the split."""
-    header, *rows = values_file(folder, split).read_text(encoding="utf-8").splitlines()
-    column = header.split("\t").index(metric)
-    return np.array([float(row.split("\t")[column]) for row in rows])
+    return np.array(list(read_per_query(values_file(folder, split), metric).values()))

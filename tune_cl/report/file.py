@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from trainables.errors import UserError
-from trainables.evaluation.files import write_text
+from trainables.files import write_text
 from tune_cl.journal import Event, Journal
 from tune_cl.place import Place
 from tune_cl.report.findings import gather

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from trainables.errors import DataError, Problem
+from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment import Experiment
 from tune_cl.journal import read_events
 from tune_cl.place import Place
@@ -101,7 +102,7 @@ def _walk(place: Place) -> tuple[SearchState, list[Reached]]:
             new = event["event"] == "result" and event["iteration"] not in state.trials[event["trial"]].results
             state.apply(event)
             if new:
-                dev = event["metrics"].get(f"dev_{state.metric}", math.nan)
+                dev = event["metrics"].get(dev_key(state.metric), math.nan)
                 reached.append(
                     Reached(event["trial"], event["iteration"], dev, len(reached) + 1, round(state.seconds, 3))
                 )

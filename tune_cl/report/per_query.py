@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from trainables.curriculum.scoring import word_counts
 from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.errors import DataError, Problem
+from trainables.evaluation.trec import read_per_query
 from tune_cl.confirmation.verdict import leader
 from tune_cl.place import found_again
 from tune_cl.report.findings import Document, Findings, words
@@ -99,18 +99,6 @@ def _mean(files: Sequence[Path], metric: str) -> dict[str, float]:
     tables = [read_per_query(path, metric) for path in files]
     common = [name for name in tables[0] if all(name in table for table in tables)]
     return {name: sum(table[name] for table in tables) / len(tables) for name in common}
-
-
-def read_per_query(path: Path, metric: str) -> dict[str, float]:
-    """{query id: value} of what `write_per_query` wrote. Raises DataError for a file that is not such a table."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-            return {row["query_id"]: float(row[metric]) for row in rows}
-    except OSError as error:
-        raise DataError(Problem(str(path), f"cannot be read ({error.strerror})", "the file as it was left")) from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(Problem(str(path), f"not a table of {metric} by query ({error})", "the file as left")) from None
 
 
 # -- groups of queries -------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tune_cl.report.markup import Html, coordinate, tag
 
 WIDTH = 480.0
+MARGIN = 0.04  # free on either side of an axis, as a share of its values' span
 LEFT, RIGHT, TOP, BOTTOM = 56.0, 468.0, 30.0, 42.0  # of the plotting area; BOTTOM is the room below it
 Point = tuple[float, float]
 
@@ -34,11 +35,11 @@ class Scale:
         return [round(i * step, 12) for i in range(first, last + 1)]
 
 
-def scale(values: Iterable[float], start: float, end: float, margin: float = 0.04) -> Scale:
-    """A scale that holds all finite values, with `margin` of their span free on either side."""
+def scale(values: Iterable[float], start: float, end: float) -> Scale:
+    """A scale that holds all finite values, with MARGIN of their span free on either side."""
     known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(known), max(known)
-    room = (high - low) * margin or max(abs(high), 1.0) * 0.05
+    room = (high - low) * MARGIN or max(abs(high), 1.0) * 0.05
     return Scale(low - room, high + room, start, end)
 
 

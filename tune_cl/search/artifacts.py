@@ -10,9 +10,9 @@ import yaml
 
 from trainables.config import TrainingRun
 from trainables.errors import DamagedCheckpoint
-from trainables.evaluation.files import write_text
 from trainables.evaluation.judging import judge_of, scores_file, write_scores
 from trainables.evaluation.trec import write_per_query
+from trainables.files import write_text
 from trainables.ranker_trainable import DAMAGED
 from trainables.storage import fetched
 from trainables.training.checkpoint import BEST, best_scores

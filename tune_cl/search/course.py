@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
+from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Event
 from tune_cl.search.audit import Audit
@@ -17,7 +18,7 @@ from tune_cl.search.samplers import Observation, Outcome, make_sampler
 from tune_cl.search.schedulers import Verdict, make_scheduler
 from tune_cl.state import RAN_TO_THE_END, SearchState, TrialState, as_chosen, begun
 
-BASELINE = "t0000"
+BASELINE_TRIAL = "t0000"
 PAUSED = "paused"  # in place of an outcome
 TOLD: dict[str, Outcome] = {
     "completed": "completed",
@@ -54,7 +55,7 @@ class Course:
 
     def take_in(self, event: Event) -> None:
         """One more event."""
-        kind, trial = event["event"], event.get("trial", BASELINE)
+        kind, trial = event["event"], event.get("trial", BASELINE_TRIAL)
         before = self.state.trials.get(trial)
         was_paused = before is not None and before.paused
         known = kind == "result" and before is not None and event["iteration"] in before.results
@@ -79,7 +80,7 @@ class Course:
             self.race.begun(trial.repeat_of)
             return
         number = self.asked[trial.trial] = len(self.asked)
-        if trial.trial == BASELINE:
+        if trial.trial == BASELINE_TRIAL:
             return
         self.sampler.replay(number, trial.chosen)
         grace, end = self.experiment.grace(trial.chosen), self.experiment.curriculum_end(trial.chosen)
@@ -88,24 +89,24 @@ class Course:
     def _reported(self, trial: TrialState, event: Event) -> None:
         if self.race.seeds > 1:
             self.race.result(trial.trial, event["iteration"], event["queries"])
-        if trial.trial in self.asked and trial.trial != BASELINE and trial.trial not in self.audit.taken:
+        if trial.trial in self.asked and trial.trial != BASELINE_TRIAL and trial.trial not in self.audit.taken:
             self._judge(trial.trial, event)
 
     def _over(self, trial: TrialState) -> None:
         """A trial's end: its configuration trains again, or the sampler is told what it came to."""
         if trial.trial in self.audit.taken:  # told when it was stopped
             return
-        if trial.trial in self.asked and trial.trial != BASELINE:
+        if trial.trial in self.asked and trial.trial != BASELINE_TRIAL:
             self.scheduler.ended(trial.trial)
         best = trial.best(self.metric) if trial.outcome in RAN_TO_THE_END else None
         iteration = best.iteration + trial.offset if best else None
         again = self.race.seeds > 1 and self.race.ended(trial.trial, trial.configuration, iteration)
-        if trial.configuration != BASELINE and not again:
+        if trial.configuration != BASELINE_TRIAL and not again:
             self._tell(trial.configuration, "completed" if trial.repeat_of else str(trial.outcome))
 
     def _judge(self, trial: str, event: Event) -> None:
         """What a new result means for its trial."""
-        at, value = event["iteration"], event["metrics"][f"dev_{self.metric}"]
+        at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
         verdict = self.scheduler.judge(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
         if verdict is Verdict.PAUSE:
             self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")

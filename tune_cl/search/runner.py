@@ -25,11 +25,11 @@ from tune_cl.search.pareto import pareto
 from tune_cl.search.places import Places, require_room
 from tune_cl.search.progress import Progress
 from tune_cl.search.ray_tune import run_trials
-from tune_cl.search.search import BASELINE, Search
+from tune_cl.search.search import BASELINE_TRIAL, Search
 from tune_cl.search.selection_bias import selection_bias
 from tune_cl.search.warm import notes_of, warm_start_event
 from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, replay
-from tune_cl.tracking.mlflow_writer import MlflowWriter
+from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
 from tune_cl.tracking.uri import masked
 
 PACKAGES = ("tune-cl", "ray", "torch", "transformers", "optuna", "mlflow", "numpy", "scipy")
@@ -101,7 +101,7 @@ def _session(
             journal.append({"event": "interrupted", "time": time.time()})
         raise Interrupted(f"stopped; what is done is saved. Go on with: {go_on}") from None
     finally:
-        _flush(writer, go_on)
+        finish(writer, go_on)
     return _document(state, place, tracking_uri, writer) | ({"address": address} if address else {})
 
 
@@ -186,13 +186,6 @@ def curves_of(state: SearchState) -> dict[str, list[float]]:
     return {trial.trial: list(trial.dev(state.metric).values()) for trial in sound}
 
 
-def _flush(writer: MlflowWriter, command: str) -> None:
-    """Sends what tracking still lacks; what cannot be sent now stays in the journal."""
-    if left := writer.close():
-        told = f"{left} events have not reached MLflow ({writer.trouble}); send them later with: {command}"
-        print(told, file=sys.stderr)
-
-
 def _search_event(
     experiment: Experiment, place: Place, materials: Mapping[str, Materials], tracking_uri: str
 ) -> dict[str, Any]:
@@ -206,7 +199,7 @@ def _search_event(
         "metric": experiment.metric,
         "mode": "max",
         "seed": experiment.seed,
-        "baseline": BASELINE,
+        "baseline": BASELINE_TRIAL,
         "yaml": experiment.to_yaml(),
         "versions": _versions(),
         "git_commit": _git_commit(),

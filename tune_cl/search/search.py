@@ -15,11 +15,12 @@ from typing import Any
 
 from trainables.config import TrainingRun
 from trainables.errors import DamagedCheckpoint
+from trainables.evaluation.metrics import dev_key
 from trainables.storage import exists, patiently
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Event, Journal
 from tune_cl.search.budget import ending, used_up
-from tune_cl.search.course import BASELINE, PAUSED, Course, Stop
+from tune_cl.search.course import BASELINE_TRIAL, PAUSED, Course, Stop
 from tune_cl.search.forecast import forecast_event
 from tune_cl.search.repeats import seed_of
 from tune_cl.search.schedulers.grace import scaled_run
@@ -95,7 +96,7 @@ class Search:
     def _stop_where_used_up(self, trial: TrialState) -> None:
         """Stops a trial at its last result where that had used up a budget: killed before the stop had an effect."""
         at, last = max(trial.results, default=0), trial.offset + self.scheduler.budget(trial.trial)
-        if trial.trial != BASELINE and 0 < at < last and (end := used_up(self.experiment, self.state)):
+        if trial.trial != BASELINE_TRIAL and 0 < at < last and (end := used_up(self.experiment, self.state)):
             self.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
 
     def _new_or_paused(self) -> Plan | str:
@@ -148,7 +149,7 @@ class Search:
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": kept}
             self.record(event | ({"queries": metrics["queries"]} if "queries" in metrics else {}))
             self._forecast(trial)
-            if trial != BASELINE and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
+            if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
                 self.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
         return not (trial in self.stops and self.stops[trial].iteration <= iteration)
 
@@ -179,7 +180,7 @@ class Search:
 
     @property
     def _metric_names(self) -> tuple[str, ...]:
-        return (f"dev_{self.experiment.metric}", *REPORTED)
+        return (dev_key(self.experiment.metric), *REPORTED)
 
     def _go_on(self, name: str) -> Plan:
         """A paused trial from its checkpoint, or, planned for more iterations, anew."""
@@ -215,7 +216,7 @@ class Search:
             "params": run.in_force(),
             "chosen": choice,
             "seed": run.seed,
-            "baseline": how.get("repeat_of", trial) == BASELINE,
+            "baseline": how.get("repeat_of", trial) == BASELINE_TRIAL,
         }
         self.record(event | how)
         self.running.add(trial)
@@ -260,7 +261,7 @@ class Search:
 
     def _forecast(self, trial: str) -> None:
         """Once the baseline has shown what an iteration takes, what the search will."""
-        if trial == BASELINE and (event := forecast_event(self.experiment, self.state, self.slots)):
+        if trial == BASELINE_TRIAL and (event := forecast_event(self.experiment, self.state, self.slots)):
             self.record(event)
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from trainables.files import write_text
 
 FILE = "tracking.json"
 
@@ -32,10 +33,7 @@ class Cursor:
     """Artifacts still to be copied: key, path, folder among the run's artifacts."""
 
     def save(self, folder: Path) -> None:
-        path = folder / FILE
-        new = path.with_suffix(".new")
-        new.write_text(json.dumps(vars(self)))  # a long search saves often: no copy, no indentation
-        os.replace(new, path)
+        write_text(folder / FILE, json.dumps(vars(self)))  # a long search saves often: no copy, no indentation
 
 
 def load(folder: Path, target: str, journal_size: int) -> Cursor:

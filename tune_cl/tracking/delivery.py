@@ -14,7 +14,7 @@ from itertools import islice
 
 from mlflow.entities import Metric
 
-from trainables.evaluation.files import write_text
+from trainables.files import write_text
 from tune_cl.journal import Event, Journal, parse
 from tune_cl.place import found_again
 from tune_cl.tracking import layout

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from trainables.config import flatten
+from trainables.evaluation.metrics import dev_key
 from tune_cl.journal import Event
 from tune_cl.tracking.uri import masked
 
@@ -158,7 +159,7 @@ def view_path(search: Event, experiment: str) -> str:
 
 def best_name(search: Event) -> str:
     """The metric that holds one value for a whole run."""
-    return metric_name(f"best_dev_{search['metric']}")
+    return metric_name(f"best_{dev_key(search['metric'])}")
 
 
 def summary(search: Event, end: Event) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -122,8 +123,8 @@ class MlflowWriter(threading.Thread):
             self._closing.wait(seconds)
 
 
-def catch_up(journal: Journal, uri: str, timeout: float = 60.0) -> int:
-    """Sends what an earlier writer left unsent; returns how many events and artifacts remain so after `timeout` s."""
-    writer = MlflowWriter(journal, uri, poll=0.1)
-    writer.start()
-    return writer.close(timeout)
+def finish(writer: MlflowWriter, command: str, timeout: float = 30.0) -> None:
+    """Closes a writer. What cannot be sent now stays in the journal, and the user is told the command that sends it."""
+    if left := writer.close(timeout):
+        told = f"{left} events have not reached MLflow ({writer.trouble}); send them later with: {command}"
+        print(told, file=sys.stderr)

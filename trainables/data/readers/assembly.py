@@ -10,15 +10,14 @@ import numpy as np
 
 from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
-from trainables.data.columns import ONE_DOMAIN, RankingData, Split, TextColumn, places_of_ids
+from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Split, TextColumn, places_of_ids
+from trainables.data.readers.ids import MISSING
 from trainables.data.words import index_words, look_up
 from trainables.errors import DataError, Problem
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
-NO_TEXT = -1  # document that is not in the collection
-UNJUDGED = -1
 NEARLY_ALL = 0.9  # share of the queries whose judgments name a non-relevant document, for candidates from the qrels
 
 
@@ -27,7 +26,7 @@ class Rated:
     """Rated documents of a split's queries, a row each (qrels: grades; run: scores).
 
     query     int64 [n]  position of the query in the split
-    document  int64 [n]  row of the collection, NO_TEXT = not in it
+    document  int64 [n]  row of the collection, MISSING = not in it
     value     float64 [n]
     """
 
@@ -155,7 +154,7 @@ def _scored_qrels(raw: Raw, config: DataConfig) -> dict[str, Rated]:
     runs = {}
     for name, split in raw.splits.items():
         pool = split.qrels if split.pool is None else split.pool
-        pool = pool.where(pool.document != NO_TEXT)
+        pool = pool.where(pool.document != MISSING)
         queries = look_up(split.query_texts, vocabulary)
         scores = streamed_scores(raw.documents, statistics, queries, pool.query, pool.document, k1, b)
         runs[name] = Rated(pool.query, pool.document, scores)
@@ -219,7 +218,7 @@ def _kept(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[s
     _note(notes, int((~judged).sum()), f"{name}: {{}} queries without judgments dropped")
     _note(
         notes,
-        int((split.qrels.document == NO_TEXT).sum()),
+        int((split.qrels.document == MISSING).sum()),
         f"{name}: {{}} judged documents without text; they count among the relevant ones but are no candidates",
     )
     bare = int((judged & ~served).sum())
@@ -252,7 +251,7 @@ def _note(notes: list[str], count: int, text: str) -> None:
 
 def _grades(qrels: Rated, query: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
     """Judged grade of each (query, document), UNJUDGED without one; int16 [n]."""
-    judged = qrels.where(qrels.document != NO_TEXT)
+    judged = qrels.where(qrels.document != MISSING)
     keys = judged.query * documents + judged.document
     order = np.argsort(keys)
     keys, wanted = keys[order], query * documents + document

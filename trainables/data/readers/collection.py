@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from trainables.data.columns import TextColumn
-from trainables.data.readers.assembly import NO_TEXT, Rated
-from trainables.data.readers.ids import IdIndex, hash_of
+from trainables.data.readers.assembly import Rated
+from trainables.data.readers.ids import MISSING, IdIndex, hash_of
 from trainables.data.readers.rows import usable_id
 from trainables.data.store import TextWriter
 
@@ -80,7 +80,7 @@ class Ratings:
     def _look_up(self) -> None:
         rows = self._index.rows(self._names)
         start = len(self._document)
-        self.missing += [(self._line[start + i], self._names[i]) for i in np.flatnonzero(rows == NO_TEXT).tolist()]
+        self.missing += [(self._line[start + i], self._names[i]) for i in np.flatnonzero(rows == MISSING).tolist()]
         self._document.extend(rows.tolist())
         self._names.clear()
 

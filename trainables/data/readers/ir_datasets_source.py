@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
-from trainables.data.columns import SPLITS, RankingData
+from trainables.data.columns import MAX_GRADE, SPLITS, RankingData
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings
 from trainables.data.readers.rows import usable_id
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 PREFIX = "ir_datasets:"
 FORM = f"{PREFIX}NAME or {PREFIX}NAME?train=PART&dev=PART&test=PART"
 PLACE = "data.source"
-MAX_GRADE = int(np.iinfo(np.int16).max)
 _USUAL = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}
 
 

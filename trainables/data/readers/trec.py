@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.data.columns import SPLITS, RankingData
+from trainables.data.columns import MAX_GRADE, SPLITS, RankingData
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings, wrong_text
 from trainables.data.readers.ids import IdIndex
@@ -24,7 +24,6 @@ COLLECTION = ("DOCUMENT", "TEXT")
 QUERIES = ("QUERY", "TEXT")
 QRELS = ("QUERY", "0", "DOCUMENT", "GRADE")
 RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")
-MAX_GRADE = int(np.iinfo(np.int16).max)
 MAX_SCORE = float(np.finfo(np.float32).max)  # trec_eval keeps scores as float32
 _WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
 

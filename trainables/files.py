@@ -1,8 +1,10 @@
-"""Writing result files all or nothing."""
+"""Files and folders of results: whether they can be written, and writing them all or nothing."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
@@ -48,11 +50,18 @@ def folder_on_the_way(option: str, path: Path) -> Path:
 
 def write_text(path: str | Path, text: str) -> None:
     """Writes UTF-8 text by way of a temporary file beside it: a reader never sees half a file. Makes the folder."""
-    path = Path(path)
+    with replacing(Path(path)) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A hidden path beside `path`, whose file takes its place at the end, or goes where that is not reached. Makes the
+    folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        yield temporary
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
