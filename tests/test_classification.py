@@ -24,7 +24,7 @@ from trainables.data.instances import NONE, Instances
 from trainables.errors import ConfigError, DataError, WorkFailed
 from trainables.evaluation.judging import Accuracy, judge_of
 from trainables.evaluation.metrics import METRICS
-from trainables.fit import UNFIT_SCORINGS, require_fit
+from trainables.fit import require_fit
 from trainables.training import losses
 from trainables.training.materials import materials_key, prepare
 from trainables.training.saved import load_ranker_folder, save_ranker
@@ -245,7 +245,7 @@ def test_metric_and_loss_follow_the_data_unless_given(tmp_path: Path) -> None:
     assert build("ranking", space | {"metric": "map"}, {}).metric == "map"
 
 
-@pytest.mark.parametrize("name", sorted(UNFIT_SCORINGS))
+@pytest.mark.parametrize("name", [name for name, scoring in SCORINGS.items() if scoring.unfit])
 def test_unfit_scorings_are_refused(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

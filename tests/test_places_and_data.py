@@ -17,7 +17,6 @@ from trainables.curriculum.scoring import SCORINGS
 from trainables.data.columns import TextColumn
 from trainables.errors import ConfigError, DataError
 from trainables.files import require_folder
-from trainables.fit import WITHOUT_TEXTS
 from tune_cl import place as places
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.commands import run as run_command
@@ -210,7 +209,7 @@ def test_scorings_that_read_texts_refuse_features(
 ) -> None:
     write_folder(here / "letor", letor_files())
     arguments = ["score", "letor", scoring, "--output", str(tmp_path / "difficulty.tsv")]
-    if scoring in WITHOUT_TEXTS:
+    if not SCORINGS[scoring].reads_texts:
         assert main(arguments) == DONE
         return
     [line] = rejected(capfd, *arguments)

@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 from trainables.compatibility import curriculum_misfits
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
-from trainables.curriculum.subset import FEATURE_NDCG, RELEVANT_COUNT, SUBSETS
+from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.errors import ConfigError, Problem, nearest
 from trainables.evaluation.metrics import METRICS
@@ -177,13 +177,9 @@ class CurriculumConfig(Section):
 
     def of_trees(self) -> set[str]:
         """Keys with an effect on a ranker of trees."""
-        keys = {"subset", "objective_switch"}
+        keys = {"subset", "objective_switch", *SUBSETS[self.subset].keys}
         if self.subset != "none" or self.objective_switch != "none":
             keys.add("switch")
-        if self.subset == FEATURE_NDCG:
-            keys |= {"feature", "feature_cutoff"}
-        if self.subset in (RELEVANT_COUNT, FEATURE_NDCG):
-            keys.add("subset_share")
         return keys
 
     def _differs_by_reference(self) -> bool:

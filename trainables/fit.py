@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainables.config import EvaluationConfig, TrainingConfig, TrainingRun
-from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.scoring import NO_RUN, SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.columns import RankingData, Task
 from trainables.errors import ConfigError, DataError, Problem
@@ -14,14 +14,6 @@ from trainables.evaluation.metrics import ACCURACY
 CLASS_LOSSES = ("cross_entropy", "hinge")
 CLASS_VALUES = {"metric": (ACCURACY,), "training.loss": CLASS_LOSSES}  # the first where nothing is given
 RUN_HEURISTICS = {name for name, heuristic in WEIGHTINGS.items() if heuristic is not None}
-ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
-NO_RUN = "reads a first-stage run, and pairs to classify have none"
-UNFIT_SCORINGS = {
-    "turns": "is the same for all pairs: each has one utterance",
-    "semantic_std": ONE_CANDIDATE,
-    "bm25_std": ONE_CANDIDATE,
-} | dict.fromkeys(RUN_HEURISTICS, NO_RUN)
-WITHOUT_TEXTS = {"random", "self_paced", *RUN_HEURISTICS}  # scorings that data of features can have
 
 
 def require_fit(run: TrainingRun, task: Task) -> None:
@@ -32,11 +24,11 @@ def require_fit(run: TrainingRun, task: Task) -> None:
 
 def require_scoring(name: str, data: RankingData) -> None:
     """Raises ConfigError or DataError where a scoring function says nothing about the data."""
-    if data.features is not None and name not in WITHOUT_TEXTS:
+    if data.features is not None and SCORINGS[name].reads_texts:
         wrong = f"'{data.name}' holds features, no texts"
-        others = ", ".join(sorted(WITHOUT_TEXTS))
+        others = ", ".join(sorted(other for other, scoring in SCORINGS.items() if not scoring.reads_texts))
         raise DataError(Problem("data.source", wrong, f"data with texts, which '{name}' reads, or one of {others}"))
-    if data.task == "classification" and name in UNFIT_SCORINGS:
+    if data.task == "classification" and SCORINGS[name].unfit:
         raise ConfigError(_unfit_scoring(name))
 
 
@@ -48,8 +40,8 @@ def task_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:
 
 
 def _unfit_scoring(name: str) -> Problem:
-    fitting = [other for other in SCORINGS if other not in UNFIT_SCORINGS]
-    return Problem(SCORINGS.place, f"'{name}' {UNFIT_SCORINGS[name]}", f"one of {', '.join(fitting)}")
+    fitting = [other for other, scoring in SCORINGS.items() if not scoring.unfit]
+    return Problem(SCORINGS.place, f"'{name}' {SCORINGS[name].unfit}", f"one of {', '.join(fitting)}")
 
 
 def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:
@@ -64,8 +56,12 @@ def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:
     if run.evaluation != EvaluationConfig():
         yield Problem("evaluation.relevance_level", "a class is not more or less relevant", "leave it out")
     if curriculum.weighting in RUN_HEURISTICS:
-        yield Problem("curriculum.weighting", f"'{curriculum.weighting}' {NO_RUN}", "none or difficulty")
-    if curriculum.reads_scoring and curriculum.scoring in UNFIT_SCORINGS:
+        yield Problem(
+            "curriculum.weighting",
+            f"'{curriculum.weighting}' {NO_RUN}",
+            "none or difficulty",
+        )
+    if curriculum.reads_scoring and SCORINGS[curriculum.scoring].unfit:
         yield _unfit_scoring(curriculum.scoring)
     if curriculum.objective_switch != "none":
         wrong = f"'{curriculum.objective_switch}' learns to rank, and the data is pairs to classify"

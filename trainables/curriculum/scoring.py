@@ -22,10 +22,17 @@ from trainables.registry import Entry, Registry
 
 @dataclass(frozen=True)
 class Scoring:
-    """A scoring function and the fields of Scored that decide its values besides data, split and instances."""
+    """A scoring function and what it reads.
+
+    needs        fields of Scored that decide its values besides data, split and instances
+    reads_texts  whether it says something of data with texts only
+    unfit        why it says nothing of pairs to classify, None where it does
+    """
 
     function: Callable[[Scored], np.ndarray]
     needs: frozenset[str] = frozenset()
+    reads_texts: bool = True
+    unfit: str | None = None
 
     def __call__(self, scored: Scored) -> np.ndarray:
         return self.function(scored)
@@ -61,11 +68,19 @@ def word_counts(texts: TextColumn) -> np.ndarray:
     return np.where(np.diff(texts.offsets) > 0, np.diff(before) + 1, 0)
 
 
+NO_RUN = "reads a first-stage run, and pairs to classify have none"
+
+
 def _by_weighting() -> list[Entry[Scoring]]:
     """Each weighting heuristic as an order."""
     named = [(entry.name, entry.value, entry.source) for entry in WEIGHTINGS.entries.values()]
     return [
-        Entry(name, Scoring(hardness(heuristic)), f"1 - mean ease D of weighting {name}", source)
+        Entry(
+            name,
+            Scoring(hardness(heuristic), reads_texts=False, unfit=NO_RUN),
+            f"1 - mean ease D of weighting {name}",
+            source,
+        )
         for name, heuristic, source in named
         if heuristic is not None
     ]
@@ -73,25 +88,33 @@ def _by_weighting() -> list[Entry[Scoring]]:
 
 PENHA = "Penha & Hauff 2020, Table 2"
 CANDIDATES = frozenset({"reference", "relevance_level"})
+ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
+ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
+BY_CHANCE = Scoring(random, frozenset({"seed"}), reads_texts=False)
 SCORINGS: Registry[Scoring] = Registry(
     "curriculum.scoring",
-    Entry("random", Scoring(random, frozenset({"seed"})), "a random order, fixed by the seed", PENHA),
+    Entry("random", BY_CHANCE, "a random order, fixed by the seed", PENHA),
     Entry(
         "self_paced",
-        Scoring(random, frozenset({"seed"})),
+        BY_CHANCE,
         "the ranker's own loss, anew every curriculum.refresh iterations; a random order before that",
         "Kumar et al. 2010",
     ),
-    Entry("turns", Scoring(turns), "utterances of the context", PENHA),
+    Entry("turns", Scoring(turns, unfit=ONE_UTTERANCE), "utterances of the context", PENHA),
     Entry("context_words", Scoring(context_words), "mean words of the context's utterances", PENHA),
     Entry("response_words", Scoring(response_words, CANDIDATES), "mean words of the candidates", PENHA),
     Entry(
         "semantic_std",
-        Scoring(semantic_std, CANDIDATES | {"vectors"}),
+        Scoring(semantic_std, CANDIDATES | {"vectors"}, unfit=ONE_CANDIDATE),
         "spread over the candidates of the cosine between their words and the context's",
         PENHA,
     ),
-    Entry("bm25_std", Scoring(bm25_std, CANDIDATES), "spread over the candidates of their BM25 scores", PENHA),
+    Entry(
+        "bm25_std",
+        Scoring(bm25_std, CANDIDATES, unfit=ONE_CANDIDATE),
+        "spread over the candidates of their BM25 scores",
+        PENHA,
+    ),
     Entry(
         "model_margin",
         Scoring(model_margin, CANDIDATES | {"teacher"}),

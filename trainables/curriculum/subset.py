@@ -6,6 +6,8 @@ Labels and features choose them, not a trained ranker: what is easy is said befo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,47 +16,70 @@ from trainables.errors import DataError, Problem
 from trainables.evaluation.metrics import Evaluator
 from trainables.registry import Entry, Registry
 
-FERRO = "Ferro et al. 2018"
-LABEL_EXTREMES, RELEVANT_COUNT, FEATURE_NDCG = "label_extremes", "relevant_count", "feature_ndcg"
-SUBSETS: Registry[str] = Registry(
-    "curriculum.subset",
-    Entry("none", "none", "all training data from the start", "standard training"),
-    Entry(LABEL_EXTREMES, LABEL_EXTREMES, "documents with the lowest or the highest label", f"{FERRO}, l_HRel"),
-    Entry(RELEVANT_COUNT, RELEVANT_COUNT, "queries with the most relevant documents", f"{FERRO}, q_NRel"),
-    Entry(
-        FEATURE_NDCG,
-        FEATURE_NDCG,
-        "queries that one feature alone ranks best",
-        f"{FERRO}, q_BM25 and q_PageRank",
-    ),
-)
 
+@dataclass(frozen=True)
+class Labelled:
+    """What a subset may look at.
 
-def label_extremes(split: Split) -> np.ndarray:
-    """Candidate rows whose grade is the split's lowest or highest, int64 [N], ascending."""
-    return np.flatnonzero((split.grade == split.grade.min()) | (split.grade == split.grade.max()))
-
-
-def relevant_count(split: Split, relevance_level: int) -> np.ndarray:
-    """Relevant candidates a query, float64 [Q]."""
-    return np.bincount(split.owner[split.grade >= relevance_level], minlength=len(split)).astype(np.float64)
-
-
-def feature_ndcg(split: Split, data: RankingData, feature: int, cutoff: int) -> np.ndarray:
-    """nDCG (trec_eval's) of each query ranked by one feature, descending, float64 [Q].
-
-    feature  its number, from 1 as in the data's files. Raises DataError if the data has no such feature.
+    share            of the queries, for subsets of queries
+    feature          number of a feature, from 1 as in the data's files
+    cutoff           ranks that a feature's nDCG reads
+    relevance_level  lowest relevant grade
     """
+
+    split: Split
+    data: RankingData
+    share: float
+    feature: int
+    cutoff: int
+    relevance_level: int
+
+
+@dataclass(frozen=True)
+class Subset:
+    """A function that gives the candidate rows to keep, int64 [N], ascending, and the keys of `curriculum` it reads."""
+
+    function: Callable[[Labelled], np.ndarray]
+    keys: frozenset[str] = frozenset()
+
+    def __call__(self, labelled: Labelled) -> np.ndarray:
+        return self.function(labelled)
+
+
+def everything(labelled: Labelled) -> np.ndarray:
+    """All candidates."""
+    return np.arange(len(labelled.split.document))
+
+
+def label_extremes(labelled: Labelled) -> np.ndarray:
+    """Candidates whose grade is the split's lowest or highest."""
+    grade = labelled.split.grade
+    return np.flatnonzero((grade == grade.min()) | (grade == grade.max()))
+
+
+def relevant_count(labelled: Labelled) -> np.ndarray:
+    """Candidates of the queries with the most relevant ones."""
+    split = labelled.split
+    relevant = np.bincount(split.owner[split.grade >= labelled.relevance_level], minlength=len(split))
+    return best_queries(split, relevant, labelled.share)
+
+
+def feature_ndcg(labelled: Labelled) -> np.ndarray:
+    """Candidates of the queries that one feature, descending, ranks with the highest nDCG (trec_eval's).
+
+    Raises DataError if the data has no such feature.
+    """
+    split, data = labelled.split, labelled.data
     count = 0 if data.features is None else data.features.shape[1]
-    if data.features is None or feature > count:
-        wrong = f"feature {feature}, but '{data.name}' has {count}"
+    if data.features is None or labelled.feature > count:
+        wrong = f"feature {labelled.feature}, but '{data.name}' has {count}"
         raise DataError(Problem("curriculum.feature", wrong, f"a number from 1 to {count}"))
-    metric = f"ndcg@{cutoff}"
-    return Evaluator(split, data.document_ids)(data.features[split.document, feature - 1], [metric])[metric]
+    metric, scores = f"ndcg@{labelled.cutoff}", data.features[split.document, labelled.feature - 1]
+    return best_queries(split, Evaluator(split, data.document_ids)(scores, [metric])[metric], labelled.share)
 
 
 def best_queries(split: Split, value: np.ndarray, share: float) -> np.ndarray:
-    """Candidate rows of the `share` of queries with the highest value, int64 [N], ascending.
+    """Candidate rows of the `share` of queries with the highest value.
 
     At least one query; of equal queries at the border the first in the data.
     """
@@ -64,14 +89,26 @@ def best_queries(split: Split, value: np.ndarray, share: float) -> np.ndarray:
     return np.flatnonzero(chosen[split.owner])
 
 
-def subset_rows(
-    name: str, split: Split, data: RankingData, *, share: float, feature: int, cutoff: int, relevance_level: int
-) -> np.ndarray:
-    """Candidate rows of the split that the named subset keeps, int64 [N], ascending."""
-    if name == LABEL_EXTREMES:
-        return label_extremes(split)
-    if name == RELEVANT_COUNT:
-        return best_queries(split, relevant_count(split, relevance_level), share)
-    if name == FEATURE_NDCG:
-        return best_queries(split, feature_ndcg(split, data, feature, cutoff), share)
-    return np.arange(len(split.document))
+FERRO = "Ferro et al. 2018"
+SUBSETS: Registry[Subset] = Registry(
+    "curriculum.subset",
+    Entry("none", Subset(everything), "all training data from the start", "standard training"),
+    Entry(
+        "label_extremes",
+        Subset(label_extremes),
+        "documents with the lowest or the highest label",
+        f"{FERRO}, l_HRel",
+    ),
+    Entry(
+        "relevant_count",
+        Subset(relevant_count, frozenset({"subset_share"})),
+        "queries with the most relevant documents",
+        f"{FERRO}, q_NRel",
+    ),
+    Entry(
+        "feature_ndcg",
+        Subset(feature_ndcg, frozenset({"subset_share", "feature", "feature_cutoff"})),
+        "queries that one feature alone ranks best",
+        f"{FERRO}, q_BM25 and q_PageRank",
+    ),
+)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trainables.data.cache import cached, digest_of
 from trainables.data.columns import RankingData, Task
-from trainables.data.readers import PAIRS_TO_CLASSIFY, READERS, reader_for
+from trainables.data.readers import READERS, reader_for
 from trainables.data.store import load_data_folder, save_data
 from trainables.errors import DataError, Problem
 from trainables.registry import Entry, Registry
@@ -63,7 +63,8 @@ def task_of(source: str) -> Task:
     folder = Path(source).expanduser()
     if source == DOCSTRINGS or not folder.is_dir():
         return "ranking"
-    return "classification" if any(READERS[name].recognises(folder) for name in PAIRS_TO_CLASSIFY) else "ranking"
+    tasks = {reader.TASK for reader in READERS.values() if reader.recognises(folder)}
+    return "classification" if "classification" in tasks else "ranking"
 
 
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:

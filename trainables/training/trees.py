@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from trainables.config import TrainingRun
-from trainables.curriculum.subset import subset_rows
+from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.combine import some_queries
@@ -59,8 +59,7 @@ def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
     objective: Objective = "regression" if curriculum.objective_switch == "mse" else "lambdarank"
     if objective == "lambdarank" and curriculum.subset == "none":
         return [Stage("lambdarank", everything, 0, total)]
-    rows = subset_rows(
-        curriculum.subset,
+    labelled = Labelled(
         split,
         data,
         share=curriculum.subset_share,
@@ -68,6 +67,7 @@ def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
         cutoff=curriculum.feature_cutoff,
         relevance_level=run.evaluation.relevance_level,
     )
+    rows = SUBSETS[curriculum.subset](labelled)
     switch = min(curriculum.switch, total)
     both = [Stage(objective, rows, 0, switch), Stage("lambdarank", everything, switch, total)]
     return [stage for stage in both if stage.first < stage.last]

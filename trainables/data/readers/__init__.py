@@ -11,11 +11,14 @@ from trainables.registry import Entry, Registry
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
-    from trainables.data.columns import RankingData
+    from trainables.data.columns import RankingData, Task
 
 
 class Reader(Protocol):
-    """A module with these functions."""
+    """A module with these names."""
+
+    TASK: Task
+    """What there is to learn from such data."""
 
     def recognises(self, folder: Path) -> bool:
         """Whether the folder holds this form of data."""
@@ -61,9 +64,6 @@ READERS: Registry[Reader] = Registry(
         "Wang et al. 2017",
     ),
 )
-
-
-PAIRS_TO_CLASSIFY = frozenset({"sick", "snli", "quora"})  # readers whose data is a classification task
 
 
 def reader_for(folder: Path) -> str:

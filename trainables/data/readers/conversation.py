@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.data.columns import RankingData, TextColumn
+from trainables.data.columns import RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import Lines, plain_or_gz
 from trainables.errors import DataError, Problem
@@ -19,6 +19,7 @@ from trainables.errors import DataError, Problem
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
+TASK: Task = "ranking"
 FILES = {"train": "train.tsv", "dev": "valid.tsv", "test": "test.tsv"}
 FORM = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
 

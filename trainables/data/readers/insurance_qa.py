@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.data.columns import RankingData, TextColumn
+from trainables.data.columns import RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
 from trainables.errors import DataError, Problem
@@ -17,6 +17,7 @@ from trainables.randomness import generator
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
+TASK: Task = "ranking"
 VOCABULARY = "vocabulary"
 _POOLED = re.compile(
     r"InsuranceQA\.question\.anslabel\.token\.([0-9]{1,6})\.pool\.solr\.(train|valid|test)\.encoded(\.gz)?"

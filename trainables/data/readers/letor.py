@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.data.columns import NO_RANK, ONE_DOMAIN, RankingData, Split, TextColumn
+from trainables.data.columns import NO_RANK, ONE_DOMAIN, RankingData, Split, Task, TextColumn
 from trainables.data.readers.rows import Lines, plain_or_gz
 from trainables.data.store import ArrayWriter
 from trainables.errors import DataError, Problem
@@ -20,6 +20,7 @@ from trainables.randomness import generator
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
+TASK: Task = "ranking"
 FILES = {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}
 FORM = "LABEL qid:N INDEX:VALUE ... # COMMENT"
 DEV_SHARE = 0.2  # of the training queries, where there is no vali.txt

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.data.columns import SPLITS, RankingData
+from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.rows import Lines, Rows, plain_or_gz, usable_id
 from trainables.data.readers.sentence_pairs import DUPLICATE, Pair, classification, require_auto, wrong_pair
 from trainables.errors import DataError, Problem
@@ -16,6 +16,7 @@ from trainables.randomness import generator
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
+TASK: Task = "classification"
 WHOLE = "quora_duplicate_questions.tsv"
 COLUMNS = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
 SPLIT_COLUMNS = ("LABEL", "QUESTION", "QUESTION", "ID")

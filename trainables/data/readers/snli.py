@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.data.columns import SPLITS, RankingData
+from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.rows import Lines, is_text, plain_or_gz
 from trainables.data.readers.sentence_pairs import NLI, Pair, classification, require_auto, wrong_pair
 from trainables.errors import DataError, Problem
@@ -15,6 +15,7 @@ from trainables.errors import DataError, Problem
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
+TASK: Task = "classification"
 NEEDED = ("gold_label", "sentence1", "sentence2", "pairID")
 NO_GOLD = "-"  # the annotators did not agree
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.data.columns import RankingData, TextColumn
+from trainables.data.columns import RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import is_text, plain_or_gz, read_whole, usable_id
 from trainables.errors import DataError, Problem
@@ -23,6 +23,7 @@ from trainables.errors import DataError, Problem
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
+TASK: Task = "ranking"
 FILES = {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}
 FORM = "data > paragraphs > qas > answers, as in the published files"
 _ABBREVIATION = re.compile(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.data.columns import MAX_GRADE, SPLITS, RankingData
+from trainables.data.columns import MAX_GRADE, SPLITS, RankingData, Task
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings, wrong_text
 from trainables.data.readers.ids import IdIndex
@@ -20,6 +20,7 @@ from trainables.errors import DataError, Problem
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
+TASK: Task = "ranking"
 COLLECTION = ("DOCUMENT", "TEXT")
 QUERIES = ("QUERY", "TEXT")
 QRELS = ("QUERY", "0", "DOCUMENT", "GRADE")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.data.columns import SPLITS, RankingData, TextColumn
+from trainables.data.columns import SPLITS, RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
 from trainables.errors import DataError, Problem
@@ -14,6 +14,7 @@ from trainables.errors import DataError, Problem
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
+TASK: Task = "ranking"
 COLUMNS = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
 
 
