@@ -87,8 +87,9 @@ def test_addresses_are_quoted(tmp_path: Path) -> None:
     assert Place(tmp_path, "toy").command("resume", "a b:1").endswith(" --address 'a b:1'")
 
 
+@pytest.mark.parametrize("written", [False, True])
 def test_a_search_stopped_between_its_end_and_its_report_ends_with_the_next_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -100,6 +101,8 @@ def test_a_search_stopped_between_its_end_and_its_report_ends_with_the_next_resu
     path = journal_of(place.folder, one_trial("toy", place.folder))
     interrupted = [event["event"] for event in read_events(path)].count("interrupted")
     told: list[Place] = []
+    if written:  # by the process that was killed before it said so
+        (place.folder / "report.html").write_text("whole")
     for leave in (stop, lambda place, journal: told.append(place)):
         monkeypatch.setattr(runner, "leave_report", leave)
         with Journal(place.folder) as journal:

@@ -110,6 +110,7 @@ class SearchState:
     training_seconds: float = 0.0  # of all iterations; both kept up, since budgets ask for them at every result
     end: Event | None = None
     confirmations: list[Event] = field(default_factory=list)
+    artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run
 
     def best(self) -> tuple[TrialState, Dev] | None:
         """The first of `ranked`."""
@@ -182,6 +183,8 @@ class SearchState:
                 self.end = event
             case "confirmation":
                 self.confirmations.append(event)
+            case "artifact":
+                self.artifacts.add(event["path"])
 
     def _take(self, results: dict[int, dict[str, float]], event: Event) -> None:
         """One more result of a trial."""

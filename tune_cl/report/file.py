@@ -11,6 +11,7 @@ from tune_cl.journal import Event, Journal
 from tune_cl.place import Place
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
+from tune_cl.state import SearchState
 
 NAME = "report"  # of the file, before its suffix
 
@@ -25,6 +26,12 @@ def leave_report(place: Place, journal: Journal) -> None:
         print(f"no report: {error}; {place.command('report')} makes it", file=sys.stderr)
         return
     journal.append(artifact_event(path))
+
+
+def report_left(place: Place, state: SearchState) -> bool:
+    """Whether the search has a report, and MLflow was promised it."""
+    path = report_file(place)
+    return path.exists() and path.name in {Path(artifact).name for artifact in state.artifacts}
 
 
 def report_file(place: Place) -> Path:

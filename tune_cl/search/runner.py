@@ -18,7 +18,7 @@ from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place
 from tune_cl.ray_session import ray_session
-from tune_cl.report.file import leave_report, report_file
+from tune_cl.report.file import leave_report, report_left
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
 from tune_cl.search.pareto import pareto
@@ -93,7 +93,7 @@ def _session(
         works = not state.end
         if works:
             state = _run(experiment, place, journal, materials, address, state)
-        if works or not report_file(place).exists():  # it was stopped between its end and its report
+        if works or not report_left(place, state):  # it was stopped between its end and its report
             leave_report(place, journal)
         go_on = place.command("resume")  # only tracking may be left, which takes no cluster
     except KeyboardInterrupt:
