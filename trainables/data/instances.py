@@ -37,6 +37,9 @@ class Instances:
     easier     int64 [C]  candidate rows sorted by grade within each query, so that all documents below a
                           grade are a prefix of the query's part
     below      int64 [I]  length of that prefix: the documents that may be the instance's negative
+    start      int64 [Q]  first candidate row of each query
+
+    skipped_positives  relevant candidates that made no instance: nothing less relevant stands beside them
     """
 
     pairwise: bool

@@ -1,4 +1,4 @@
-"""When a whole search ends: `search.hours`, `search.iterations`, `search.cost`, `search.stop_when`. Pure functions.
+"""When a whole search ends: `search.hours`, `search.iterations`, `search.cost`, `search.stop_when`.
 
 A budget that is used up stops trials at their next result; where more is only improbable, trials that run go on to
 their end. Either way no trial starts any more, and the baseline is never stopped.

@@ -47,7 +47,7 @@ class Sampler(Protocol):
         ...
 
 
-class Untold:
+class Uninformed:
     """What searchers that learn nothing from results share. `first`: configurations that trials 1, 2, ... try."""
 
     redraws = REDRAWS
@@ -97,7 +97,7 @@ class Untold:
         return left[generator(self.seed, "untried", number).integers(len(left))] if left else None
 
 
-class RandomSampler(Untold):
+class RandomSampler(Uninformed):
     """Independent draws; trial `number` draws the same whatever was asked before, unless that was tried already."""
 
     def propose(self, number: int) -> Flat | None:
@@ -107,7 +107,7 @@ class RandomSampler(Untold):
         return self.space.sample(generator(self.seed, "sampler", number, attempt))
 
 
-class GridSampler(Untold):
+class GridSampler(Uninformed):
     """Every combination once, in the order of the space file. Raises ConfigError for a continuous leaf."""
 
     def propose(self, number: int) -> Flat | None:
