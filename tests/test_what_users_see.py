@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -207,8 +208,12 @@ def space(folder: Path) -> str:
 def test_check_says_in_words_what_a_search_will_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("trainables.training.materials.prepare", lambda run: None)
-    monkeypatch.setattr("trainables.training.forecast.seconds_per_iteration", lambda *_: 10.0)
+    materials = SimpleNamespace(data=SimpleNamespace(task="ranking"))
+    pace = {"pairwise": 10.0, "pointwise": 6.0}  # the teacher's loss is pointwise
+    monkeypatch.setattr("trainables.training.materials.prepare", lambda run, data=None: materials)
+    monkeypatch.setattr(
+        "trainables.training.forecast.seconds_per_iteration", lambda run, *_, **__: pace[run.training.loss]
+    )
     monkeypatch.setattr("tune_cl.commands.check._at_a_time", lambda search: 3)
     monkeypatch.setenv("COLUMNS", "300")
     changed = ["curriculum.scoring={choice: [random, model_loss]}", "curriculum.T=.2", "search.reduction_factor=4"]
@@ -223,10 +228,17 @@ def test_check_says_in_words_what_a_search_will_do(
     assert "asha: the best 1/4 of those at a rung go on; rungs at iterations 1, 4, 16; a trial is judged" in scheduler
     assert scheduler.endswith("not before its own curriculum is over")
     [teacher] = [line for line in shown if line.startswith("teacher")]
-    assert "one more training, of at most 20 iterations, comes first" in teacher
+    assert (
+        teacher
+        == "teacher 20 iterations of one more training, which a scoring needs, at most come before the first trial"
+    )
     [time] = [line for line in shown if line.startswith("time here")]
     assert " min, 3 at a time, 10 s an iteration" in time
     assert not any(line.startswith(("priors", "GPU", "steps", "pre-training")) for line in shown)
+    assert main(["check", space(tmp_path), *options, "--json"]) == DONE
+    forecast = json.loads(capfd.readouterr().out)
+    hours = (20 * 6 + forecast["iterations_expected"] * 10 / 3) / 3600
+    assert forecast["hours_forecast"] == pytest.approx(hours) and forecast["teacher_iterations"] == 20
 
 
 # -- the report --------------------------------------------------------------------------------------------------

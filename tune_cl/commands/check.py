@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from typing import Any
 
 from tune_cl.commands.settings import add_experiment, add_overrides, experiment_of
@@ -26,10 +27,14 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.training.device import best_device
     from trainables.training.forecast import seconds_per_iteration  # imports torch: input errors come first
     from trainables.training.materials import prepare
+    from trainables.training.teacher import teacher_run
 
     run, resources = experiment.base_run(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
-    seconds = seconds_per_iteration(run, prepare(run), max(1, int(resources.cpu)), device)
+    pace = partial(seconds_per_iteration, threads=max(1, int(resources.cpu)), device=device)
+    materials = prepare(run)
+    seconds = pace(run, materials)
+    teacher, taught = teacher_run(run, materials.data.task), _teacher_iterations(experiment)
     notes = list(experiment.notes)  # told only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -38,10 +43,12 @@ def execute(options: Namespace) -> dict[str, Any]:
     document = experiment.describe()
     hours = document["iterations_expected"] * seconds / 3600
     iterations_before = _pretraining_iterations(experiment)
-    before = iterations_before * seconds / 3600
+    teaching = taught * pace(teacher, prepare(teacher, materials.data)) if taught else 0.0
+    before = (iterations_before * seconds + teaching) / 3600
     return document | {
         **_in_short(experiment),
         "pretraining_iterations": iterations_before,
+        "teacher_iterations": taught,
         "seconds_per_iteration": seconds,
         "hours_forecast": before + hours / _at_a_time(experiment.search),
         "gpu_hours_forecast": (before + hours) * resources.gpu,
@@ -56,6 +63,15 @@ def _pretraining_iterations(experiment: Experiment) -> int:
     return sum(keys.pretrain_iterations for keys in trainings.values() if keys.pretrain_data is not None)
 
 
+def _teacher_iterations(experiment: Experiment) -> int:
+    """Iterations at most of the teacher, which is trained before the first trial where a scoring needs one."""
+    from trainables.curriculum.scoring import SCORINGS
+
+    given = experiment.value("curriculum.teacher.max_iterations")
+    taught = any("teacher" in SCORINGS[name].needs for name in experiment.scorings)
+    return (given or experiment.max_iterations) if taught else 0
+
+
 def _at_a_time(search: SearchConfig) -> int:
     """Trials that this machine runs at a time; one where it holds none."""
     from tune_cl.search.places import held, this_machine  # imports Ray
@@ -66,10 +82,7 @@ def _at_a_time(search: SearchConfig) -> int:
 
 def _in_short(experiment: Experiment) -> dict[str, Any]:
     """What a search of the space does, beside its size and cost."""
-    from trainables.curriculum.scoring import SCORINGS
-
-    search, teacher = experiment.search, experiment.value("curriculum.teacher.max_iterations")
-    taught = any("teacher" in SCORINGS[name].needs for name in experiment.scorings)
+    search = experiment.search
     leaf = experiment.space.leaves.get("ranker.name")
     return {
         "space": experiment.name,
@@ -82,7 +95,6 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
         "reduction_factor": search.reduction_factor,
         "rungs": experiment.rungs if search.scheduler in WITH_RUNGS else [],
         "baseline": experiment.baseline,
-        "teacher_iterations": (teacher or experiment.max_iterations) if taught else 0,
         "at_a_time": _at_a_time(search),
     }
 
@@ -128,8 +140,8 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
         "baseline": f"{baseline or 'as the configuration is by default'}; never stopped early",
         "scheduler": _scheduler(document),
         "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
-        "teacher": _teacher(document["teacher_iterations"]),
-        "pre-training": f"{_count(before, 'iteration')} at most come before the first trial" if before else "",
+        "teacher": _before(document["teacher_iterations"], "of one more training, which a scoring needs,"),
+        "pre-training": _before(before, ""),
         "time here": f"{_time(document['hours_forecast'])}, {places} at a time, {seconds:.3g} s an iteration",
         "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
     }
@@ -142,10 +154,9 @@ def _scheduler(document: dict[str, Any]) -> str:
     return told + rungs + (f"; a trial is judged {document['judged']}" if document["judged"] else "")
 
 
-def _teacher(iterations: int) -> str:
-    if not iterations:
-        return ""
-    return f"a scoring needs one: one more training, of at most {iterations} iterations, comes first (not in the time)"
+def _before(iterations: int, of_what: str) -> str:
+    told = " ".join(filter(None, (_count(iterations, "iteration"), of_what, "at most come before the first trial")))
+    return told if iterations else ""
 
 
 def _count(number: int, noun: str) -> str:
