@@ -97,7 +97,7 @@ def test_qrels_round_trip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("id", ["", "a b", "a\tb", "a\n"])
 def test_an_id_with_white_space_does_not_fit(tmp_path: Path, id: str) -> None:
-    data, scores = columns({"q": {id: 1}}, {"q": {id: 0.5}})
+    data, scores = columns({id: {"d1": 1}}, {id: {"d1": 0.5}})
     with pytest.raises(DataError, match=r"run\.txt: .* does not fit"):
         write_run(tmp_path / "run.txt", data.splits["test"], data, scores, "tag")
     assert not list(tmp_path.iterdir())
