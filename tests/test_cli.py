@@ -239,3 +239,12 @@ def test_stdout_holds_the_json_alone_whatever_libraries_print(folder: Path, tmp_
     assert done.returncode == DONE, done.stderr
     assert json.loads(done.stdout)["dev_best"] > 0
     assert "iteration 3/3" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["rankers", "data", "spaces"])
+def test_list_in_a_pipe_is_a_line_an_entry(kind: str) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    command = [sys.executable, "-m", "tune_cl", "list", kind]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    entries = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
+    assert [line.split()[0] for line in shown[2:]] == [entry["name"] for entry in entries]

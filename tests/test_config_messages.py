@@ -232,3 +232,18 @@ def test_a_control_character_in_yaml_is_told_at_its_place() -> None:
         parse_yaml("name: a\x0bb", "space.yaml")
     (line,) = str(refused.value).splitlines()
     assert line.startswith("error: space.yaml:1: ") and line.endswith("; valid YAML")
+
+
+@pytest.mark.parametrize(
+    "key", ["training.batch_size", "curriculum.delta", "curriculum.n", "seed", "search.trials", "search.resources.gpu"]
+)
+def test_true_is_no_number(key: str) -> None:
+    found = problems("quickstart", f"{key}=true")
+    assert list(found) == [key] and found[key].startswith("true is not possible; a ")
+    load_experiment("quickstart", ["curriculum.anti=true", "search.promotion=false"])
+
+
+@pytest.mark.parametrize("key", ["training.batch_size", "training.negatives", "evaluation.relevance_level", "seed"])
+def test_a_whole_number_that_no_library_reads_is_refused(key: str) -> None:
+    found = problems("quickstart", f"{key}={10**20}")
+    assert list(found) == [key] and found[key].endswith(" is too large; a whole number up to 2147483647")

@@ -20,6 +20,7 @@ from trainables.files import require_folder
 from tune_cl import place as places
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.commands import run as run_command
+from tune_cl.commands.paths import in_any_folder
 from tune_cl.experiment import Experiment, build
 from tune_cl.journal import Journal
 from tune_cl.place import Place, new_place
@@ -128,12 +129,12 @@ def test_what_is_no_path_of_a_search_stays(here: Path) -> None:
             (here / name).mkdir()
     for value, key in kept.items():
         made = build("space", {"ranker.name": "bert", key: value}, {})
-        assert run_command.in_any_folder(made) == made
+        assert in_any_folder(made) == made
     opened = {"training.pretrain_data": {"choice": ["trec", "docstrings"]}, "baseline.training.pretrain_data": "trec"}
     condition = {"data": "trec", "training.lr": {"choice": [0.1, 0.2], "when": {"data.source": "trec"}}}
     for keys in (opened, condition):
         made = build("space", keys, {})
-        assert run_command.in_any_folder(made) == made
+        assert in_any_folder(made) == made
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -262,3 +263,71 @@ def test_a_folder_that_leads_out_of_one_that_is_not_there_is_tried_where_it_lies
     monkeypatch.chdir(inner)
     require_folder("--output", Path("new/../../left/x"))
     assert list((tmp_path / "outer").rglob("*")) == [inner]
+
+
+# -- what a search would find wrong, said before it begins -------------------------------------------------------------
+
+
+def test_data_without_a_dev_split_is_refused(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = "1\twho sat\tcat sat\n0\twho sat\tdog ran\n"
+    write_folder(here / "talk", {"train.tsv": rows, "test.tsv": rows})
+    for command in ("run", "check"):
+        assert rejected(capfd, command, "space.yaml", "--data", "talk")[-1].startswith("error: data.source: 'talk' ")
+
+
+def test_word_vectors_that_are_not_there_are_missed_before_a_trial(capfd: pytest.CaptureFixture[str]) -> None:
+    opened = ["curriculum.scoring={choice: [random, semantic_std]}", "curriculum.vectors=none.txt"]
+    options = [part for one in opened for part in ("--set", one)]
+    for command in ("run", "check"):
+        line = rejected(capfd, command, "space.yaml", "--data", "trec", *options)[-1]
+        assert line.startswith("error: curriculum.vectors: no file 'none.txt'; train, or a file of ")
+
+
+def test_check_refuses_what_only_some_trials_would_read(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    write_folder(here / "letor", letor_files())
+    line = rejected(capfd, "check", "ferro2018", "--data", "letor")[-1]
+    assert line.startswith("error: curriculum.feature: feature ") and "'letor' has 4" in line
+    opened = ["ranker.name={choice: [conv_knrm, bert]}", "ranker.model=/no/model"]
+    options = [part for one in opened for part in ("--set", one)]
+    assert "/no/model" in rejected(capfd, "check", "space.yaml", "--data", "trec", *options)[-1]
+
+
+def test_check_tells_what_this_machine_lacks(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "space.yaml", "--data", "trec", "--set", "search.resources.cpu=4096"]) == DONE
+    assert "note: search.resources.cpu: a trial takes 4096, this machine has " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("cpu", ["0", "0.00005"])
+def test_a_trial_that_reserves_nothing_is_refused(cpu: str, capfd: pytest.CaptureFixture[str]) -> None:
+    line = rejected(capfd, "run", "space.yaml", "--data", "trec", "--set", f"search.resources.cpu={cpu}")[-1]
+    assert line.startswith("error: search.resources.cpu: ")
+
+
+def test_a_ranker_knows_its_data_from_any_folder(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And under another name: the candidates are those that it was trained with."""
+    few = ["data.top_k=2", "training.max_iterations=1", "training.batches_per_iteration=1", "ranker.filters=2"]
+    options = [part for one in few for part in ("--set", one)]
+    assert main(["train", "--data", "trec", "--ranker", "conv_knrm", "--output", "trained", *options]) == DONE
+    (here / "link").symlink_to(here / "trec")
+    monkeypatch.chdir(write_folder(here / "elsewhere", {}))
+    for number, data in enumerate(("../trec", "../link", str(here / "trec"))):
+        assert main(["rerank", "../trained/ranker", "--data", data, "--output", f"{number}.txt"]) == DONE
+        ranked = (here / "elsewhere" / f"{number}.txt").read_text()
+        assert ranked == (here / "trained" / "test.run.txt").read_text()
+    capfd.readouterr()
+    write_folder(here, {"texts.txt": "cat sat\n"})
+    asked = ["--query", "who", "--documents", "../texts.txt", "--output", "answer.txt"]
+    assert rejected(capfd, "rerank", "../trained/ranker", *asked)[-1].startswith("error: --output: names a file for ")
+
+
+def test_comments_between_the_rows_of_letor_files_are_passed_over(tmp_path: Path) -> None:
+    plain = load(write_folder(tmp_path / "plain", letor_files()))
+    told = {
+        name: f"# a file\n{text.replace(chr(10), chr(10) + '# a row' + chr(10))}"
+        for name, text in letor_files().items()
+    }
+    data = load(write_folder(tmp_path / "told", told))
+    assert data.features is not None and np.array_equal(data.features, plain.features)
+    assert problems(write_folder(tmp_path / "bare", letor_files() | {"train.txt": "# nothing\n"})) != []

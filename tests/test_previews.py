@@ -78,3 +78,9 @@ def test_a_search_of_everything_waits_for_the_objective_to_switch() -> None:
     choice = {"curriculum.pacing": "none", "curriculum.weighting": "none", "curriculum.objective_switch": "mse"}
     assert load_experiment("everything").grace({**choice, "curriculum.switch_at": 0.5}) == 30
     assert "everything" in SPACES
+
+
+def test_steps_may_be_asked_for_one_by_one(capfd: pytest.CaptureFixture[str]) -> None:
+    for command in (["pace", "linear", "--steps", "10"], ["weigh", "--difficulty", ".5"]):
+        together = document(capfd, *command, "--at", "1", "2")
+        assert document(capfd, *command, "--at", "1", "--at", "2") == together and len(together) == 2

@@ -18,6 +18,8 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -31,7 +33,7 @@ from trainables.errors import ConfigError, Problem, nearest
 from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS, load_ranker, ranker_settings
 from trainables.registry import Registry
-from trainables.validation import problems_of, shown
+from trainables.validation import problems_of, shown, takes_bool
 
 
 def one_of(registry: Registry) -> AfterValidator:
@@ -54,6 +56,14 @@ Unbounded = Annotated[float, AllowInfNan(True), BeforeValidator(infinity)]
 
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def no_number(cls, value: Any, field: ValidationInfo) -> Any:
+        """Keeps true and false from being read as 1 and 0."""
+        if isinstance(value, bool) and not takes_bool(cls.model_fields[str(field.field_name)].annotation):
+            raise ValueError(f"{shown(value)} is not possible")
+        return value
 
 
 class Bm25Config(Section):

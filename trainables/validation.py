@@ -22,6 +22,7 @@ WORDS = {
     dict: "a mapping",
     type(None): "null",
 }
+LARGEST = 2**31 - 1  # whole number: what every library below reads
 NEAR = 0.65  # likeness of a word misspelt
 WRONG = {
     "greater_than": "{value} is not greater than {gt:g}",
@@ -38,12 +39,22 @@ WRONG = {
 def checked(key: str, field: FieldInfo, value: Any) -> Any:
     """The value as the configuration holds it (`inf` a float, ...); raises ConfigError placed at the key."""
     annotation: Any = field.annotation
+    if isinstance(value, bool) and not takes_bool(annotation):
+        raise ConfigError(field_problem(key, [{"type": "bool"}], value, field))
     if field.metadata:
         annotation = Annotated[annotation, *field.metadata]
     try:
-        return TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+        found = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
     except ValidationError as error:
         raise ConfigError(field_problem(key, error.errors(), value, field)) from None
+    if isinstance(found, int) and abs(found) > LARGEST:
+        raise ConfigError(Problem(key, f"{shown(value)} is too large", f"a whole number up to {LARGEST}"))
+    return found
+
+
+def takes_bool(annotation: Any) -> bool:
+    """Whether true and false are values of the type: pydantic takes them for 1 and 0 where a number is due."""
+    return annotation is bool or any(takes_bool(part) for part in get_args(annotation))
 
 
 def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:

@@ -46,8 +46,7 @@ def semantic_std(scored: Scored) -> np.ndarray:
     from trainables.rankers.vectors import FIRST_WORD, word_text_side
 
     if scored.vectors != TRAINED_VECTORS and not Path(scored.vectors).is_file():
-        right = f"{TRAINED_VECTORS}, or a file of word2vec, GloVe or fastText vectors"
-        raise ConfigError(Problem("curriculum.vectors", f"no file '{scored.vectors}'", right))
+        raise ConfigError(no_vectors(scored.vectors))
     from_front = keeps_latest(scored.data, "latest")
     text = word_text_side(scored.data, scored.vectors, VECTOR_SIZE, from_front, seed=0)
     units = _units(text.arrays["vectors"][FIRST_WORD:])
@@ -62,6 +61,12 @@ def semantic_std(scored: Scored) -> np.ndarray:
         pairs = asked_words[context_of] * said_words
         cosines[part] = np.einsum("ij,ij->i", asked[context_of], said) / np.maximum(pairs, 1)
     return scored.of_queries(scored.spread(cosines))
+
+
+def no_vectors(name: str) -> Problem:
+    """What is wrong where a file of word vectors is not there."""
+    right = f"{TRAINED_VECTORS}, or a file of word2vec, GloVe or fastText vectors"
+    return Problem("curriculum.vectors", f"no file '{name}'", right)
 
 
 def _units(vectors: np.ndarray) -> np.ndarray:

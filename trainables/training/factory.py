@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from trainables.config import TrainingRun
+from trainables.data.columns import required_split
 from trainables.fit import task_notes
 from trainables.training.materials import Materials
 from trainables.training.saved import WEIGHTS, SavedRanker, load_ranker_folder, save_ranker
@@ -28,6 +29,7 @@ def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
 
     Raises DataError or ConfigError where it cannot.
     """
+    required_split(materials.data, "dev")
     if run.grows_trees:
         return tree_notes(run, materials.data)
     return (*task_notes(run, materials.data), *training_instances(run, materials)[1].notes)

@@ -4,6 +4,7 @@ Validates a search space without searching, and forecasts its cost from a few me
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from functools import partial
@@ -26,18 +27,20 @@ def execute(options: Namespace) -> dict[str, Any]:
     experiment = experiment_of(options)
     from trainables.training.device import best_device
     from trainables.training.forecast import seconds_per_iteration  # imports torch: input errors come first
-    from trainables.training.materials import prepare
+    from trainables.training.materials import materials_key, prepare
     from trainables.training.teacher import teacher_run
+    from tune_cl.search.materials import untrained
 
     run, resources = experiment.base_run(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
-    pace = partial(seconds_per_iteration, threads=max(1, int(resources.cpu)), device=device)
-    materials = prepare(run)
+    pace = partial(seconds_per_iteration, threads=_threads(resources.cpu), device=device)
+    materials = untrained(experiment)[materials_key(run)]
     seconds = pace(run, materials)
     teacher, taught = teacher_run(run, materials.data.task), _teacher_iterations(experiment)
     notes = list(experiment.notes)  # told only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
+    notes += _too_large(experiment)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     document = experiment.describe()
@@ -55,12 +58,24 @@ def execute(options: Namespace) -> dict[str, Any]:
     }
 
 
+def _threads(cpu: float) -> int:
+    """Threads of a trial that reserves so many cores, as far as this machine has them."""
+    return max(1, min(int(cpu), os.cpu_count() or 1))
+
+
 def _pretraining_iterations(experiment: Experiment) -> int:
     """Iterations at most of all pre-trainings, which come one after the other before the first trial."""
     from trainables.training.materials import materials_key
 
     trainings = {materials_key(run): run.training for run in experiment.distinct_rankers()}
     return sum(keys.pretrain_iterations for keys in trainings.values() if keys.pretrain_data is not None)
+
+
+def _too_large(experiment: Experiment) -> list[str]:
+    """What a trial needs that this machine lacks: a cluster's nodes may have it."""
+    from tune_cl.search.places import lacking  # imports Ray
+
+    return [f"{problem.place}: {problem.wrong}" for problem in lacking(experiment.search.resources)]
 
 
 def _teacher_iterations(experiment: Experiment) -> int:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytrec_eval
 
+from trainables.data.columns import MAX_GRADE
 from trainables.errors import ConfigError, DataError, Problem
 from trainables.evaluation.metrics import ACCURACY, KNOWN, METRICS, Metric, parse_metrics
 from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
@@ -99,6 +100,8 @@ def _check_options(runs: list[str], metrics: list[str], relevance_level: int, co
     _collect(problems, lambda: CORRECTIONS[correction])
     if relevance_level < 1:
         problems.append(Problem("--relevance-level", f"{relevance_level} is below 1", "give 1 or more"))
+    if relevance_level > MAX_GRADE:
+        problems.append(Problem("--relevance-level", f"{relevance_level} is no grade", f"give {MAX_GRADE} or less"))
     if not metrics:
         problems.append(Problem("--metrics", "no metric", "name at least one, such as map"))
     if not runs:

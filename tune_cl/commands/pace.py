@@ -28,7 +28,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"
     )
-    parser.add_argument("--at", type=float, nargs="+", help="steps to show (default: eleven from 0 to T)")
+    parser.add_argument(
+        "--at", type=float, nargs="+", action="extend", help="steps to show (default: eleven from 0 to T)"
+    )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: this pacing among all others")
 
 

@@ -47,6 +47,9 @@ def execute(options: Namespace) -> dict[str, Any]:
     ranker = load_saved(Path(options.checkpoint))
     if options.query is None:
         return _rank_data(ranker, options)
+    if options.output is not None:
+        wrong = "names a file for the ranking of data, and that of a text is printed"
+        raise UserError(Problem("--output", wrong, "--data DATA, or no --output"))
     if isinstance(ranker, SavedTrees):
         raise UserError(Problem("--query", f"{ranker.run.ranker['name']} reads features, no texts", "--data FOLDER"))
     return _rank_texts(ranker, options)
@@ -112,8 +115,8 @@ def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two sources of data are one: a search keeps the absolute path of a folder."""
-    return one == other or Path(one).expanduser().absolute() == Path(other).expanduser().absolute()
+    """Whether two sources of data are one: trainings keep the absolute path of a folder."""
+    return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
 
 
 def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import Any
@@ -12,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # what numbers and intervals are made of
+ENDLESS = 100_000
 GAP, LEAST = 2, 8  # characters between columns, and of a column of texts
 
 
@@ -22,7 +25,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     widths = [max(map(len, (column, *(row[i] for row in rows)))) for i, column in enumerate(columns)]
     whole = [bool(rows) and all(FIGURES.fullmatch(row[i]) for row in rows) for i in range(len(columns))]
     needed = sum(width if kept else min(width, LEAST) for width, kept in zip(widths, whole, strict=True))
-    room = needed + GAP * (len(columns) - 1) <= Console().width
+    room = needed + GAP * (len(columns) - 1) <= width_of_output()
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, column in enumerate(columns):
         numeric = bool(rows) and all(_is_number(row[index]) for row in rows)
@@ -39,10 +42,15 @@ def short(value: Any) -> Any:
 
 
 def plain(renderable: object) -> str:
-    """A rich renderable as text without colours, as wide as the terminal."""
+    """A rich renderable as text without colours, as wide as the output."""
     out = StringIO()
-    Console(file=out, width=Console().width, highlight=False, markup=False).print(renderable)
+    Console(file=out, width=width_of_output(), highlight=False, markup=False).print(renderable)
     return out.getvalue().rstrip("\n")
+
+
+def width_of_output() -> int:
+    """Columns of the terminal; in a file or a pipe, where COLUMNS does not say otherwise, a row is a line."""
+    return Console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else ENDLESS
 
 
 def _cell(value: object) -> str:

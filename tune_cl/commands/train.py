@@ -19,6 +19,7 @@ from trainables.config import TrainingRun
 from trainables.errors import ConfigError, Interrupted, Problem
 from trainables.evaluation.metrics import dev_key
 from trainables.files import require_folder
+from tune_cl.commands.paths import absolute
 from tune_cl.commands.settings import add_overrides
 from tune_cl.commands.tables import table
 from tune_cl.experiment import load_training_run
@@ -45,6 +46,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     run = load_training_run(options.space, options.overrides, options.data, options.ranker)
+    data = run.data.model_copy(update={"source": absolute("data.source", run.data.source)})  # for `rerank`, anywhere
+    run = run.model_copy(update={"data": data})
     output = options.output or default_output(run)
     require_folder("--output", output)
     try:

@@ -24,7 +24,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--difficulty", type=float, required=True, metavar="D", help="in [0, 1], 1 = easiest")
     parser.add_argument("--m", type=float, default=20, help="iterations until all weights are 1, or inf (default 20)")
     parser.add_argument(
-        "--at", type=int, nargs="+", metavar="I", help="iterations, counted from 0 (default: 0 to m, eleven of them)"
+        "--at",
+        type=int,
+        nargs="+",
+        action="extend",
+        metavar="I",
+        help="iterations, counted from 0 (default: 0 to m, eleven of them)",
     )
     parser.add_argument("--anti", action="store_true", help="hard samples weigh more")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: this difficulty among others")

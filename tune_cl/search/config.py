@@ -15,6 +15,8 @@ from tune_cl.search.samplers import SEARCHERS
 from tune_cl.search.schedulers import SCHEDULERS, unfit
 from tune_cl.search.space import Space
 
+SMALLEST_SHARE = 0.0001  # of a core or a GPU that Ray can reserve
+
 
 class Resources(Section):
     """What one trial reserves; fractions let trials share a device."""
@@ -105,6 +107,14 @@ def misfits(search: SearchConfig) -> list[Problem]:
     if search.cost is not None and not spent:
         right = "search.price.cpu_hour or search.price.gpu_hour of what a trial reserves"
         problems.append(Problem("search.cost", "a trial costs nothing: no price is given", right))
+    problems += [
+        Problem(f"search.resources.{name}", f"{share:g} is less than Ray reserves", f"0, or {SMALLEST_SHARE} or more")
+        for name, share in search.resources.model_dump().items()
+        if 0 < share < SMALLEST_SHARE
+    ]
+    if not search.resources.cpu and not search.resources.gpu:
+        right = "a number above 0 here, or in search.resources.gpu"
+        problems.append(Problem("search.resources.cpu", "a trial reserves nothing", right))
     if search.resources.gpu > 1 and search.resources.gpu % 1:
         wrong = f"{search.resources.gpu:g} is more than one GPU and no whole number"
         problems.append(Problem("search.resources.gpu", wrong, "a share of one, such as 0.25, or a whole number"))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from trainables.errors import DataError, Problem
+from trainables.curriculum.match_scoring import no_vectors
+from trainables.curriculum.scored import TRAINED_VECTORS
+from trainables.curriculum.scoring import SCORINGS
+from trainables.errors import ConfigError, DataError, Problem
 from trainables.training.device import here
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials, changed_files, files_of, materials_key, prepare
@@ -19,20 +23,39 @@ def materials_of(experiment: Experiment, address: str | None = None) -> dict[str
     """Data and text side of every ranker the space can choose, by materials_key, the starts that pre-training gives
     them, and the one teacher of the search: both trained on the cluster at `address`, or else here.
 
-    Raises DataError for bad data, before anything is trained.
+    Raises as `untrained` does, before anything is trained.
     """
     compute = on_cluster(address, experiment.search.resources) if address else here
+    known, base = untrained(experiment), experiment.base_run()
+    for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
+        known[materials_key(run)] = with_start(base, run, known[materials_key(run)], compute)
+    return with_teacher(base, experiment.scorings, known, compute)
+
+
+def untrained(experiment: Experiment) -> dict[str, Materials]:
+    """The materials without what training gives.
+
+    Raises DataError or ConfigError for whatever a trial would find wrong with the data, or with the files it reads.
+    """
     known: dict[str, Materials] = {}
-    data, base, runs = None, experiment.base_run(), experiment.distinct_rankers()
-    for run in runs:
+    data = None
+    for run in experiment.distinct_rankers():
         key = materials_key(run)
         if key not in known:
             known[key] = prepare(run, data)
             data = known[key].data
-        training_notes(run, known[key])  # raises what is wrong with the data
-    for run in {materials_key(run): run for run in runs}.values():
-        known[materials_key(run)] = with_start(base, run, known[materials_key(run)], compute)
-    return with_teacher(base, experiment.scorings, known, compute)
+        training_notes(run, known[key])
+    _require_vectors(experiment)
+    return known
+
+
+def _require_vectors(experiment: Experiment) -> None:
+    """Raises ConfigError for a file of word vectors that a scoring would look for in vain."""
+    if not any("vectors" in SCORINGS[name].needs for name in experiment.scorings):
+        return
+    files = {run.curriculum.vectors for run in experiment.file_readers()} - {TRAINED_VECTORS}
+    if problems := [no_vectors(name) for name in sorted(files) if not Path(name).is_file()]:
+        raise ConfigError(problems)
 
 
 def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> dict[str, Any]:

@@ -26,15 +26,19 @@ def this_machine() -> dict[str, int]:
 def require_room(need: Resources) -> None:
     """Raises ConfigError where this machine does not hold a single trial: a local Ray gets no other nodes, and the
     trial would wait for ever."""
+    if problems := lacking(need):
+        raise ConfigError(problems)
+
+
+def lacking(need: Resources) -> list[Problem]:
+    """What a trial needs and this machine has not."""
     here = this_machine()
-    problems = [
+    return [
         Problem(f"search.resources.{kind}", f"a trial takes {wanted:g}, this machine has {here[kind.upper()]}",
                 f"at most {here[kind.upper()]}, or --address of a cluster with larger nodes")
         for kind, wanted in need.model_dump().items()
         if wanted > here[kind.upper()]
     ]  # fmt: skip
-    if problems:
-        raise ConfigError(problems)
 
 
 class Places:

@@ -115,7 +115,10 @@ class _Features:
 def _read_groups(lines: Lines, rows: _Features) -> list[_Group]:
     groups: dict[str, _Group] = {}
     current = ""
+    noted = len(lines.problems)
     for number, line in lines:
+        if line.startswith("#"):  # as SVMrank's files have
+            continue
         try:
             label, query, indices, values = _parsed(line)
         except ValueError as wrong:
@@ -132,6 +135,8 @@ def _read_groups(lines: Lines, rows: _Features) -> list[_Group]:
         group.names.add(name)
         rows.add(name, indices, values)
         group.grades.append(label)
+    if not groups and len(lines.problems) == noted:
+        lines.file_problem("no rows", f"each row is {FORM}")
     if groups and not rows.count:
         lines.file_problem("no features", f"each row is {FORM}")
     return list(groups.values())
