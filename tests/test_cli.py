@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import socket
@@ -191,6 +192,12 @@ def test_documents_are_lines_and_their_ids_stand_once(tmp_path: Path) -> None:
     texts = tmp_path / "texts.txt"
     texts.write_text("a\tone\u2028line\r\n\r\nunnamed\nb\ttwo\tparts", encoding="utf-8")
     assert _documents(texts) == (["a", "3", "b"], ["one\u2028line", "unnamed", "two\tparts"])
+    packed = tmp_path / "texts.txt.gz"
+    packed.write_bytes(gzip.compress(texts.read_bytes()))
+    assert _documents(packed) == _documents(texts)
+    texts.write_bytes(b"a\tone\nb\t\xff\n")
+    with pytest.raises(DataError, match=r"texts\.txt:2: byte 0xff is not UTF-8"):
+        _documents(texts)
     texts.write_text("a\tone\n\nb\ttwo\na\tthree\n", encoding="utf-8")
     with pytest.raises(DataError) as refused:
         _documents(texts)

@@ -247,3 +247,9 @@ def test_true_is_no_number(key: str) -> None:
 def test_a_whole_number_that_no_library_reads_is_refused(key: str) -> None:
     found = problems("quickstart", f"{key}={10**20}")
     assert list(found) == [key] and found[key].endswith(" is too large; a whole number up to 2147483647")
+
+
+def test_a_byte_that_is_no_text_is_named_at_its_line(tmp_path: Path) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_bytes(b"metric: map\ndescription: caf\xe9\n")
+    assert problems(str(space)) == {f"{space}:2": "byte 0xe9 is not UTF-8; a YAML file in UTF-8"}

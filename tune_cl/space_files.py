@@ -108,8 +108,12 @@ def read_space(path: Path) -> tuple[Mapping[str, Any], list[Problem]]:
     """The mapping a search-space file holds, and its keys given twice; raises ConfigError placed at file:line."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(Problem(str(path), f"cannot be read: {error}", "a YAML file in UTF-8")) from None
+    except OSError as error:
+        raise ConfigError(Problem(str(path), f"cannot be read ({error.strerror})", "a YAML file in UTF-8")) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        wrong = f"byte {error.object[error.start]:#04x} is not UTF-8"
+        raise ConfigError(Problem(f"{path}:{line}", wrong, "a YAML file in UTF-8")) from None
     tree, repeated = parsed(text, str(path))
     if not isinstance(tree, Mapping):
         wrong = Problem(f"{path}:1", "not a mapping", "keys of the configuration, some with a range")

@@ -16,6 +16,7 @@ import numpy as np
 from trainables.config import DataConfig
 from trainables.data import load_data
 from trainables.data.columns import RankingData, require_texts
+from trainables.data.readers.rows import read_whole
 from trainables.errors import DataError, Problem, UserError
 from trainables.evaluation.judging import probabilities, scores_file, write_scores
 from trainables.files import require_file
@@ -75,13 +76,10 @@ def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -
 
 
 def _documents(path: Path) -> tuple[list[str], list[str]]:
-    """Ids (given, or the line number from 1) and texts."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            Problem(str(path), f"cannot be read: {error}", "a UTF-8 text file with one document a line")
-        ) from error
+    """Ids (given, or the line number from 1) and texts; the file may be gzipped."""
+    text = read_whole(path, problems := [])
+    if text is None:
+        raise DataError(problems)
     texts: dict[str, str] = {}
     known: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):  # read_text would end lines at a lone CR too
