@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,8 +38,6 @@ def test_a_step_is_measured_where_trials_train(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     seen: list[Any] = []
-    materials = SimpleNamespace(data=SimpleNamespace(task="ranking"))
-    monkeypatch.setattr("trainables.training.materials.prepare", lambda run: materials)
     monkeypatch.setattr(
         "trainables.training.forecast.seconds_per_iteration",
         lambda run, materials, threads, device: seen.append(device) or 3600.0,

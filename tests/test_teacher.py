@@ -13,7 +13,7 @@ from trainables.data.columns import RankingData, required_split
 from trainables.errors import ConfigError
 from trainables.training import teacher
 from trainables.training.materials import materials_key, prepare
-from trainables.training.teacher import teacher_run, teacher_scores, with_teacher
+from trainables.training.teacher import prepare_teacher, teacher_run, teacher_scores, with_teacher
 from trainables.training.training import Training
 
 RANKER = {"name": "conv_knrm", "vector_size": 16, "filters": 8}
@@ -103,3 +103,9 @@ def test_the_teacher_s_keys_are_in_force_with_its_scorings_only(scoring: str, ne
     assert ("curriculum.teacher.seed" in make_run(scoring=scoring).in_force()) == needed
     assert "curriculum.teacher.seed" not in make_run(scoring=scoring, pacing="none").in_force()
     assert "curriculum.vectors" in make_run(scoring="semantic_std").in_force()
+
+
+def test_what_is_wrong_with_a_teacher_of_another_kind_is_told_at_its_keys(data: RankingData) -> None:
+    run = make_run(scoring="model_loss", teacher={"ranker": {"name": "bert", "model": "/no/model"}})
+    with pytest.raises(ConfigError, match=r"curriculum\.teacher\.ranker\.model: '/no/model' is no folder"):
+        prepare_teacher(run, data)

@@ -208,9 +208,7 @@ def space(folder: Path) -> str:
 def test_check_says_in_words_what_a_search_will_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    materials = SimpleNamespace(data=SimpleNamespace(task="ranking"))
     pace = {"pairwise": 10.0, "pointwise": 6.0}  # the teacher's loss is pointwise
-    monkeypatch.setattr("trainables.training.materials.prepare", lambda run, data=None: materials)
     monkeypatch.setattr(
         "trainables.training.forecast.seconds_per_iteration", lambda run, *_, **__: pace[run.training.loss]
     )

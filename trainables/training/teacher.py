@@ -16,6 +16,7 @@ from trainables.curriculum.scoring import SCORINGS
 from trainables.data.cache import cached, digest_of, load_arrays, save_arrays
 from trainables.data.columns import RankingData, Split, Task, required_split
 from trainables.data.instances import Instances
+from trainables.errors import ConfigError
 from trainables.rankers.first_stage import first_stage_for
 from trainables.training.device import Compute, best_device, here, release
 from trainables.training.materials import Materials, prepare, read_of
@@ -47,14 +48,23 @@ def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
     )
 
 
+def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, Materials]:
+    """The teacher's training and its materials. What is wrong with a ranker of its own is told at its own keys."""
+    plain = teacher_run(run, data.task)
+    try:
+        return plain, prepare(plain, data)
+    except ConfigError as error:
+        own = "curriculum.teacher." if run.curriculum.teacher.ranker else ""
+        raise ConfigError(replace(problem, place=own + problem.place) for problem in error.problems) from error
+
+
 def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
     """Scores that the teacher of `run` gives a split's candidates, float32 [C]: logits of relevance; or class logits,
     float32 [C, K].
 
     Teacher and scores come from the cache; what it lacks is trained or scored now, where `compute` does it.
     """
-    plain = teacher_run(run, data.task)
-    materials = prepare(plain, data)
+    plain, materials = prepare_teacher(run, data)
     key = digest_of(FORMAT, read_of(plain, materials), plain.model_dump(exclude={"data"}))
 
     def build(folder: Path) -> None:

@@ -27,8 +27,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     experiment = experiment_of(options)
     from trainables.training.device import best_device
     from trainables.training.forecast import seconds_per_iteration  # imports torch: input errors come first
-    from trainables.training.materials import materials_key, prepare
-    from trainables.training.teacher import teacher_run
+    from trainables.training.materials import materials_key
+    from trainables.training.teacher import prepare_teacher
     from tune_cl.search.materials import untrained
 
     run, resources = experiment.base_run(), experiment.search.resources
@@ -36,7 +36,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     pace = partial(seconds_per_iteration, threads=_threads(resources.cpu), device=device)
     materials = untrained(experiment)[materials_key(run)]
     seconds = pace(run, materials)
-    teacher, taught = teacher_run(run, materials.data.task), _teacher_iterations(experiment)
+    taught = _teacher_iterations(experiment)
     notes = list(experiment.notes)  # told only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -46,7 +46,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     document = experiment.describe()
     hours = document["iterations_expected"] * seconds / 3600
     iterations_before = _pretraining_iterations(experiment)
-    teaching = taught * pace(teacher, prepare(teacher, materials.data)) if taught else 0.0
+    teaching = taught * pace(*prepare_teacher(run, materials.data)) if taught else 0.0
     before = (iterations_before * seconds + teaching) / 3600
     return document | {
         **_in_short(experiment),
