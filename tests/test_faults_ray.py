@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import shutil
@@ -22,6 +23,7 @@ from tests.toy_trainable import BALLAST, steps_of, toy_search
 from tests.trec_folder import write_trec_folder
 from trainables.errors import DataError, Problem, WorkFailed
 from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.journal import FILE, Event, Journal, read_events
 from tune_cl.ray_session import ray_session
 from tune_cl.search import nodes as nodes_module
 from tune_cl.search import places as places_module
@@ -31,7 +33,8 @@ from tune_cl.search.elsewhere import on_cluster
 from tune_cl.search.materials import materials_of
 from tune_cl.search.nodes import NodeCheck
 from tune_cl.search.places import Places
-from tune_cl.state import SearchState
+from tune_cl.search.search import Search
+from tune_cl.state import SearchState, TrialState, replay
 
 SPACE = """
 data: docstrings
@@ -220,6 +223,41 @@ def test_trials_whose_checkpoint_finds_no_space_go_on_or_fail_with_the_reason(
         assert sorted(trial.results) == ([1, 2, 3] if trial.trial == "t0002" else [1, 2, 3, 4, 5, 6])
         kept = [iteration for iteration, path in sorted(trial.checkpoints.items()) if Path(path).is_dir()]
         assert kept == ([1, 2] if trial.trial == "t0002" else [5, 6])
+
+
+@pytest.mark.parametrize("what", ["result", "checkpoint", "end", "end of a failed one", "files"])
+def test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_it(
+    local_ray: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Ray would count it as a failure of the trial, log it or quote it in an error of its own, and go on."""
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    experiment = load_experiment(str(tmp_path / "toy.yaml"), ["search.trials=3", "training.max_iterations=3"])
+    folder, faults = tmp_path / "search", {"t0001": "raises"} if "failed" in what else {}
+    monkeypatch.setattr(ray_tune, "RETRIES", 1)
+    append = Journal.append
+
+    def full(journal: Journal, event: Event) -> None:
+        if event["event"] == what.split()[0] and event["trial"] == "t0001" and event.get("iteration", 2) == 2:
+            raise OSError(errno.ENOSPC, "the disk is full")
+        append(journal, event)
+
+    def write(search: Search, trial: TrialState, _: object) -> str:
+        raise OSError(errno.ENOSPC, f"no space for the files of {trial.trial}")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match=r"(the disk is full|of t0000)$"):
+        patch.setattr(*((Search, "left_by", write) if what == "files" else (Journal, "append", full)))
+        toy_search(experiment, folder, lambda: 1, {"faults": faults})
+    state = replay(read_events(folder / FILE))
+    assert list(state.trials) == (["t0000"] if what == "files" else ["t0000", "t0001"])
+    assert [trial.outcome for trial in state.trials.values()] == ["baseline", None][-len(state.trials) :]
+    state = toy_search(experiment, folder, lambda: 1, {"faults": faults})
+    expected = ["baseline", "failed" if faults else "completed", "completed"]
+    assert [trial.outcome for trial in state.by_number()] == expected
+    told = [(event["trial"], event["iteration"]) for event in read_events(folder / FILE) if event["event"] == "result"]
+    every = [(f"t{number:04d}", iteration) for number in range(3) for iteration in (1, 2, 3)]
+    assert sorted(told) == [pair for pair in every if pair[0] not in faults]
+    if what in ("end", "files"):
+        assert {tuple(steps_of(folder, trial)) for trial in state.trials} == {(1, 2, 3)}
 
 
 def answered(check: NodeCheck) -> None:

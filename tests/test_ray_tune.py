@@ -65,7 +65,7 @@ class Told:
 def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _Rungs, tmp_path: Path) -> None:
     one, old, search = trial(0), Deletions(), Told()
     rungs.on_trial_add(None, one)
-    recorder = _Recorder.into(cast("Search", search), str(tmp_path), old)
+    recorder = _Recorder.into(cast("Search", search), [], str(tmp_path), old)
     for number in range(1, 6):
         one.update_last_result({"training_iteration": number, "iteration": number, "trial_id": one.trial_id})
         saved = Checkpoint(str(tmp_path / str(number)))
@@ -80,7 +80,7 @@ def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _
 def test_of_a_trial_that_goes_on_the_checkpoint_of_the_pause_is_kept_too(rungs: _Rungs, tmp_path: Path) -> None:
     """Another trial may have yet to go on from it (pbt), until all have come to the next pause."""
     old, number, left = Deletions(), 0, []
-    recorder = _Recorder.into(cast("Search", Told()), str(tmp_path), old)
+    recorder = _Recorder.into(cast("Search", Told()), [], str(tmp_path), old)
     for _ in range(3):  # each time Ray has another trial
         one = trial(0)
         rungs.on_trial_add(None, one)

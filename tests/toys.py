@@ -49,6 +49,8 @@ class Toy(tune.Trainable):
         return self.faults.get(self.trial)
 
     def step(self) -> dict[str, Any]:
+        if self.done == self.iterations:  # restored from its last checkpoint, as RankerTrainable: no further step
+            return self.result()
         time.sleep(self.seconds)
         self.done += 1
         with (Path(self.folder) / f"{self.trial}.steps").open("a") as steps:
@@ -57,6 +59,9 @@ class Toy(tune.Trainable):
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fault == "nan" and self.done == 2:
             return {"failed": "the training loss became nan", "iteration": 2, "done": True}
+        return self.result()
+
+    def result(self) -> dict[str, Any]:
         value = random.Random(f"{self.trial} {self.done}").random()
         return dict.fromkeys(METRICS, 1.0) | {
             "dev_map": value, "iteration": self.done, "done": self.done == self.iterations, "should_checkpoint": True,

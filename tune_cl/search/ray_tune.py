@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,23 +30,43 @@ class _Adaptor:
     """Ray pickles its searcher, scheduler and callbacks with every snapshot; ours have nothing to keep there."""
 
     search: Search  # what a copy that Ray reads back would lack: such a copy is never asked anything
+    broken: list[Exception]  # what kept the search from taking in an event, for all adaptors; it ends then
 
     @classmethod
-    def of(cls, search: Search) -> Self:
+    def of(cls, search: Search, broken: list[Exception]) -> Self:
         adaptor = cls()
-        adaptor.search = search
+        adaptor.search, adaptor.broken = search, broken
         return adaptor
 
     def __reduce__(self):
         return (type(self), ())
 
 
+def _held(method: Callable[..., Any]) -> Callable[..., Any]:
+    """An adaptor's method whose exception ends the search when Ray's step does, and after which no other one is heard.
+
+    Ray would make a failure of the trial of what is raised at a trial's end, a line in a log of what is raised at a
+    checkpoint, and a TuneError that quotes a traceback of the rest.
+    """
+
+    @wraps(method)
+    def heard(self: _Adaptor, *arguments: Any, **options: Any) -> Any:
+        if not self.broken:
+            try:
+                return method(self, *arguments, **options)
+            except Exception as error:  # noqa: BLE001 - raised by on_step_end
+                self.broken.append(error)
+        return TrialScheduler.NOOP  # of a scheduler: the trial makes no further step; Ray reads no other answer
+
+    return heard
+
+
 class _Suggestions(_Adaptor, Searcher):
     places: Callable[[], int]
 
     @classmethod
-    def within(cls, search: Search, places: Callable[[], int]) -> Self:
-        suggestions = cls.of(search)
+    def within(cls, search: Search, broken: list[Exception], places: Callable[[], int]) -> Self:
+        suggestions = cls.of(search, broken)
         suggestions.places = places
         return suggestions
 
@@ -72,8 +93,8 @@ class _Rungs(_Adaptor, FIFOScheduler):
     alive: list[Any]
 
     @classmethod
-    def of(cls, search: Search) -> Self:
-        rungs = super().of(search)
+    def of(cls, search: Search, broken: list[Exception]) -> Self:
+        rungs = super().of(search, broken)
         rungs.alive = []
         return rungs
 
@@ -90,6 +111,7 @@ class _Rungs(_Adaptor, FIFOScheduler):
         """None: Ray starts its pending trials itself, in their order, and none of ours is paused in its sense. The
         scheduler above looks through all trials twice at every event."""
 
+    @_held
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict) -> str:
         keep = self.search.result(trial.config["trial"], result)
         return TrialScheduler.CONTINUE if keep else TrialScheduler.STOP
@@ -101,8 +123,8 @@ class _Recorder(_Adaptor, tune.Callback):
     kept: dict[str, list[tuple[str, Any]]]  # by trial: Ray's id of its sitting, and checkpoint, oldest first
 
     @classmethod
-    def into(cls, search: Search, storage: str, old: Deletions) -> Self:
-        recorder = cls.of(search)
+    def into(cls, search: Search, broken: list[Exception], storage: str, old: Deletions) -> Self:
+        recorder = cls.of(search, broken)
         recorder.storage, recorder.old, recorder.kept = storage, old, {}
         return recorder
 
@@ -110,12 +132,14 @@ class _Recorder(_Adaptor, tune.Callback):
         """A checkpoint's address. In S3 Ray gives the path in the file system: the bucket, then the key."""
         return addressed(self.storage, path) if is_remote(self.storage) else path
 
+    @_held
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
         """A trial's last result passes by the scheduler, so it is told here; a known one is passed over."""
         self.search.result(trial.config["trial"], result)
         if "note" in result:
             self.search.note(trial.config["trial"], result["note"])
 
+    @_held
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
         """Ray enters the checkpoint in its books after this. They have no limit of their own: beside deleting on the
         driver's loop Ray would write its snapshot of all trials each time one has saved as often as the limit."""
@@ -133,14 +157,20 @@ class _Recorder(_Adaptor, tune.Callback):
             self.old.put(one)
         self.kept[name] = before[-1:] + present[-KEPT:]
 
+    @_held
     def on_trial_complete(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
         name = trial.config["trial"]
         self.search.ended(name)
         if self.search.state.trials[name].outcome:
             self.kept.pop(name, None)
 
+    @_held
     def on_trial_error(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
         self.search.failed(trial.config["trial"], _reason(trial))
+
+    def on_step_end(self, iteration: int, trials: list, **info: Any) -> None:
+        if self.broken:
+            raise self.broken[0]
 
 
 def _shed(trial: Any) -> None:
@@ -180,12 +210,13 @@ def run_trials(
     trainable = tune.with_resources(
         tune.with_parameters(RankerTrainable, materials=dict(materials)), {"cpu": resources.cpu, "gpu": resources.gpu}
     )
+    broken: list[Exception] = []
     with deleting_aside() as old:
         tune.Tuner(
             trainable,
             tune_config=tune.TuneConfig(
-                search_alg=_Suggestions.within(search, places),
-                scheduler=_Rungs.of(search),
+                search_alg=_Suggestions.within(search, broken, places),
+                scheduler=_Rungs.of(search, broken),
                 num_samples=-1,
                 reuse_actors=True,
                 trial_dirname_creator=_folder,
@@ -193,7 +224,7 @@ def run_trials(
             run_config=tune.RunConfig(
                 name=f"session-{session}",
                 storage_path=storage,
-                callbacks=[_Recorder.into(search, storage, old)],
+                callbacks=[_Recorder.into(search, broken, storage, old)],
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result says so
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
                 verbose=0,
