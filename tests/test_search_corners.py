@@ -134,3 +134,41 @@ def test_a_trial_that_took_over_another_configuration_says_so_whenever_it_goes_o
             changed += event["params"] != first["params"]
             assert event["params"] == first["params"] or event.get("adopted") or event["changed"]
     assert changed > 3
+
+
+@pytest.mark.parametrize("lost", ["all of its own", "its last", "the one to copy"])
+def test_a_trial_copies_the_iteration_that_both_were_judged_at_or_goes_on_from_its_own(
+    tmp_path: Path, lost: str
+) -> None:
+    """Killed while the population waits; before it goes on checkpoints are lost."""
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    options = ["search.searcher=random", "search.scheduler=pbt", "search.interval=4"]
+    experiment = load_experiment(str(tmp_path / "toy.yaml"), options)
+    cut = Crew(tmp_path / "a", experiment)
+    cut.search._go_on = kill
+    with pytest.raises(Killed):
+        cut.work()
+    crew = Crew(tmp_path / "a", experiment)
+    loser = str(crew.search.scheduler.next_paused(last=False))
+    change = crew.search.scheduler.change(loser)
+    assert change is not None
+    for folder in (tmp_path / "a" / (change.source if "copy" in lost else loser)).iterdir():
+        if lost != "its last" or folder.name == "4":
+            folder.rmdir()
+    crew.work()
+    begun = [event for event in read_events(tmp_path / "a" / FILE) if event["event"] == "trial"]
+    again = next(event for event in begun if event["trial"] == loser and event is not begun[int(loser[1:])])
+    notes = [event["text"] for event in read_events(tmp_path / "a" / FILE) if event["event"] == "note"]
+    if "copy" in lost:
+        assert "adopted" not in again and again["chosen"] == begun[int(loser[1:])]["chosen"]
+        assert set(notes) == {f"the checkpoint of {change.source} after iteration 4 is not there to copy; "
+                              "the trial goes on from its own"}  # fmt: skip
+    else:
+        source = str(tmp_path / "a" / change.source / "4")
+        assert again["adopted"] == {"trial": change.source, "iteration": 4, "checkpoint": source} and not notes
+    assert all(sorted(trial.results) == list(range(1, 10)) for trial in crew.search.state.by_number())
+    Crew(tmp_path / "a", experiment).work()  # replays as it was
+
+
+def kill(_: str) -> Plan:
+    raise Killed

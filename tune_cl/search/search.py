@@ -187,12 +187,15 @@ class Search:
         trial = self.state.trials[name]
         if self.experiment.search.grace == "scaled":
             return self._again(trial, None, anew=True)
-        checkpoint, iteration = self.last_checkpoint(trial)
         if change := self.scheduler.change(name):
-            checkpoint = self.state.trials[change.source].checkpoints[iteration]
-            adopted = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
-            return self._plan(trial.number, change.chosen, checkpoint, adopted=adopted)
-        return self._again(trial, checkpoint)
+            iteration = self.stops[name].iteration  # at which both were judged: what either has besides may differ
+            checkpoint = self.state.trials[change.source].checkpoints.get(iteration)
+            if checkpoint and patiently(lambda: exists(checkpoint)):
+                adopted = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
+                return self._plan(trial.number, change.chosen, checkpoint, adopted=adopted)
+            lost = f"the checkpoint of {change.source} after iteration {iteration} is not there to copy"
+            self.note(name, f"{lost}; the trial goes on from its own")
+        return self._again(trial, self.last_checkpoint(trial)[0])
 
     def _again(self, trial: TrialState, checkpoint: str | None, **how: Any) -> Plan:
         """A trial that has begun before."""
