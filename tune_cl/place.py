@@ -141,10 +141,14 @@ def new_place(storage: str, name: str | None, space: str) -> Place:
         number += 1
         place = replace(place, name=f"{space}-{number}")
     if place.exists():
-        raise ConfigError(
-            Problem("--name", f"a search '{name}' exists in {place.address}", f"tune-cl resume {name}, or another name")
-        )
+        raise taken(place)
     return place
+
+
+def taken(place: Place) -> ConfigError:
+    """The error for a search of a name that there is one of."""
+    wrong = f"a search '{place.name}' exists in {place.address}"
+    return ConfigError(Problem("--name", wrong, f"tune-cl resume {place.name}, or another name"))
 
 
 def known_place(storage: str, name: str) -> Place:

@@ -110,7 +110,7 @@ class SearchState:
     training_seconds: float = 0.0  # of all iterations; both kept up, since budgets ask for them at every result
     end: Event | None = None
     confirmations: list[Event] = field(default_factory=list)
-    artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run
+    artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
 
     def best(self) -> tuple[TrialState, Dev] | None:
         """The first of `ranked`."""
@@ -180,7 +180,7 @@ class SearchState:
             case "forecast":
                 self.forecast = self.forecast | {key: event[key] for key in event if key not in ("event", "time")}
             case "search_end":
-                self.end = event
+                self.end, self.artifacts = event, set()
             case "confirmation":
                 self.confirmations.append(event)
             case "artifact":

@@ -29,7 +29,7 @@ def leave_report(place: Place, journal: Journal) -> None:
 
 
 def report_left(place: Place, state: SearchState) -> bool:
-    """Whether the search has a report, and MLflow was promised it."""
+    """Whether the search that is done has a report, and MLflow was promised it: not one of before its end."""
     path = report_file(place)
     return path.exists() and path.name in {Path(artifact).name for artifact in state.artifacts}
 

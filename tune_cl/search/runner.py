@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -16,7 +17,7 @@ from trainables.training.factory import training_notes
 from trainables.training.materials import Materials
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, read_events
-from tune_cl.place import Place
+from tune_cl.place import Place, taken
 from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report, report_left
 from tune_cl.search.artifacts import Artifacts
@@ -37,7 +38,7 @@ PACKAGES = ("tune-cl", "ray", "torch", "transformers", "optuna", "mlflow", "nump
 
 def start_search(experiment: Experiment, place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
     """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad, or
-    no trial fits on this machine where it is to run here."""
+    no trial fits on this machine where it is to run here. Raises ConfigError where the name was taken meanwhile."""
     if address is None:
         require_room(experiment.search.resources)
     materials = materials_of(experiment, address)
@@ -45,6 +46,8 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
         replace(place, name=earlier).pull()
     warm = warm_start_event(experiment, next(iter(materials.values())).data.digest, place.storage)
     with place.open() as journal:
+        if journal.size:  # another `run` took the name while this one read its data
+            raise taken(place)
         journal.append(_search_event(experiment, place, materials, tracking_uri))
         if warm:
             print(*(f"note: {note}" for note in notes_of(warm)), sep="\n", file=sys.stderr)
@@ -88,8 +91,8 @@ def _session(
     writer = MlflowWriter(journal, tracking_uri)
     writer.start()
     go_on = place.command("resume", address)
-    state = replay(journal.events())
     try:
+        state = replay(journal.events())
         works = not state.end
         if works:
             state = _run(experiment, place, journal, materials, address, state)
@@ -97,7 +100,7 @@ def _session(
             leave_report(place, journal)
         go_on = place.command("resume")  # only tracking may be left, which takes no cluster
     except KeyboardInterrupt:
-        if not state.end:
+        if not replay(journal.events()).end:  # `state` may lack the end, where `_run` was about to return it
             journal.append({"event": "interrupted", "time": time.time()})
         raise Interrupted(f"stopped; what is done is saved. Go on with: {go_on}") from None
     finally:
@@ -214,13 +217,20 @@ def _versions() -> dict[str, str]:
     return {package: version(package) for package in PACKAGES}
 
 
-def _git_commit() -> str | None:
-    """Commit of the user's working folder, None outside a repository."""
+def _git_commit(program: Path = Path(__file__)) -> str | None:
+    """Commit of the checkout that the program runs from; of an installed one, that of the working folder, which may
+    hold the user's spaces. None outside a repository."""
+    tracked = _git("-C", str(program.parent), "ls-files", "--error-unmatch", program.name)
+    return _git("-C", str(program.parent), "rev-parse", "HEAD") if tracked else _git("rev-parse", "HEAD")
+
+
+def _git(*arguments: str) -> str | None:
+    """What git answers; None where it refuses, or there is none on this machine."""
     try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    except FileNotFoundError:  # no git on this machine
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
         return None
-    return done.stdout.strip() or None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _document(state: SearchState, place: Place, tracking_uri: str, writer: MlflowWriter) -> dict[str, Any]:

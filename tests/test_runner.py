@@ -1,0 +1,153 @@
+"""The sitting of a search around its trials: what stops it between two steps, and what it writes of its origin."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.builders import tiny_data
+from tests.commands import SPACE
+from tests.test_commands_to_copy import LeftBehind
+from tests.tracking_cases import journal_of, one_trial
+from tests.trec_folder import write_trec_folder
+from trainables.errors import ConfigError, Interrupted
+from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.journal import Event, Journal, read_events
+from tune_cl.place import Place, new_place
+from tune_cl.search import runner
+from tune_cl.state import SearchState, replay
+
+LATER = ("search_end", "confirmation")  # events of a search that is done
+
+
+def test_a_name_that_was_taken_while_the_data_was_read_is_refused(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    first, second = (
+        load_experiment(str(tmp_path / "toy.yaml"), [f"seed={seed}"], data=str(tiny_folder)) for seed in (1, 2)
+    )
+    monkeypatch.setattr(runner, "_session", lambda *_: {})
+    storage = str(tmp_path / "runs")
+    place, same = new_place(storage, None, "toy"), new_place(storage, None, "toy")
+    runner.start_search(first, place, "sqlite://", None)
+    before = place.journal.read_bytes()
+    with pytest.raises(ConfigError, match=r"--name: a search 'toy' exists in .*runs; tune-cl resume toy, or another"):
+        runner.start_search(second, same, "sqlite://", None)
+    assert place.journal.read_bytes() == before
+
+
+@pytest.fixture
+def tiny_folder(tmp_path: Path) -> Path:
+    return write_trec_folder(tiny_data(queries=6, candidates=4, turns=1), tmp_path / "data")
+
+
+class Closed(LeftBehind):
+    """`closed`: how often a writer was."""
+
+    closed = 0
+
+    def close(self, timeout: float) -> int:
+        Closed.closed += 1
+        return super().close(timeout)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """A search whose trial has ended, and MLflow away."""
+    monkeypatch.setattr(runner, "MlflowWriter", Closed)
+    monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no seconds
+    monkeypatch.setattr(Closed, "closed", 0)
+    found = Place(tmp_path, "toy")
+    found.folder.mkdir()
+    journal_of(found.folder, [event for event in one_trial("toy", found.folder) if event["event"] not in LATER])
+    return found
+
+
+def the_end(place: Place) -> Event:
+    return next(event for event in one_trial("toy", place.folder) if event["event"] == "search_end")
+
+
+def sit(place: Place) -> dict[str, Any]:
+    with Journal(place.folder) as journal:
+        return runner._session(cast(Experiment, None), place, journal, {}, "sqlite://", None)
+
+
+def kinds(place: Place) -> list[str]:
+    return [event["event"] for event in read_events(place.journal)]
+
+
+def test_a_search_that_is_interrupted_once_its_end_is_told_has_ended(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the moment before `_run` gives its state back: MLflow would have it as KILLED for ever."""
+
+    def run(experiment: Any, place: Place, journal: Journal, *_: Any) -> SearchState:
+        journal.append(the_end(place))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "_run", run)
+    with pytest.raises(Interrupted, match="tune-cl resume toy"):
+        sit(place)
+    assert kinds(place)[-1] == "search_end" and Closed.closed == 1
+
+
+def test_a_search_that_is_interrupted_while_it_reads_its_journal_says_how_to_go_on(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: Any) -> SearchState:
+        monkeypatch.setattr(runner, "replay", replay)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "replay", interrupted)
+    with pytest.raises(Interrupted, match="tune-cl resume toy"):
+        sit(place)
+    assert kinds(place)[-1] == "interrupted" and Closed.closed == 1
+
+
+def test_a_report_of_before_the_end_is_not_the_search_s(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tune-cl report` made it while trials ran; the process was killed before the one at the end."""
+    report = place.folder / "report.html"
+    report.write_text("so far")
+    made = {"event": "artifact", "path": str(report)}
+    journal_of(place.folder, [made, the_end(place)])
+
+    def leave(place: Place, journal: Journal) -> None:
+        report.write_text("at the end")
+        journal.append(made)
+
+    monkeypatch.setattr(runner, "leave_report", leave)
+    for _ in range(2):
+        sit(place)
+        assert report.read_text() == "at the end" and kinds(place)[-2:] == ["search_end", "artifact"]
+
+
+def test_the_commit_is_of_the_checkout_that_the_program_runs_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installed program, in no checkout or ignored by that around it, has the commit of the working folder."""
+
+    def git(folder: Path, *arguments: str) -> str:
+        name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        return subprocess.run(
+            ["git", "-C", str(folder), *name, *arguments], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    for name in ("code", "spaces"):
+        folder = tmp_path / name
+        (folder / ".venv").mkdir(parents=True)
+        for file in ("runner.py", ".venv/runner.py"):
+            (folder / file).write_text(name)
+        git(folder, "init", "-q")
+        git(folder, "add", "runner.py")
+        git(folder, "commit", "-q", "-m", name)
+    commits = {name: git(tmp_path / name, "rev-parse", "HEAD") for name in ("code", "spaces")}
+    monkeypatch.chdir(tmp_path / "spaces")
+    assert runner._git_commit(tmp_path / "code" / "runner.py") == commits["code"] != commits["spaces"]
+    for elsewhere in (tmp_path / "code" / ".venv", tmp_path):
+        assert runner._git_commit(elsewhere / "runner.py") == commits["spaces"]
+    monkeypatch.chdir(tmp_path)
+    assert runner._git_commit(tmp_path / "runner.py") is None
