@@ -7,10 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from lightgbm.basic import LightGBMError
 from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
-from safetensors import SafetensorError
 
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
@@ -18,12 +16,10 @@ from trainables.storage import earlier, fetched, patiently
 from trainables.training.device import best_device, release, take
 from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for, materials_key
-from trainables.training.saves import Saves
+from trainables.training.saves import DAMAGED, Saves
 from trainables.training.training import Training
 
 DIGITS = 4  # of the dev queries' values in results
-
-DAMAGED = (OSError, ValueError, KeyError, SafetensorError, LightGBMError)  # what reading a damaged checkpoint raises
 
 
 class ClusterTrainable(tune.Trainable):
@@ -97,10 +93,10 @@ class RankerTrainable(ClusterTrainable):
             self.failed = None
 
     def _make_training(self, run: TrainingRun, config: dict[str, Any]) -> None:
-        self.training = make_training(run, self._materials(run))
-        if config.get("adopt") and isinstance(self.training, Training):
+        self.training = training = make_training(run, self._materials(run))
+        if config.get("adopt") and isinstance(training, Training):
             with fetched(config["checkpoint"]) as folder:
-                self.training.adopt(folder)
+                patiently(lambda: training.adopt(folder))
         elif config["checkpoint"]:
             self._load(config["checkpoint"])
 
@@ -118,7 +114,7 @@ class RankerTrainable(ClusterTrainable):
         """Whether the checkpoint was whole. Apart from `_load`, because an exception keeps the training alive."""
         try:
             with fetched(address) as folder:
-                self.training.load(folder)
+                patiently(lambda: self.training.load(folder))
             return True
         except DAMAGED as error:
             self.notes.append(f"{address} is damaged ({error}); the training goes back behind it")

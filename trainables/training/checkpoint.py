@@ -91,6 +91,17 @@ def load_trained_state(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     module.load_state_dict(state, strict=False)
 
 
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    return load_file(_opened(path))
+
+
+def _opened(path: Path) -> Path:
+    """The path, for safetensors. It says of every file that it cannot open that there is none, also where the storage
+    is away or the process has no file handles left; the system's own error comes first here."""
+    with path.open("rb"):
+        return path
+
+
 def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     """Moments and step counts of each parameter, by its index."""
     state = optimizer.state_dict()["state"]
@@ -103,7 +114,7 @@ def save_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    return flat.load_file(path)
+    return flat.load_file(_opened(path))
 
 
 def save_best(weights: Mapping[str, Tensor], scores: np.ndarray, path: Path) -> None:
@@ -112,19 +123,19 @@ def save_best(weights: Mapping[str, Tensor], scores: np.ndarray, path: Path) -> 
 
 
 def load_best(path: Path) -> tuple[dict[str, Tensor], np.ndarray]:
-    weights = load_file(path)
+    weights = load_tensors(path)
     return weights, weights.pop(DEV_SCORES).numpy()
 
 
 def best_scores(folder: Path) -> np.ndarray:
     """Dev scores of the best iteration of a saved training, float32 [C], without reading its weights."""
-    with safe_open(folder / BEST, "np") as file:
+    with safe_open(_opened(folder / BEST), "np") as file:
         return file.get_tensor(DEV_SCORES)
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in load_file(path).items():
+    for name, tensor in load_tensors(path).items():
         index, key = name.split(".", 1)
         state.setdefault(int(index), {})[key] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -15,6 +15,14 @@ from trainables.data.cache import cache_root, cached
 MODEL = "model.txt"
 
 
+def read_trees(path: Path) -> lgb.Booster:
+    """A booster from its file. Raises ValueError where that was cut short, of which LightGBM ends the process."""
+    text = path.read_text()
+    if "\nend of trees\n" not in text:
+        raise ValueError(f"{path} ends before its trees do")
+    return lgb.Booster(model_str=text)
+
+
 def cut(booster: lgb.Booster, rounds: int) -> lgb.Booster:
     """A copy with the first `rounds` trees, through LightGBM's own text, which keeps every number to the bit."""
     return lgb.Booster(model_str=booster.model_to_string(num_iteration=rounds))
@@ -42,7 +50,7 @@ class Prefixes:
             longest = max(self.rounds(), default=0)
             if longest < rounds:
                 return None
-            self._read = longest, lgb.Booster(model_file=str(self._folder(longest) / MODEL))
+            self._read = longest, read_trees(self._folder(longest) / MODEL)
         return cut(self._read[1], rounds)
 
     def keep(self, rounds: int, booster: lgb.Booster) -> None:

@@ -68,9 +68,8 @@ class Progress:
         }
 
     def same_run(self, folder: Path) -> bool:
-        """Whether `folder` holds the state of this configuration on this data."""
-        state = read_state(folder)
-        return TrainingRun.model_validate(state["run"]) == self.run and state["data"] == self.materials.digest
+        """`is_of` this training."""
+        return is_of(folder, self.run, self.materials)
 
     def take_up(self, folder: Path) -> None:
         """Restores history and best scores. Raises DataError where the state is that of another configuration."""
@@ -86,3 +85,9 @@ class Progress:
 def read_state(folder: Path) -> dict[str, Any]:
     """The JSON part of a saved training: run, history, best_iteration."""
     return checkpoint.read_json(folder / STATE)
+
+
+def is_of(folder: Path, run: TrainingRun, materials: Materials) -> bool:
+    """Whether `folder` holds the state of this configuration on this data."""
+    state = read_state(folder)
+    return TrainingRun.model_validate(state["run"]) == run and state["data"] == materials.digest

@@ -14,7 +14,7 @@ from trainables.data.columns import RankingData, Split
 from trainables.errors import DataError, Problem
 from trainables.rankers.lambdamart import require_features
 from trainables.training import checkpoint
-from trainables.training.prefixes import MODEL
+from trainables.training.prefixes import MODEL, read_trees
 from trainables.training.saved import CONFIG
 from trainables.training.trees import TreeTraining, score_features, settings_of
 
@@ -55,7 +55,7 @@ def load_trees(folder: Path) -> SavedTrees:
     """Raises DataError where a file of the folder is broken."""
     try:
         run = TrainingRun.model_validate(checkpoint.read_json(folder / CONFIG)["run"])
-        booster = lgb.Booster(model_file=str(folder / MODEL))
+        booster = read_trees(folder / MODEL)
     except (OSError, ValueError, KeyError, TypeError, ValidationError, lgb.basic.LightGBMError) as error:
         wrong = f"cannot be read: {error}"
         raise DataError(Problem(str(folder), wrong, "a ranker written by tune-cl train")) from error

@@ -1,15 +1,23 @@
-"""When the state of a training is written while it goes on."""
+"""When the state of a training is written while it goes on, and how it is taken up again."""
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trainables.training.checkpoint import save_iteration
+from lightgbm.basic import LightGBMError
+from safetensors import SafetensorError
+
+from trainables.storage import patiently
+from trainables.training.checkpoint import latest_iteration, save_iteration
+from trainables.training.device import release
 from trainables.training.factory import AnyTraining
 
+DAMAGED = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, SafetensorError, LightGBMError)
+"""What reading a damaged state raises. Any other OSError is of the storage, the disk or the process."""
 CHEAP, SHARE = 1.0, 0.1
 
 
@@ -47,3 +55,25 @@ def iterations(
                 save_iteration(folder, training.iteration, training.save)
                 saved()
         yield metrics
+
+
+def taken_up(make: Callable[[], AnyTraining], folder: Path, say: Callable[[str], None]) -> AnyTraining:
+    """A training that goes on from its last state in `folder`, where there is one. A damaged one is said and removed,
+    and the training starts again: it repeats what it did."""
+    training, latest = make(), latest_iteration(folder)
+    if latest is None or (wrong := _damage(training, latest)) is None:
+        return training
+    say(f"{latest} is damaged ({wrong}); the training starts again")
+    shutil.rmtree(folder)
+    del training  # a device may not hold both
+    release()
+    return make()
+
+
+def _damage(training: AnyTraining, state: Path) -> str | None:
+    """Loads the state; what is wrong with it, None where it is whole. The exception would keep the training alive."""
+    try:
+        patiently(lambda: training.load(state))
+    except DAMAGED as error:
+        return str(error)
+    return None

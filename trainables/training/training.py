@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.config import TrainingRun
@@ -236,7 +236,7 @@ class Training(Progress):
 
     def _restore(self, folder: Path) -> None:
         """Weights, optimiser, the curriculum's memory and the size of micro-batches."""
-        checkpoint.load_trained_state(self.module, load_file(folder / "weights.safetensors"))
+        checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder / "weights.safetensors"))
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if (folder / checkpoint.CURRICULUM).is_file():
             self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))

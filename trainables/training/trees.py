@@ -23,7 +23,7 @@ from trainables.rankers import ranker_settings
 from trainables.rankers.lambdamart import LambdaMartSettings, Objective, parameters, require_features
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
-from trainables.training.prefixes import MODEL, Prefixes, cut
+from trainables.training.prefixes import MODEL, Prefixes, cut, read_trees
 from trainables.training.progress import STATE, Progress, read_state
 
 FORMAT = 1  # raise when the same settings grow other trees
@@ -281,12 +281,11 @@ class TreeTraining(Progress):
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
         self.take_up(folder)
-        self.booster, self._growing = None, None
-        if (folder / MODEL).is_file():
-            self.booster = lgb.Booster(model_file=str(folder / MODEL))
+        self.trees, self._growing = read_state(folder)["trees"], None
+        there = any(self.trees) or (folder / MODEL).is_file()
+        self.booster = read_trees(folder / MODEL) if there else None
         for scores in (self._dev_scores, self._seen_scores):
             scores[:] = 0
-        self.trees = read_state(folder)["trees"]
         for iteration in range(self.iteration):
             self._add_iteration(iteration)
 

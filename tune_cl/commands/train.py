@@ -26,7 +26,10 @@ from tune_cl.experiment import load_training_run
 from tune_cl.place import DEFAULT_STORAGE, program
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainables.training.factory import AnyTraining
+    from trainables.training.materials import Materials
 
 STATES = "state"  # folder of the output
 
@@ -58,13 +61,12 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 def _whole(run: TrainingRun, output: Path) -> dict[str, Any]:
     """Trains, and applies the best weights to test."""
-    from trainables.training.factory import machine_note, make_training, training_notes  # imports torch: input first
+    from trainables.training.factory import machine_note, training_notes  # imports torch: input first
     from trainables.training.materials import prepare
 
     materials = prepare(run)
-    notes = (*materials.data.notes, *training_notes(run, materials))
-    training = make_training(run, materials)
-    _take_up(training, output)
+    notes = [*materials.data.notes, *training_notes(run, materials)]
+    training = _take_up(run, materials, output, notes.append)
     for note in notes:  # told only now that nothing can be refused any more
         print(f"note: {note}", file=sys.stderr)
     print(machine_note(training), file=sys.stderr)
@@ -87,18 +89,20 @@ def default_output(run: TrainingRun) -> Path:
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
 
 
-def _take_up(training: AnyTraining, output: Path) -> None:
-    """Goes on from the last state saved, where there is one.
+def _take_up(run: TrainingRun, materials: Materials, output: Path, say: Callable[[str], None]) -> AnyTraining:
+    """A training that goes on from the last state saved, where there is a whole one.
 
     Raises ConfigError where `output` holds a training of another configuration, or of other data or vectors.
     """
     from trainables.training.checkpoint import latest_iteration, read_json, write_json
+    from trainables.training.factory import make_training
     from trainables.training.materials import changed_files, files_of
+    from trainables.training.saves import taken_up
 
     read = output / "files.json"
     if latest := latest_iteration(output / STATES):
         kept = read_json(read) if read.exists() else {}
-        if not training.same_run(latest) or changed_files([training.run], kept):
+        if not _fits(run, materials, latest) or changed_files([run], kept):
             raise ConfigError(
                 Problem(
                     "--output",
@@ -106,9 +110,20 @@ def _take_up(training: AnyTraining, output: Path) -> None:
                     "another folder, or remove that one",
                 )
             )
-        training.load(latest)
-    elif (files := files_of([training.run])) or read.exists():  # of a training that ended before its first state
+    elif (files := files_of([run])) or read.exists():  # of a training that ended before its first state
         write_json(read, files)
+    return taken_up(lambda: make_training(run, materials), output / STATES, say)
+
+
+def _fits(run: TrainingRun, materials: Materials, state: Path) -> bool:
+    """Whether a state is of this training, or damaged: then nobody can go on from it."""
+    from trainables.training.progress import is_of
+    from trainables.training.saves import DAMAGED
+
+    try:
+        return is_of(state, run, materials)
+    except DAMAGED:
+        return True
 
 
 def _train(training: AnyTraining, output: Path) -> None:

@@ -174,6 +174,8 @@ class Confirmation:
                 say(f"{next(numbers)}/{count} {run.name} failed: {reason}")
                 return
             result = self.record(journal, run)
+            for note in result.get("notes", ()):
+                say(f"note: {run.name}: {note}")
             at = f"at iteration {result['best_iteration']} of {result['iterations']}"
             say(f"{next(numbers)}/{count} {run.name}: dev {self.state.metric} {result['dev']:.4f} {at}")
 

@@ -18,10 +18,10 @@ from trainables.data.columns import required_split
 from trainables.evaluation.judging import judge_of, scores_file, write_scores
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.trec import read_per_query, write_per_query
-from trainables.training.checkpoint import latest_iteration, read_json, write_folder, write_json
+from trainables.training.checkpoint import read_json, write_folder, write_json
 from trainables.training.factory import AnyTraining, make_training, save_best, take_saved
 from trainables.training.materials import Materials
-from trainables.training.saves import iterations
+from trainables.training.saves import iterations, taken_up
 
 STATE, RANKER, TRAINING, RESULT = "state", "ranker", "training.json", "result.json"
 
@@ -46,12 +46,15 @@ def confirm_run(
 ) -> None:
     """Trains what is left to train, and applies the best weights on dev to `split`.
 
-    `saved` is called whenever another iteration's state is in the folder. Raises WorkFailed where the loss is no
-    longer a number.
+    `saved` is called whenever another iteration's state is in the folder. Where the last one is damaged the training
+    starts again, which its result says in `notes`. Raises WorkFailed where the loss is no longer a number.
     """
-    training = make_training(run, materials)
-    if not (folder / TRAINING).exists():
-        finish_training(training, folder, saved)
+    if (folder / TRAINING).exists():
+        training = make_training(run, materials)
+    else:
+        notes: list[str] = []
+        training = taken_up(lambda: make_training(run, materials), folder / STATE, notes.append)
+        finish_training(training, folder, saved, notes)
     trained = read_json(folder / TRAINING)
     take_saved(training, folder / RANKER)
     target = required_split(materials.data, split)
@@ -70,16 +73,14 @@ def confirm_run(
     write_folder(folder / split, write)
 
 
-def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], None]) -> None:
-    """Iterates from the last saved state to the end; leaves the ranker and drops the states."""
-    if latest := latest_iteration(folder / STATE):
-        training.load(latest)
+def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], None], notes: list[str]) -> None:
+    """Iterates to the end; leaves the ranker and drops the states."""
     for _ in iterations(training, folder / STATE, saved):
         pass
     save_best(training, folder / RANKER)
     dev = [row[dev_key(training.run.metric)] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)
-    reached = {"dev": training.best_value, "best_iteration": training.best_iteration}
+    reached = {"dev": training.best_value, "best_iteration": training.best_iteration, "notes": notes}
     write_json(folder / TRAINING, {**reached, "iterations": len(dev), "seconds": seconds, "dev_by_iteration": dev})
     shutil.rmtree(folder / STATE)
 

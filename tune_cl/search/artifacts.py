@@ -13,11 +13,11 @@ from trainables.errors import DamagedCheckpoint
 from trainables.evaluation.judging import judge_of, scores_file, write_scores
 from trainables.evaluation.trec import write_per_query
 from trainables.files import write_text
-from trainables.ranker_trainable import DAMAGED
-from trainables.storage import fetched
+from trainables.storage import fetched, patiently
 from trainables.training.checkpoint import BEST, best_scores
 from trainables.training.factory import make_training, save_best
 from trainables.training.materials import Materials, materials_for
+from trainables.training.saves import DAMAGED
 
 
 @contextmanager
@@ -40,7 +40,7 @@ class Artifacts:
         """Files of a trial from its last checkpoint; returns their folder."""
         data = materials_for(run, self.materials).data
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
-            dev, scores = data.splits["dev"], best_scores(saved)
+            dev, scores = data.splits["dev"], patiently(lambda: best_scores(saved))
         folder = self.folder / trial
         write_scores(scores_file(folder, "dev", data), dev, data, scores, trial)
         values = judge_of(data, dev, run.evaluation.relevance_level)(scores)
@@ -52,6 +52,6 @@ class Artifacts:
         """The best weights of a trial as a ranker for `tune-cl rerank`; returns its folder."""
         training = make_training(run, materials_for(run, self.materials), device="cpu")
         with reading(checkpoint), fetched(checkpoint) as saved:
-            training.load(saved)
+            patiently(lambda: training.load(saved))
         save_best(training, self.folder / "best-ranker")
         return self.folder / "best-ranker"

@@ -1,0 +1,195 @@
+"""Damage of a saved training is told apart from a storage, a disk or a process in trouble; and what damage costs."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import tiny_data
+from tests.confirm_cases import confirm, crew, data, essence, place
+from tests.letor_data import letor_data
+from tests.test_cli import SMALL_OPTIONS
+from tests.test_confirm import stopping_after
+from tests.test_patience import failing
+from tests.tiny_trial import tiny_trial
+from tests.trec_folder import write_trec_folder
+from tests.tree_training import materials_of, tree_run
+from trainables import storage
+from trainables.config import TrainingRun
+from trainables.errors import Interrupted
+from trainables.ranker_trainable import RankerTrainable
+from trainables.training import checkpoint
+from trainables.training.checkpoint import latest_iteration
+from trainables.training.materials import materials_key, prepare
+from trainables.training.saves import DAMAGED
+from trainables.training.training import Training
+from trainables.training.trees import TreeTraining
+from tune_cl.cli import DONE, INTERRUPTED, main
+from tune_cl.confirmation.training import STATE
+from tune_cl.place import Place
+from tune_cl.search.artifacts import Artifacts
+
+__all__ = ["crew", "data", "place"]  # fixtures
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return tiny_trial(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture
+def saved(config: dict[str, Any], tmp_path: Path) -> Path:
+    """A checkpoint after two iterations."""
+    trial, folder = RankerTrainable(config), tmp_path / "checkpoint_000002"
+    folder.mkdir()
+    trial.step()
+    trial.step()
+    trial.save_checkpoint(str(folder))
+    return folder
+
+
+@contextmanager
+def no_file_handles() -> Iterator[None]:
+    before, held = resource.getrlimit(resource.RLIMIT_NOFILE), []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        while True:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        yield
+    finally:
+        for one in held:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_checkpoint_that_cannot_be_reached_is_not_damaged(
+    config: dict[str, Any], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The training would begin again, and the trial leave no files; Ray tries the trial again, and the search stops."""
+    run = TrainingRun.model_validate(config["run"])
+    artifacts = Artifacts(tmp_path / "trials", {materials_key(run): prepare(run)})
+    trial = RankerTrainable(config)
+
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "no space for a copy of what lies in S3")
+
+    for reads in (
+        lambda: RankerTrainable(config | {"checkpoint": str(saved)}),
+        lambda: trial.load_checkpoint(str(saved)),
+        lambda: artifacts("t0001", saved, run),
+        lambda: artifacts.ranker(saved, run),
+    ):
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
+            patch.setattr("trainables.ranker_trainable.fetched", full)
+            patch.setattr("tune_cl.search.artifacts.fetched", full)
+            reads()
+
+
+def test_a_process_without_file_handles_says_so_of_every_file(config: dict[str, Any], saved: Path) -> None:
+    """safetensors says that the file is not there."""
+    training = RankerTrainable(config).training
+    for read in (
+        lambda: checkpoint.load_tensors(saved / "weights.safetensors"),
+        lambda: checkpoint.load_arrays(saved / "weights.safetensors"),
+        lambda: checkpoint.best_scores(saved),
+        lambda: training.load(saved),
+    ):
+        with no_file_handles(), pytest.raises(OSError, match="Too many open files") as raised:
+            read()
+        assert not isinstance(raised.value, DAMAGED)
+
+
+def test_a_folder_of_all_nodes_that_is_away_is_waited_for(
+    config: dict[str, Any], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = TrainingRun.model_validate(config["run"])
+    artifacts = Artifacts(tmp_path / "trials", {materials_key(run): prepare(run)})
+    monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
+    adopt = config | {"checkpoint": str(saved), "adopt": True}
+    for reads in (
+        lambda: RankerTrainable(config | {"checkpoint": str(saved)}).step()["iteration"],
+        lambda: RankerTrainable(adopt).step()["iteration"],
+        lambda: len(list(artifacts.ranker(saved, run).iterdir())),
+    ):
+        load, calls = failing(2, OSError(errno.ESTALE, "stale file handle"), checkpoint.load_tensors)
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint, "load_tensors", load)
+            assert reads() >= 3 and len(calls) > 3
+
+
+def cut_short(model: Path) -> None:
+    model.write_text(model.read_text()[: model.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("damage", [cut_short, Path.unlink, lambda model: model.write_text("")])
+def test_trees_that_were_cut_short_are_damage(damage: Callable[[Path], Any], tmp_path: Path) -> None:
+    """LightGBM ends the process where a file ends within its trees."""
+    materials = materials_of(letor_data())
+    training = TreeTraining(tree_run(), materials, share=False)
+    training.iterate()
+    training.save(tmp_path)
+    damage(tmp_path / "model.txt")
+    with pytest.raises(DAMAGED):
+        TreeTraining(tree_run(), materials, share=False).load(tmp_path)
+
+
+def spoil(folder: Path) -> None:
+    weights = folder / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+
+
+def test_a_training_of_a_confirmation_whose_state_is_damaged_starts_again(
+    place: Place, crew: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = essence(confirm(place, seeds=2))
+    cut = Place(tmp_path / "cut", "toy")
+    cut.folder.mkdir(parents=True)
+    cut.journal.write_text("".join(line for line in place.journal.open() if '"confirmation"' not in line))
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(Training, "iterate", stopping_after(2))
+        confirm(cut, seeds=2)
+    [state] = [latest_iteration(folder) for folder in cut.folder.glob(f"confirmation/*/*/{STATE}")]
+    assert state is not None
+    spoil(state)
+    capsys.readouterr()
+    assert essence(confirm(cut, seeds=2)) == whole
+    [note] = [line for line in capsys.readouterr().err.splitlines() if "damaged" in line]
+    assert note.startswith("note: ") and str(state) in note and note.endswith("; the training starts again")
+
+
+@pytest.mark.parametrize("damage", [spoil, lambda folder: (folder / "state.json").write_text("")])
+def test_a_training_alone_whose_state_is_damaged_starts_again(
+    damage: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = tiny_data(queries={"train": 10, "dev": 5, "test": 5}, candidates=5, turns=1)
+    folder = write_trec_folder(made, tmp_path / "data")
+    given = ["train", "--data", str(folder), *SMALL_OPTIONS, "--json", "--output"]
+
+    def stop(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    def numbers(output: str) -> dict[str, Any]:
+        assert main([*given, str(tmp_path / output)]) == DONE
+        found = json.loads(capfd.readouterr().out)
+        return {key: found[key] for key in ("dev", "best_iteration", "test")}
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tune_cl.commands.train._progress", stop)
+        assert main([*given, str(tmp_path / "cut")]) == INTERRUPTED
+    state = latest_iteration(tmp_path / "cut" / "state")
+    assert state is not None
+    damage(state)
+    capfd.readouterr()
+    assert main([*given, str(tmp_path / "cut")]) == DONE
+    told = capfd.readouterr().err
+    assert f"note: {state} is damaged" in told and "the training starts again" in told and "going on" not in told
+    assert numbers("cut") == numbers("whole")
