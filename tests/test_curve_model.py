@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tune_cl.search.schedulers.base import Setup, Verdict
-from tune_cl.search.schedulers.curve_model import CurveModel
+from tune_cl.search.schedulers.curve_model import CurveModel, basis
 from tune_cl.search.schedulers.model import FEWEST_TRIALS, Model
 
 LAST = 12
@@ -131,3 +131,23 @@ def test_asking_who_goes_on_changes_nothing() -> None:
         asked.next_paused(last=True)
     assert np.array_equal(asked.curves.covariance, silent.curves.covariance) and asked.paused == silent.paused
     assert asked.next_paused(last=True) == silent.next_paused(last=True)
+
+
+def test_a_forecast_among_many_trials_is_that_of_the_trial_s_own_values() -> None:
+    """Their sums stand in arrays that grow, and trials that have come as far in equal curricula share some."""
+    model, ends, seen = CurveModel(LAST), {}, {}
+    rng = np.random.default_rng(0)
+    for trial in range(150):
+        name, ends[trial] = f"t{trial}", int(rng.integers(0, 4))
+        model.start(name, ends[trial])
+        seen[trial] = [value(trial, at, ends[trial]) for at in range(1, 1 + int(rng.integers(1, 6)))]
+        for at, one in enumerate(seen[trial], 1):
+            model.add(name, at, one)
+    means, deviations = model.forecast([f"t{trial}" for trial in seen])
+    for trial, values in seen.items():
+        x = np.stack([basis(at, ends[trial]) for at in range(1, 1 + len(values))])
+        last, precision = basis(LAST, ends[trial]), np.linalg.inv(model.covariance)
+        covariance = np.linalg.inv(precision + x.T @ x / model.noise)
+        mean = covariance @ (precision @ model.mean + x.T @ values / model.noise)
+        assert means[trial] == pytest.approx(last @ mean)
+        assert deviations[trial] == pytest.approx(math.sqrt(last @ covariance @ last))

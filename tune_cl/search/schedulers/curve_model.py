@@ -15,21 +15,51 @@ SMALLEST_VARIANCE = 1e-7
 
 @dataclass
 class Curve:
-    """What least squares need of a trial's values; `end`: iteration with which its curriculum ends, 0 without one."""
+    """A trial's place among all, and how many values it has; `end`: iteration with which its curriculum ends, 0 without
+    one."""
 
+    place: int
     end: int
     points: int = 0
-    xx: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
-    xy: np.ndarray = field(default_factory=lambda: np.zeros(3))
-    y: float = 0.0
-    yy: float = 0.0
 
-    def add(self, value: float) -> None:
-        """Takes in the value after the next iteration."""
-        self.points += 1
-        x = basis(self.points, self.end)
-        self.xx, self.xy = self.xx + np.outer(x, x), self.xy + value * x
-        self.y, self.yy = self.y + value, self.yy + value**2
+
+class Sums:
+    """What least squares need of the values of all curves, a row each, in one array for all: every value moves the
+    estimates by all curves. Those that have come as far in a curriculum of the same end share the first of the sums."""
+
+    def __init__(self) -> None:
+        self.xy, self.last = np.zeros((64, 3)), np.zeros((64, 3))  # with room for more, as `kind`
+        self.kind = np.zeros(64, np.int64)  # 0: without a value
+        self.kinds: dict[tuple[int, int], int] = {(0, 0): 0}  # by points and end
+        self.xx = np.zeros((1, 3, 3))  # of each kind
+        self.count = 0  # values
+        self.y: list[float] = []
+        self.yy: list[float] = []
+
+    def begin(self, last: np.ndarray) -> int:
+        """A further curve, whose terms are `last` after the last iteration; returns its row."""
+        if len(self.y) == len(self.kind):
+            self.xy, self.last, self.kind = map(with_room, (self.xy, self.last, self.kind))
+        self.last[len(self.y)] = last
+        self.y.append(0.0)
+        self.yy.append(0.0)
+        return len(self.y) - 1
+
+    def add(self, curve: Curve, value: float) -> None:
+        """Takes in the value after the curve's next iteration."""
+        row, before = curve.place, self.kind[curve.place]
+        curve.points += 1
+        self.count += 1
+        x = basis(curve.points, curve.end)
+        kind = self.kinds.setdefault((curve.points, curve.end), len(self.kinds))
+        if kind == len(self.xx):
+            self.xx = np.concatenate([self.xx, [self.xx[before] + np.outer(x, x)]])
+        self.kind[row], self.xy[row] = kind, self.xy[row] + value * x
+        self.y[row], self.yy[row] = self.y[row] + value, self.yy[row] + value**2
+
+    def seen(self) -> np.ndarray:
+        """Rows of the curves with values, int64 [n]."""
+        return np.flatnonzero(self.kind[: len(self.y)])
 
 
 @dataclass
@@ -49,18 +79,19 @@ class CurveModel:
 
     last: int  # iterations of a whole training, for which values are forecast
     curves: dict[str, Curve] = field(default_factory=dict)
+    sums: Sums = field(default_factory=Sums)
     mean: np.ndarray = field(default_factory=lambda: np.zeros(3))
     covariance: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
     noise: float = 0.0
 
     def start(self, trial: str, end: int) -> None:
-        self.curves[trial] = Curve(end)
+        self.curves[trial] = Curve(self.sums.begin(basis(self.last, end)), end)
 
     def add(self, trial: str, iteration: int, value: float) -> None:
         """A trial's value after an iteration. One that is no number is passed over, with all that follow."""
         curve = self.curves[trial]
         if curve.points == iteration - 1 and math.isfinite(value):
-            curve.add(value)
+            self.sums.add(curve, value)
             self._refine()
 
     def known(self, trial: str) -> bool:
@@ -68,10 +99,10 @@ class CurveModel:
         return self.curves[trial].points > 0
 
     def _refine(self) -> None:
-        seen = [curve for curve in self.curves.values() if curve.points]
-        count = sum(curve.points for curve in seen)
-        mean = sum(curve.y for curve in seen) / count
-        scale = max(sum(curve.yy for curve in seen) / count - mean**2, SMALLEST_VARIANCE)
+        seen, count, squares = self.sums.seen(), self.sums.count, sum(self.sums.yy)
+        xx, xy = self.sums.xx[self.sums.kind[seen]], self.sums.xy[seen]
+        mean = sum(self.sums.y) / count
+        scale = max(squares / count - mean**2, SMALLEST_VARIANCE)
         prior = scale * np.diag([1, math.log(max(self.last, 2)) ** -2, 1])
         if not self.noise:
             self.mean, self.covariance, self.noise = np.array([mean, 0, 0]), prior, scale / 2
@@ -84,26 +115,29 @@ class CurveModel:
             apart = coefficients - self.mean
             scatter = apart.T @ apart + spread.sum(axis=0) + WEIGHT * prior
             self.covariance = scatter / (len(seen) + WEIGHT)
-            self.noise = max((residuals(seen, coefficients, spread) + scale / 5) / (count + 1), SMALLEST_VARIANCE)
+            fitted = np.einsum("ni,nij,nj->", coefficients, xx, coefficients) - 2 * np.sum(coefficients * xy)
+            residuals = float(squares + fitted + np.sum(spread * xx))  # expected, squared
+            self.noise = max((residuals + scale / 5) / (count + 1), SMALLEST_VARIANCE)
 
-    def _posterior(self, curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean [n, 3] and covariance [n, 3, 3] of each curve's coefficients."""
+    def _posterior(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean [n, 3] and covariance [n, 3, 3] of the coefficients of each of the curves in these rows."""
         precision = np.linalg.inv(self.covariance)
-        covariance = np.linalg.inv(precision + np.stack([curve.xx for curve in curves]) / self.noise)
-        weighted = precision @ self.mean + np.stack([curve.xy for curve in curves]) / self.noise
+        kinds, kind = np.unique(self.sums.kind[rows], return_inverse=True)
+        covariance = np.linalg.inv(precision + self.sums.xx[kinds] / self.noise)[kind]
+        weighted = precision @ self.mean + self.sums.xy[rows] / self.noise
         return np.einsum("nij,nj->ni", covariance, weighted), covariance
 
     def forecast(self, trials: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of the noiseless y(last) of each trial, [n]."""
-        curves = [self.curves[trial] for trial in trials]
-        coefficients, covariance = self._posterior(curves)
-        last = np.stack([basis(self.last, curve.end) for curve in curves])
+        rows = np.array([self.curves[trial].place for trial in trials])
+        coefficients, covariance = self._posterior(rows)
+        last = self.sums.last[rows]
         variance = np.einsum("ni,nij,nj->n", last, covariance, last)
         return np.sum(last * coefficients, axis=1), np.sqrt(variance)
 
     def forecast_new(self) -> tuple[float, float]:
         """`forecast` for a trial that has not begun: its curriculum may be that of any of the others."""
-        last = np.stack([basis(self.last, curve.end) for curve in self.curves.values()])
+        last = self.sums.last[: len(self.curves)]
         means = last @ self.mean
         variance = np.einsum("ni,ij,nj->n", last, self.covariance, last).mean() + means.var()
         return float(means.mean()), math.sqrt(variance)
@@ -115,8 +149,6 @@ def basis(t: int, end: int) -> np.ndarray:
     return np.array([1.0, math.log(t), 1 - (after + 1) ** -0.5])
 
 
-def residuals(curves: Sequence[Curve], coefficients: np.ndarray, spread: np.ndarray) -> float:
-    """Expected sum of squared residuals, of coefficients with these means [n, 3] and covariances [n, 3, 3]."""
-    xx, xy = np.stack([curve.xx for curve in curves]), np.stack([curve.xy for curve in curves])
-    fitted = np.einsum("ni,nij,nj->", coefficients, xx, coefficients) - 2 * np.sum(coefficients * xy)
-    return float(sum(curve.yy for curve in curves) + fitted + np.sum(spread * xx))
+def with_room(rows: np.ndarray) -> np.ndarray:
+    """The rows, and as many of zeros."""
+    return np.concatenate([rows, np.zeros_like(rows)])

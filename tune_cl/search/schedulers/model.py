@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tune_cl.search.schedulers.base import Scheduler, Verdict
 from tune_cl.search.schedulers.curve_model import CurveModel
 
@@ -85,12 +87,10 @@ class Model(Scheduler):
         if last and not self.completed:
             return waiting[first]
         highest, noise = max(self.best.values()), self.curves.noise
-        hopeful = [
-            place
-            for place, (mean, deviation) in enumerate(zip(means, deviations, strict=True))
-            if chance_above(mean, math.sqrt(deviation**2 + noise), highest) >= LEVEL
-        ]
-        return waiting[max(hopeful, key=lambda place: promise[place])] if hopeful else None
+        for place in np.argsort(-promise, kind="stable").tolist():
+            if chance_above(float(means[place]), math.sqrt(deviations[place] ** 2 + noise), highest) >= LEVEL:
+                return waiting[place]
+        return None
 
     def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
         del self.paused[trial]
