@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainables.errors import ConfigError, DataError
+from tune_cl import journal as module
 from tune_cl.journal import Event, Journal, read_events
 from tune_cl.state import Dev, replay
 
@@ -79,6 +80,24 @@ def test_torn_last_line_is_cut_and_said(tmp_path: Path, keep: int) -> None:
         assert [event["event"] for event in journal.events()] == ["search", "trial", "result"]
 
 
+def test_a_last_line_damaged_before_its_end_is_torn_too_and_readers_agree(tmp_path: Path) -> None:
+    """A page of the last write never reached the disk, the next one did."""
+    path = written(tmp_path / "s", SEARCH, trial(0))
+    first, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + bytes(40) + last[40:])
+    assert [event["event"] for event in read_events(path)] == ["search"]
+    with Journal(tmp_path / "s") as journal:
+        assert journal.note is not None and f"({len(last)} bytes)" in journal.note
+        assert path.read_bytes() == first
+
+
+def test_a_path_that_is_no_unicode_reads_back_from_a_file_that_is(tmp_path: Path) -> None:
+    event = {"event": "artifact", "path": os.fsdecode(b"/data/caf\xe9/report.html"), "folder": "größer"}
+    path = written(tmp_path / "s", SEARCH, event)
+    assert list(read_events(path)) == [SEARCH, event]
+    path.read_text(encoding="utf-8")
+
+
 def test_damage_before_the_last_line_is_refused_and_named(tmp_path: Path) -> None:
     path = written(tmp_path / "s", SEARCH, trial(0))
     lines = path.read_bytes().splitlines(keepends=True)
@@ -101,6 +120,19 @@ def test_failed_write_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pyte
         assert [event.get("number") for event in journal.events()] == [None, 1]
 
 
+def test_an_event_that_cannot_wait_is_given_up_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As the event of a Ctrl-C while the disk is full, however patient the journal is."""
+    with Journal(tmp_path / "s") as journal:
+        journal.append(SEARCH)
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="disk"):
+            patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+            patch.setattr(module.time, "sleep", lambda _: pytest.fail("it waited"))
+            journal.append({"event": "interrupted", "time": 1.0}, patience=0.0)
+        assert list(journal.events()) == [SEARCH] and not caplog.records
+
+
 def test_second_driver_is_refused_until_the_first_dies(tmp_path: Path) -> None:
     program = (
         "import sys, pathlib, tune_cl.journal as j; held = j.Journal(pathlib.Path(sys.argv[1])); "
@@ -110,7 +142,7 @@ def test_second_driver_is_refused_until_the_first_dies(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        with pytest.raises(ConfigError, match=rf"search 's' is in use by process {other.pid} on .*another --name"):
+        with pytest.raises(ConfigError, match=rf"search 's' is in use by process {other.pid} on .*; wait for that"):
             Journal(tmp_path / "s")
         other.kill()
         other.wait()

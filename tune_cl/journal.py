@@ -38,7 +38,7 @@ import time
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from trainables.errors import ConfigError, DataError, Problem
 
@@ -73,21 +73,21 @@ class Journal:
             self._lock.close()
             raise
 
-    def append(self, event: Event) -> None:
+    def append(self, event: Event, patience: float | None = None) -> None:
         """Adds one event in one write and returns once it is on disk. Raises OSError where the storage does not take
-        it for `patience` seconds; no part of a line is left then."""
-        line = (json.dumps(event, ensure_ascii=False) + "\n").encode()
-        failed = None
+        it for `patience` seconds (None: the journal's own); no part of a line is left then."""
+        line, failed = encoded(event), None
+        patience = self.patience if patience is None else patience
         while True:
             try:
                 return self._write(line)
             except OSError as error:
-                if failed is None:
+                if patience and failed is None:
                     failed = time.monotonic()
-                    log.warning("%s cannot be written, trying again for %.0f s: %s", self.path, self.patience, error)
-                if time.monotonic() - failed >= self.patience:
+                    log.warning("%s cannot be written, trying again for %.0f s: %s", self.path, patience, error)
+                if failed is None or time.monotonic() - failed >= patience:
                     raise
-                time.sleep(min(RETRY_SECONDS, self.patience))
+                time.sleep(min(RETRY_SECONDS, patience))
 
     def extend(self, lines: bytes) -> None:
         """Adds whole lines that another copy of the journal has behind the last one here."""
@@ -121,15 +121,38 @@ class Journal:
         self.close()
 
 
+def encoded(event: Event) -> bytes:
+    """The line of an event. Text that is no Unicode, as a path may be, is escaped: the file stays UTF-8."""
+    try:
+        return (json.dumps(event, ensure_ascii=False) + "\n").encode()
+    except UnicodeEncodeError:
+        return (json.dumps(event) + "\n").encode()
+
+
 def read_events(path: Path) -> Iterator[Event]:
-    """The events of a journal, without holding it; a line still being written is left out.
+    """The events of a journal, without holding it; a last line that is still being written, or that its next holder
+    will cut, is left out.
 
     Raises DataError naming the line that is no event.
     """
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if line.endswith(b"\n"):
-                yield parse(line, f"{path}:{number}")
+        for _, event in _whole_lines(file, path):
+            yield event
+
+
+def _whole_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, Event]]:
+    """Each event and the bytes of its line, up to a last line that was written only in part: without its end, or with
+    pages that never reached the disk. Raises DataError where a line before the last is damaged."""
+    for number, line in enumerate(file, 1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            event = parse(line, f"{path}:{number}")
+        except DataError:
+            if file.read(1):
+                raise
+            return
+        yield len(line), event
 
 
 def parse(line: bytes, place: str) -> Event:
@@ -151,14 +174,7 @@ def cut_torn_line(path: Path) -> str | None:
     if not path.exists():
         return None
     with path.open("r+b") as file:
-        whole = 0
-        for number, line in enumerate(file, 1):
-            try:
-                parse(line, f"{path}:{number}")
-                whole += len(line) if line.endswith(b"\n") else 0
-            except DataError:
-                if file.read(1):
-                    raise
+        whole = sum(length for length, _ in _whole_lines(file, path))
         torn = os.fstat(file.fileno()).st_size - whole
         if not torn:
             return None
@@ -178,9 +194,12 @@ def hold(path: Path, name: str) -> FileIO:
     except BlockingIOError:
         lock.close()
         holder = path.read_text(errors="replace").strip() or "another process"
-        raise ConfigError(
-            Problem("name", f"search '{name}' is in use by {holder}", "stop that one first, or choose another --name")
-        ) from None
+        raise in_use(name, holder) from None
     lock.truncate(0)
     lock.write(f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}\n".encode())
     return lock
+
+
+def in_use(name: str, holder: str) -> ConfigError:
+    """The error of any command for a search that another process holds."""
+    return ConfigError(Problem("name", f"search '{name}' is in use by {holder}", "wait for that one, or stop it"))

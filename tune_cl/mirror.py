@@ -23,7 +23,7 @@ from uuid import uuid4
 from trainables import storage
 from trainables.errors import ConfigError, Problem, WorkFailed
 from trainables.files import write_text
-from tune_cl.journal import FILE, LOCK, Event, Journal
+from tune_cl.journal import FILE, LOCK, Event, Journal, in_use
 from tune_cl.tracking.cursor import FILE as CURSOR
 
 LEASE, SENT = "driver.json", ".mirrored.json"
@@ -59,8 +59,7 @@ class Lease:
         deadline = time.monotonic() + watch
         while (now := storage.read(self.address)) is not None:
             if now != held or not watch:
-                wrong = f"search '{name}' is in use by {process}"
-                raise ConfigError(Problem("name", wrong, "stop that one first, or choose another --name"))
+                raise in_use(name, process)
             if time.monotonic() > deadline:
                 return
             time.sleep(min(1.0, watch / 10))
@@ -112,13 +111,13 @@ class MirroredJournal(Journal):
             raise
         self._thread.start()
 
-    def append(self, event: Event) -> None:
+    def append(self, event: Event, patience: float | None = None) -> None:
         """As Journal.append; the storage has the event some seconds later. Raises WorkFailed where another driver
         took the search over."""
         if self.lost:
             right = "one driver at a time; what it did since the other began is in this machine's copy only"
             raise WorkFailed(f"another driver has taken over '{self.path.parent.name}' ({self.remote}): {right}")
-        super().append(event)
+        super().append(event, patience)
 
     def close(self) -> None:
         """Brings the last changes into the storage, then lets another driver hold the search."""
