@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.builders import tiny_data
 from tests.commands import SPACE, finish, start, wait_for_events
+from tests.s3_cases import events, on_another_machine, s3, server
 from tests.trec_folder import write_trec_folder
 from trainables import storage
 from trainables.config import TrainingRun
@@ -32,46 +29,7 @@ from tune_cl.mirror import MirroredJournal
 from tune_cl.place import Place, found_again, known_place, new_place, place_of
 from tune_cl.state import replay
 
-BUCKET = "searches"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Query of the addresses on this server."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    served = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    served.start()
-    host, port = served.get_host_and_port()
-    client = boto3.client(
-        "s3",
-        endpoint_url=f"http://{host}:{port}",
-        region_name="us-east-1",
-        aws_access_key_id="id",
-        aws_secret_access_key="key",
-    )
-    client.create_bucket(Bucket=BUCKET)
-    yield f"endpoint_override={host}:{port}&scheme=http"
-    served.stop()
-
-
-@pytest.fixture
-def s3(server: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A storage of the test's own."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "key")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(mirror, "CLOSING_SECONDS", 0.0)
-    return f"s3://{BUCKET}/{request.node.originalname}?{server}"
-
-
-def on_another_machine(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    """From here on as on a machine of another name, with a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
-    monkeypatch.setattr(mirror.socket, "gethostname", lambda: home.name)
-
-
-def events(count: int) -> list[dict]:
-    return [{"event": "note", "trial": "t0001", "text": f"äöü {number}"} for number in range(count)]
+__all__ = ["s3", "server"]
 
 
 def begin(place: Place, count: int = 3) -> list[dict]:
@@ -183,6 +141,7 @@ def test_a_second_driver_is_refused_and_a_dead_one_outwaited(
             second.open(watch=0)
         journal._closing.set()  # the first one's process is stopped, and no longer renews
         journal._thread.join()
+        journal._lease.rest()
         with second.open(watch=0.2) as taken:
             taken.append({"event": "interrupted", "time": 1.0})
             taken_over = taken.path.read_bytes()

@@ -113,6 +113,12 @@ def folders_in(address: str) -> list[str]:
     return sorted(one.base_name for one in found if one.type == FileType.Directory)
 
 
+def size(address: str) -> int | None:
+    """Bytes of an object of S3, None where there is none."""
+    system, path = opened(address)
+    return system.get_file_info(path).size
+
+
 def read(address: str) -> bytes | None:
     """An object of S3, None where there is none."""
     system, path = opened(address)

@@ -2,9 +2,10 @@
 
 The search works on the copy as on any folder. A thread brings what changes into the storage every `SYNC_SECONDS`, the
 files first and then the journal as it was before them: where the journal there has an event, what it speaks of is
-there too. A lease in the storage keeps a second driver out. Should two have worked at once all the same, their journals
-show it: of copy and storage one must begin with the other. Ray's checkpoints do not pass through here; the nodes write
-them into the storage themselves.
+there too. A lease in the storage, which another thread renews, keeps a second driver out. A machine that slept through
+its lease finds a journal there that is not its own, and leaves it. Should two have worked at once all the same, their
+journals show it: of copy and storage one must begin with the other. Ray's checkpoints do not pass through here; the
+nodes write them into the storage themselves.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
@@ -26,7 +28,7 @@ from trainables.files import write_text
 from tune_cl.journal import FILE, LOCK, Event, Journal, in_use
 from tune_cl.tracking.cursor import FILE as CURSOR
 
-LEASE, SENT = "driver.json", ".mirrored.json"
+LEASE, SENT, COPY = "driver.json", ".mirrored.json", ".copy"
 SYNC_SECONDS = 5.0
 WATCH_SECONDS = 3 * SYNC_SECONDS  # a lease that does not change for so long is of a driver that died
 CLOSING_SECONDS = 60.0  # for which the last changes are tried to be sent
@@ -38,12 +40,16 @@ log = logging.getLogger(__name__)
 @dataclass
 class Lease:
     """Who drives the search at `address`: {holder, token, process, beat}. Its clock is the storage's content, so
-    machines whose times differ agree."""
+    machines whose times differ agree. A thread of its own renews it: no other work is sure to end in time."""
 
     address: str
     holder: str
+    lost: bool = False
+    """Whether another driver took it from this one."""
     token: str = field(default_factory=lambda: uuid4().hex)
     beat: int = 0
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
 
     def take(self, name: str, watch: float) -> None:
         """Raises ConfigError where another machine's driver renews it within `watch` seconds, or with 0 at once."""
@@ -64,10 +70,27 @@ class Lease:
                 return
             time.sleep(min(1.0, watch / 10))
 
+    def keep(self, every: float) -> None:
+        """Renews it from now on."""
+        self._thread = threading.Thread(target=self._renew, args=(every,), name="lease", daemon=True)
+        self._thread.start()
+
+    def _renew(self, every: float) -> None:
+        while not self._ended.wait(every) and not self.lost:
+            with suppress(OSError):  # the next one may come through
+                self.renew()
+
+    def held(self) -> bool:
+        """Whether it is still this driver's."""
+        if not self.lost:
+            held = storage.read(self.address)
+            if held is None or json.loads(held)["token"] != self.token:
+                self.lost = True
+        return not self.lost
+
     def renew(self, taking: bool = False) -> bool:
         """Says that this driver lives; False where another one took the lease."""
-        held = storage.read(self.address)
-        if not taking and (held is None or json.loads(held)["token"] != self.token):
+        if not taking and not self.held():
             return False
         self.beat += 1
         process = f"process {os.getpid()} on {socket.gethostname()}"
@@ -75,9 +98,16 @@ class Lease:
         storage.write(self.address, json.dumps(told).encode())
         return True
 
+    def rest(self) -> None:
+        """No longer renews it."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
     def release(self) -> None:
-        held = storage.read(self.address)
-        if held is not None and json.loads(held)["token"] == self.token:
+        """Lets another driver have it."""
+        self.rest()
+        if self.held():
             storage.remove(self.address)
 
 
@@ -91,17 +121,16 @@ class MirroredJournal(Journal):
     def __init__(self, folder: Path, remote: str, watch: float = WATCH_SECONDS, every: float = SYNC_SECONDS):
         super().__init__(folder)
         self.remote, self.every = remote, every
-        self.lost = False
-        """Whether another driver took the search from this one."""
-        self._sent: dict[str, State] = {}
-        self._journal_sent = -1
         self._closing = threading.Event()
         self._failing = False
-        self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}")
+        self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}:{_copy(folder)}")
         self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
         try:
             self._lease.take(folder.name, watch)
-            pull_into(self, remote)
+            self._lease.keep(every)
+            self._journal_sent = pull_into(self, remote)
+            self._ours = {self._journal_sent}
+            """Bytes that the journal in the storage may have if nobody else wrote it."""
             self._sent = _read_sent(folder)
         except BaseException:
             try:
@@ -114,10 +143,13 @@ class MirroredJournal(Journal):
     def append(self, event: Event, patience: float | None = None) -> None:
         """As Journal.append; the storage has the event some seconds later. Raises WorkFailed where another driver
         took the search over."""
-        if self.lost:
-            right = "one driver at a time; what it did since the other began is in this machine's copy only"
-            raise WorkFailed(f"another driver has taken over '{self.path.parent.name}' ({self.remote}): {right}")
+        if self._lease.lost:
+            raise WorkFailed(self._taken_over())
         super().append(event, patience)
+
+    def _taken_over(self) -> str:
+        told = "one driver at a time; what this one did since the other began stays in the copy"
+        return f"another driver has taken over '{self.path.parent.name}' ({self.remote}): {told} {self.path.parent}"
 
     def close(self) -> None:
         """Brings the last changes into the storage, then lets another driver hold the search."""
@@ -126,27 +158,28 @@ class MirroredJournal(Journal):
         deadline = time.monotonic() + CLOSING_SECONDS
         try:
             while not self._attempt(last=True):
-                if self.lost or time.monotonic() > deadline:
+                if self._lease.lost:
+                    log.warning("%s", self._taken_over())
+                    break
+                if time.monotonic() > deadline:
                     log.warning("%s lacks the last changes; tune-cl resume on this machine sends them", self.remote)
                     break
                 time.sleep(1.0)
         finally:
+            self._lease.rest()
             super().close()
 
     def _run(self) -> None:
-        while not self._closing.wait(self.every) and not self.lost:
+        while not self._closing.wait(self.every) and not self._lease.lost:
             self._attempt()
 
     def _attempt(self, last: bool = False) -> bool:
-        """Renews the lease and sends what changed; False where that failed. An outage is said once."""
-        if self.lost:
-            return False
+        """Sends what changed while the lease is held; False where that failed. An outage is said once."""
         try:
-            if not self._lease.renew():
-                self.lost = True
+            if not self._lease.held():
                 return False
             self._send()
-            if last:
+            if last and not self._lease.lost:
                 self._lease.release()
         except OSError as error:
             if not self._failing:
@@ -154,17 +187,39 @@ class MirroredJournal(Journal):
             self._failing = True
             return False
         self._failing = False
-        return True
+        return not self._lease.lost
 
     def _send(self) -> None:
+        """Stops where the lease is lost meanwhile."""
         size = self.size
         journal = self.path.read_bytes()[:size]
         for name, state in changed(self.path.parent, self._sent).items():
-            storage.upload_file(self.path.parent / name, storage.joined(self.remote, *PurePosixPath(name).parts))
+            if self._lease.lost:
+                return
+            self._send_file(name)
             self._sent[name] = state
         _write_sent(self.path.parent, self._sent)
         if len(journal) != self._journal_sent:
-            storage.write(storage.joined(self.remote, FILE), journal)
+            self._send_journal(journal)
+
+    def _send_file(self, name: str) -> None:
+        """One whose name is no Unicode stays here, for no object can have it; that is said once."""
+        try:
+            address = storage.joined(self.remote, *PurePosixPath(name).parts)
+        except UnicodeEncodeError:
+            log.warning("%a of %s stays on this machine: its name is no UTF-8", name, self.path.parent)
+        else:
+            storage.upload_file(self.path.parent / name, address)
+
+    def _send_journal(self, journal: bytes) -> None:
+        """The machine may have slept since it began to send, and then have renewed a lease that was another driver's
+        by then: what that one wrote stays, and this driver has lost the search."""
+        address = storage.joined(self.remote, FILE)
+        if (storage.size(address) or 0) not in self._ours:
+            self._lease.lost = True
+        if self._lease.held():
+            self._ours.add(len(journal))  # before: a failure to write it may be one to hear that it is there
+            storage.write(address, journal)
             self._journal_sent = len(journal)
 
 
@@ -207,15 +262,16 @@ def pull(folder: Path, remote: str) -> None:
         pull_into(journal, remote)
 
 
-def pull_into(journal: Journal, remote: str) -> None:
-    """What the storage has and the held copy has not: the files first, then the journal's events.
+def pull_into(journal: Journal, remote: str) -> int:
+    """What the storage has and the held copy has not: the files first, then the journal's events. Returns the bytes of
+    the journal in the storage.
 
     Raises ConfigError where each has events that the other lacks.
     """
     folder = journal.path.parent
     here, there = whole_lines(journal.path), storage.read(storage.joined(remote, FILE)) or b""
     if here.startswith(there):
-        return
+        return len(there)
     if not there.startswith(here):
         wrong = f"the copy {folder} and {remote} have gone different ways: two drivers worked at once"
         raise ConfigError(Problem("--storage", wrong, "remove the copy to go on from the storage"))
@@ -224,12 +280,23 @@ def pull_into(journal: Journal, remote: str) -> None:
     sent = {name: state for name, state in changed(folder, {}).items() if name in names}
     _write_sent(folder, sent)
     journal.extend(there[len(here) :])
+    return len(there)
+
+
+def _copy(folder: Path) -> str:
+    """What tells this copy from one at the same path of a machine of the same name, as containers have."""
+    if not (folder / COPY).exists():
+        write_text(folder / COPY, uuid4().hex)
+    return (folder / COPY).read_text()
 
 
 def _read_sent(folder: Path) -> dict[str, State]:
-    """What the storage has of the folder; nothing where that was never noted: it is sent again then."""
-    path = folder / SENT
-    return {name: (size, when) for name, (size, when) in json.loads(path.read_text()).items()} if path.exists() else {}
+    """What the storage has of the folder; nothing where that was never noted, or a loss of power left no whole note: it
+    is sent again then."""
+    try:
+        return {name: (size, when) for name, (size, when) in json.loads((folder / SENT).read_text()).items()}
+    except (FileNotFoundError, ValueError):
+        return {}
 
 
 def _write_sent(folder: Path, sent: dict[str, State]) -> None:

@@ -1,0 +1,54 @@
+"""A storage in S3: a real HTTP server of it on this machine (moto), and several machines that use it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tune_cl import mirror
+
+BUCKET = "searches"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """Query of the addresses on this server."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    served = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    served.start()
+    host, port = served.get_host_and_port()
+    client = boto3.client(
+        "s3",
+        endpoint_url=f"http://{host}:{port}",
+        region_name="us-east-1",
+        aws_access_key_id="id",
+        aws_secret_access_key="key",
+    )
+    client.create_bucket(Bucket=BUCKET)
+    yield f"endpoint_override={host}:{port}&scheme=http"
+    served.stop()
+
+
+@pytest.fixture
+def s3(server: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A storage of the test's own."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "key")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(mirror, "CLOSING_SECONDS", 0.0)
+    return f"s3://{BUCKET}/{request.node.originalname}?{server}"
+
+
+def on_another_machine(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """From here on as on a machine of another name, with a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    monkeypatch.setattr(mirror.socket, "gethostname", lambda: home.name)
+
+
+def events(count: int) -> list[dict]:
+    return [{"event": "note", "trial": "t0001", "text": f"äöü {number}"} for number in range(count)]

@@ -1,0 +1,198 @@
+"""Two drivers of one search in S3: who may send, who must stop, and what neither can overwrite."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.s3_cases import events, on_another_machine, s3, server
+from trainables import storage
+from trainables.errors import ConfigError, WorkFailed
+from tune_cl import mirror
+from tune_cl.mirror import MirroredJournal
+from tune_cl.place import Place, new_place, place_of
+
+__all__ = ["s3", "server"]
+NEVER = 1000.0  # seconds between two sends: the test sends itself
+TOLD = {"event": "interrupted", "time": 1.0}
+
+
+def opened(place: Place, every: float = NEVER, watch: float = 0.0) -> MirroredJournal:
+    assert place.remote_folder
+    return MirroredJournal(place.folder, place.remote_folder, watch, every)
+
+
+def begun(s3: str, name: str = "toy") -> Place:
+    place = new_place(s3, name, "toy")
+    with opened(place) as journal:
+        journal.append(events(1)[0])
+    return place
+
+
+def in_storage(place: Place) -> list[dict]:
+    return [json.loads(line) for line in (storage.read(place.below("journal.jsonl")) or b"").splitlines()]
+
+
+def lease_of(place: Place) -> dict | None:
+    held = storage.read(place.below("driver.json"))
+    return None if held is None else json.loads(held)
+
+
+def wait_for_beat(place: Place) -> int:
+    """Until the lease is renewed; returns how often it has been."""
+    first, deadline = lease_of(place), time.monotonic() + 30
+    assert first is not None
+    while (now := lease_of(place)) == first:
+        assert time.monotonic() < deadline, "the lease is not renewed"
+        time.sleep(0.01)
+    assert now is not None and now["token"] == first["token"] and now["beat"] > first["beat"]
+    return now["beat"]
+
+
+class Gate:
+    """Holds up the sending of a file until it is opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str):
+        self.reached, self.opened, self.name = threading.Event(), threading.Event(), name
+        self.upload = storage.upload_file
+        monkeypatch.setattr(mirror.storage, "upload_file", self)
+
+    def __call__(self, path: Path, address: str) -> None:
+        if path.name == self.name:
+            self.reached.set()
+            assert self.opened.wait(90)
+        self.upload(path, address)
+
+
+def test_a_driver_that_sends_for_long_keeps_its_lease(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = new_place(s3, "toy", "toy")
+    gate = Gate(monkeypatch, "model.safetensors")
+    with opened(place, every=0.02) as journal:
+        (place.folder / "model.safetensors").write_bytes(b"large")
+        journal.append(TOLD)
+        assert gate.reached.wait(60)
+        wait_for_beat(place)
+        gate.opened.set()
+    assert in_storage(place) == [TOLD] and lease_of(place) is None
+
+
+def test_a_driver_that_pulls_for_long_keeps_its_lease(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, beats = begun(s3), []
+    on_another_machine(monkeypatch, tmp_path / "other")
+    download = storage.download
+
+    def long(*arguments: object) -> None:
+        beats.append(wait_for_beat(place))
+        download(*arguments)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(mirror.storage, "download", long)
+    opened(place_of(s3, "toy"), every=0.02).close()
+    assert len(beats) == 1 and in_storage(place) == events(1)
+
+
+def test_a_driver_that_was_suspended_while_it_sent_leaves_the_journal_of_the_next(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = begun(s3)
+    gate = Gate(monkeypatch, "config.yaml")
+    journal = opened(place)  # renews its lease as rarely: all of the machine sleeps
+    journal.append(TOLD)
+    (place.folder / "config.yaml").write_text("seed: 1\n")
+    sending = threading.Thread(target=journal._attempt)
+    sending.start()
+    assert gate.reached.wait(60)
+    with monkeypatch.context() as patch:
+        on_another_machine(patch, tmp_path / "other")
+        with opened(place_of(s3, "toy"), watch=0.1) as second:
+            second.append(events(2)[1])
+    assert in_storage(place) == events(2)
+    gate.opened.set()
+    sending.join()
+    assert in_storage(place) == events(2)
+    with pytest.raises(WorkFailed, match=f"another driver has taken over .* stays in the copy {place.folder}"):
+        journal.append(TOLD)
+    journal.close()
+    assert in_storage(place) == events(2) and lease_of(place) is None
+    assert "another driver has taken over" in caplog.text and "tune-cl resume on this machine" not in caplog.text
+
+
+def test_a_driver_that_slept_while_it_renewed_its_lease_leaves_the_journal_of_the_next(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease looks like its own again; the journal does not."""
+    place = begun(s3)
+    with opened(place) as journal:
+        journal.append(TOLD)
+        with monkeypatch.context() as patch:
+            on_another_machine(patch, tmp_path / "other")
+            second = opened(place_of(s3, "toy"), watch=0.1)
+        second.append(events(2)[1])
+        assert second._attempt()
+        journal._lease.renew(taking=True)  # it had looked before it slept, and writes now
+        assert not journal._attempt()
+        with pytest.raises(WorkFailed, match="another driver has taken over"):
+            journal.append(TOLD)
+    second.close()
+    assert in_storage(place) == events(2)
+
+
+def test_a_send_whose_answer_was_lost_is_not_taken_for_another_drivers(
+    s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, write = begun(s3), storage.write
+
+    def lost(address: str, content: bytes) -> None:
+        write(address, content)
+        raise OSError("no route to host")
+
+    with opened(place) as journal:
+        journal.append(TOLD)
+        with monkeypatch.context() as outage:
+            outage.setattr(mirror.storage, "write", lost)
+            assert not journal._attempt()
+        journal.append(TOLD)
+        assert journal._attempt()
+    assert in_storage(place) == [*events(1), TOLD, TOLD]
+
+
+def test_a_copy_at_the_same_path_of_a_machine_of_the_same_name_is_another_one(s3: str) -> None:
+    """Two containers of one image."""
+    place = begun(s3)
+    with opened(place):
+        os.rename(place.folder, place.folder.with_name("of-the-first"))
+        with pytest.raises(ConfigError, match="in use by process"):
+            opened(place)
+        os.rename(place.folder, place.folder.with_name("of-the-second"))
+        os.rename(place.folder.with_name("of-the-first"), place.folder)
+
+
+def test_a_file_whose_name_is_no_utf_8_stays_here_and_holds_up_nothing(
+    s3: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = new_place(s3, "toy", "toy")
+    with caplog.at_level(logging.WARNING), opened(place) as journal:
+        Path(os.fsdecode(bytes(place.folder) + b"/caf\xe9.txt")).touch()
+        (place.folder / "z.txt").touch()
+        for _ in range(2):
+            journal.append(TOLD)
+            assert journal._attempt()
+    opened(place).close()
+    assert in_storage(place) == [TOLD, TOLD] and lease_of(place) is None
+    assert set(storage.files_below(place.below())) == {"journal.jsonl", "z.txt"}
+    assert caplog.text.count("its name is no UTF-8") == 1
+
+
+def test_a_note_of_what_was_sent_that_a_loss_of_power_cut_is_made_anew(s3: str) -> None:
+    place, told = begun(s3), events(1)
+    for left in (b"", bytes(30), b'{"a.txt": [1'):
+        (place.folder / ".mirrored.json").write_bytes(left)
+        told.append(TOLD)
+        with opened(place) as journal:
+            journal.append(TOLD)
+        assert in_storage(place) == told
