@@ -16,7 +16,7 @@ from trainables import storage
 from trainables.errors import ConfigError, WorkFailed
 from tune_cl import mirror
 from tune_cl.mirror import MirroredJournal
-from tune_cl.place import Place, new_place, place_of
+from tune_cl.place import Place, known_place, new_place, place_of
 
 __all__ = ["s3", "server"]
 NEVER = 1000.0  # seconds between two sends: the test sends itself
@@ -196,3 +196,22 @@ def test_a_note_of_what_was_sent_that_a_loss_of_power_cut_is_made_anew(s3: str) 
         with opened(place) as journal:
             journal.append(TOLD)
         assert in_storage(place) == told
+
+
+def test_a_run_that_was_stopped_before_its_first_event_leaves_no_search(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = new_place(s3, "toy", "toy")
+    opened(place).close()
+    assert storage.files_below(place.below()) == {}
+    storage.write(place.below("journal.jsonl"), b"")  # as earlier versions left it
+    for name in ("here", "other"):
+        on_another_machine(monkeypatch, tmp_path / name)
+        with pytest.raises(ConfigError, match=r"no search 'toy' in s3://.*; tune-cl run starts one"):
+            known_place(s3, "toy")
+        assert new_place(s3, "toy", "toy") == place_of(s3, "toy")
+    with opened(place_of(s3, "toy")) as journal:
+        journal.append(TOLD)
+    with pytest.raises(ConfigError, match="a search 'toy' exists in s3://"):
+        new_place(s3, "toy", "toy")
+    assert in_storage(place) == [TOLD]

@@ -23,7 +23,7 @@ from tune_cl.commands import run as run_command
 from tune_cl.commands.paths import in_any_folder
 from tune_cl.experiment import Experiment, build
 from tune_cl.journal import Journal
-from tune_cl.place import Place, new_place
+from tune_cl.place import Place, known_place, new_place
 
 FILES = trec_files()
 
@@ -81,6 +81,33 @@ def test_a_place_is_tried_out_and_left_as_it_was(here: Path) -> None:
     before = sorted(here.rglob("*"))
     assert new_place("new/storage", None, "space").folder == here / "new" / "storage" / "space"
     assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.parametrize("left", [b"", b'{"event": "sea'])
+def test_a_run_that_was_stopped_before_its_first_event_leaves_no_search(here: Path, left: bytes) -> None:
+    """Its name is neither taken nor known."""
+    place = new_place("runs", None, "space")
+    place.open().close()
+    place.journal.write_bytes(left)
+    with pytest.raises(ConfigError, match=r"NAME: no search 'space' in .*; tune-cl run starts one"):
+        known_place("runs", "space")
+    assert new_place("runs", "space", "space") == new_place("runs", None, "space") == place
+    with place.open() as journal:
+        journal.append({"event": "search"})
+    with pytest.raises(ConfigError, match=r"--name: a search 'space' exists in .*tune-cl resume space --storage "):
+        new_place("runs", "space", "space")
+    assert new_place("runs", None, "space").name == "space-2"
+    assert known_place("runs", "space") == place
+
+
+@pytest.mark.parametrize("name", ["runs/space", "../here/runs/space", "..", ""])
+def test_a_search_in_another_folder_is_not_known_by_its_path(here: Path, name: str) -> None:
+    (here / "other").mkdir()
+    for folder in (here / "runs" / "space", here, here / "other"):
+        with Place(folder.parent, folder.name).open() as journal:
+            journal.append({"event": "search"})
+    with pytest.raises(ConfigError, match=r"NAME: .* is no name of a search; the name alone; --storage says where"):
+        known_place("other", name)
 
 
 def test_a_search_that_may_only_be_read_is_refused_where_it_is_written(

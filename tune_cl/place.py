@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from trainables.data.cache import ROOT, cache_root, digest_of
 from trainables.errors import ConfigError, Problem, nearest
 from trainables.files import folder_on_the_way, require_folder, unwritable
-from trainables.storage import exists, folders_in, is_remote, joined
+from trainables.storage import exists, folders_in, is_remote, joined, size
 from tune_cl.journal import FILE, Journal
 from tune_cl.mirror import WATCH_SECONDS, MirroredJournal, pull
 
@@ -89,7 +89,8 @@ class Place:
         return ROOT if self.remote else "--storage"
 
     def exists(self) -> bool:
-        return os.path.exists(self.journal) or (self.remote_folder is not None and exists(self.below(FILE)))
+        """Whether there is a search: a `run` that was stopped before its first event leaves none."""
+        return begun(self.journal) or (self.remote_folder is not None and bool(size(self.below(FILE))))
 
     def pull(self) -> None:
         """In S3: brings this machine's copy up to the storage. Raises ConfigError where they cannot be reconciled."""
@@ -100,8 +101,8 @@ class Place:
     def known(self) -> list[str]:
         """Names of the searches there."""
         if not self.remote:
-            return [path.parent.name for path in self.storage.glob(f"*/{FILE}")]
-        return [name for name in folders_in(self.remote) if exists(joined(self.remote, name, FILE))]
+            return [path.parent.name for path in self.storage.glob(f"*/{FILE}") if begun(path)]
+        return [name for name in folders_in(self.remote) if size(joined(self.remote, name, FILE))]
 
     def elsewhere(self, tracking_uri: str) -> str:
         """A tracking address as other machines should read it in the journal: a database within this machine's copy
@@ -113,6 +114,17 @@ class Place:
         storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {quote(self.address)}"
         cluster = f" --address {quote(address)}" if address else ""
         return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{cluster}"
+
+
+def begun(journal: Path) -> bool:
+    """Whether a journal has an event: one whole line."""
+    try:
+        with journal.open("rb") as file:
+            return file.readline().endswith(b"\n")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError:
+        return os.path.exists(journal)  # another user's search
 
 
 def place_of(storage: str, name: str) -> Place:
@@ -130,7 +142,7 @@ def new_place(storage: str, name: str | None, space: str) -> Place:
     storage or cache cannot be written to.
     """
     wanted = space if name is None else name
-    if not wanted.isprintable() or not wanted.strip(". ") or "/" in wanted:
+    if not names_folder(wanted):
         option = "name" if name is None else "--name"
         raise ConfigError(Problem(option, f"{wanted!r} is no name of a folder", "letters and digits, no '/'"))
     place = place_of(storage, wanted)
@@ -145,10 +157,15 @@ def new_place(storage: str, name: str | None, space: str) -> Place:
     return place
 
 
+def names_folder(name: str) -> bool:
+    """Whether it names a folder right in the storage."""
+    return name.isprintable() and bool(name.strip(". ")) and "/" not in name
+
+
 def taken(place: Place) -> ConfigError:
-    """The error for a search of a name that there is one of."""
+    """The error for a new search under the name of another one."""
     wrong = f"a search '{place.name}' exists in {place.address}"
-    return ConfigError(Problem("--name", wrong, f"tune-cl resume {place.name}, or another name"))
+    return ConfigError(Problem("--name", wrong, f"{place.command('resume')}, or another name"))
 
 
 def known_place(storage: str, name: str) -> Place:
@@ -156,9 +173,12 @@ def known_place(storage: str, name: str) -> Place:
 
     Raises ConfigError where there is none.
     """
+    if not names_folder(name):
+        right = "the name alone; --storage says where the search is"
+        raise ConfigError(Problem("NAME", f"{name!r} is no name of a search", right))
     place = place_of(storage, name)
     place.pull()
-    if not os.path.exists(place.journal):
+    if not begun(place.journal):
         known = place.known()
         right = nearest(name, known) if known else "tune-cl run starts one"
         raise ConfigError(Problem("NAME", f"no search '{name}' in {place.address}", right))
