@@ -150,6 +150,8 @@ def test_events_as_they_come_give_the_same(database: Path, expected: Snapshot, t
         for event in told[1:]:
             journal.append(event)
             delivery.step()
+        while delivery.pending():
+            delivery.step()
     assert snapshot(uri, "live") == expected
 
 

@@ -8,6 +8,7 @@ failure, up to `doubt` in the journal), the points that the run has already are 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -23,15 +24,19 @@ from tune_cl.tracking.layout import PARENT, milliseconds
 from tune_cl.tracking.store import Refused, RunStore
 from tune_cl.tracking.uri import masked
 
-CHUNK = 500
+CHUNK, SECONDS = 500, 2.0  # most events of a step; for so long it takes events, or sends without noting it
 log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Sends one journal, whose first event must be there. Any error but a bug means: try again later."""
+    """Sends one journal, whose first event must be there. Any error but a bug means: try again later.
 
-    def __init__(self, journal: Journal, uri: str, store: RunStore):
-        self.journal = journal
+    `clock` gives seconds: where MLflow is slow, what was sent is noted every few seconds, so that a process that has no
+    time for all of it leaves less to the next.
+    """
+
+    def __init__(self, journal: Journal, uri: str, store: RunStore, clock: Callable[[], float] = time.monotonic):
+        self.journal, self.clock = journal, clock
         self.folder = journal.path.parent
         self.store = store
         self.search = next(journal.events())
@@ -41,34 +46,36 @@ class Delivery:
         if PARENT in self.cursor.runs and not store.exists(self.cursor.runs[PARENT]):
             self.cursor = Cursor(target)  # the database is another one under the old address
         self.buffer: dict[str, dict[int, Event]] = {}
+        self.noted = clock()
 
     def step(self) -> bool:
-        """Sends the next events, at most CHUNK, and then what artifacts are owed; says whether there were events."""
-        events, end = self.next_events()
+        """Sends the next events, at most CHUNK, or where there are none what artifacts are owed; says whether there
+        was any of either."""
+        events = self.next_events()
+        if not events:
+            return self.send_owed()
         try:
-            self.send(events)
+            end = self.send(events)
         except BaseException:
-            self.doubt = max(self.doubt, end)
+            self.doubt = max(self.doubt, events[-1][1])
             self.buffer.clear()
             raise
-        if events:
-            self.cursor.offset = end
-            self.save()
-        self.send_owed()
-        return bool(events)
+        self.cursor.offset = end
+        self.save()
+        return True
 
     def pending(self) -> int:
         """Events and artifacts not sent yet."""
         return sum(1 for _ in self.lines()) + len(self.cursor.owed)
 
-    def next_events(self) -> tuple[list[Event], int]:
-        """Events from the cursor on, and the byte after the last."""
-        events: list[Event] = []
+    def next_events(self) -> list[tuple[Event, int]]:
+        """Events from the cursor on, each with the byte after it."""
+        events: list[tuple[Event, int]] = []
         end = self.cursor.offset
         for line in islice(self.lines(), CHUNK):
             end += len(line)
-            events.append(parse(line, f"{self.journal.path}, byte {end}"))
-        return events, end
+            events.append((parse(line, f"{self.journal.path}, byte {end}"), end))
+        return events
 
     def lines(self) -> Iterator[bytes]:
         """What the journal holds from the cursor on, as far as it stays: a line sent and then taken back would leave
@@ -80,15 +87,18 @@ class Delivery:
                 at += len(line)
                 yield line
 
-    def send(self, events: list[Event]) -> None:
-        for event in events:
+    def send(self, events: list[tuple[Event, int]]) -> int:
+        """Sends the events, or as many as SECONDS suffice for; returns the byte after the last one."""
+        began, reached = self.clock(), self.cursor.offset
+        for event, reached in events:  # noqa: B007 - read behind the loop
             handler = HANDLERS.get(event["event"])
             if handler is not None:
                 with self.heeding_refusals(f"event '{event['event']}' of {event.get('trial', self.search['name'])}"):
                     handler(self, event)
-        for key in list(self.buffer):
-            with self.heeding_refusals(f"results of {key}"):
-                self.flush(key)
+            if self.clock() - began >= SECONDS:
+                break
+        self.flush_all()
+        return reached
 
     @contextmanager
     def heeding_refusals(self, what: str) -> Iterator[None]:
@@ -105,6 +115,12 @@ class Delivery:
 
     def save(self) -> None:
         self.cursor.save(self.folder)
+        self.noted = self.clock()
+
+    def note(self) -> None:
+        """Saves what was sent of events that the cursor has still before it."""
+        if self.clock() - self.noted >= SECONDS:
+            self.save()
 
     def run(self, key: str, name: str, tags: Callable[[], dict[str, str]], start: float) -> str:
         """Id of the run with the key: the known one, else the one found by its tag, else a new one."""
@@ -147,14 +163,17 @@ class Delivery:
         self.store.tag_experiment(self.experiment(), *layout.view(self.search))
 
     def begin_session(self, _: Event) -> None:
-        for key in (PARENT, *self.cursor.open):
-            self.store.set_status(self.known(key), "RUNNING")
+        self.set_status("RUNNING")
 
     def interrupt(self, _: Event) -> None:
-        for key in list(self.buffer):
-            self.flush(key)
+        self.flush_all()
+        self.set_status("KILLED")
+
+    def set_status(self, status: str) -> None:
+        """Of the search and its open trials: the run of one that a user deleted keeps it from no other."""
         for key in (PARENT, *self.cursor.open):
-            self.store.set_status(self.known(key), "KILLED")
+            with self.heeding_refusals(f"status of {key}"):
+                self.store.set_status(self.known(key), status)
 
     def begin_trial(self, event: Event) -> None:
         key = event["trial"]
@@ -183,9 +202,17 @@ class Delivery:
             self.store.log_metrics(self.known(key), [*metrics, *more], self.in_doubt)
         if results:
             self.cursor.reached[key] = max(results)
+            self.note()
+
+    def flush_all(self) -> None:
+        for key in list(self.buffer):
+            with self.heeding_refusals(f"results of {key}"):
+                self.flush(key)
 
     def end_trial(self, event: Event) -> None:
         key = event["trial"]
+        if key in self.cursor.open:  # whether or not MLflow takes the rest
+            self.cursor.open.remove(key)
         self.flush(key, *self.best(event.get("best"), event["time"]))
         run = self.known(key)
         audited = None if event.get("audit") is None else True
@@ -194,8 +221,6 @@ class Delivery:
         if event.get("artifacts"):
             self.owe(key, event["artifacts"], None)
         self.store.finish(run, layout.STATUS.get(event["outcome"], "FINISHED"), milliseconds(event["time"]))
-        if key in self.cursor.open:
-            self.cursor.open.remove(key)
 
     def end_search(self, event: Event) -> None:
         run, best = self.known(PARENT), event["best"] or {}
@@ -203,7 +228,8 @@ class Delivery:
         values = {"best_trial": best.get("trial_id"), "cost": event["cost"] | {"seconds": event["seconds"]}}
         self.store.log_tags(run, layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)})
         for priced in event.get("pareto", []):
-            self.store.log_tags(self.known(priced["trial_id"]), layout.tags({"pareto": True}))
+            with self.heeding_refusals(f"tag of {priced['trial_id']}"):
+                self.store.log_tags(self.known(priced["trial_id"]), layout.tags({"pareto": True}))
         if event.get("checkpoint"):
             self.owe(PARENT, event["checkpoint"], "best_checkpoint")
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
@@ -236,19 +262,26 @@ class Delivery:
         if (key, path, folder) not in self.cursor.owed:
             self.cursor.owed.append((key, path, folder))
 
-    def send_owed(self) -> None:
-        """Copies artifacts. They wait in a queue of their own: no metric waits for one."""
-        sent = False
-        for key, path, folder in list(self.cursor.owed):
-            with self.heeding_refusals(path):
-                here = found_again(path, self.folder)
-                if not here.exists():
-                    raise Refused("it is not there any more")
-                self.store.log_artifact(self.known(key), here, folder)
+    def send_owed(self) -> bool:
+        """Copies artifacts. They wait in a queue of their own: no metric waits for one, nor any other for one that
+        cannot be stored, such as a file too large for the server."""
+        owed = list(self.cursor.owed)
+        for key, path, folder in owed:
+            try:
+                with self.heeding_refusals(path):
+                    here = found_again(path, self.folder)
+                    if not here.exists():
+                        raise Refused("it is not there any more")
+                    self.store.log_artifact(self.known(key), here, folder)
+            except Exception:
+                self.cursor.owed.append(self.cursor.owed.pop(0))  # the next attempt begins with another
+                self.save()
+                raise
             self.cursor.owed.remove((key, path, folder))
-            sent = True
-        if sent:
+            self.note()
+        if owed:
             self.save()
+        return bool(owed)
 
     def drop_strays(self) -> None:
         """Deletes runs that a request made whose answer was lost: they hold nothing, another has their place."""

@@ -1,0 +1,175 @@
+"""What MLflow shows where it is slow, where users delete runs, and where something cannot be stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tracking_cases import (
+    Snapshot,
+    delivered,
+    delivery_of,
+    end_event,
+    events,
+    fresh_database,
+    journal_of,
+    result_event,
+    root,
+    search_event,
+    snapshot,
+    trial_event,
+    undisturbed,
+)
+from tune_cl.journal import Event, Journal
+from tune_cl.tracking.delivery import Delivery
+from tune_cl.tracking.store import RunStore
+from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fresh_database(tmp_path_factory.mktemp("database"))
+
+
+@pytest.fixture(scope="module")
+def expected(database: Path) -> Snapshot:
+    return undisturbed(database)
+
+
+class TimeIsUp(BaseException):
+    """The end of a process that waits for MLflow no longer: nothing catches it."""
+
+
+class SlowStore(RunStore):
+    """Its every request takes a second, of the `seconds` that are left of a process."""
+
+    REQUESTS = (
+        "create_experiment", "get_experiment_by_name", "set_experiment_tag", "get_run", "search_runs", "create_run",
+        "log_batch", "get_metric_history", "update_run", "set_terminated", "log_artifact", "log_artifacts",
+    )  # fmt: skip
+
+    def __init__(self, uri: str, artifacts: str | None, seconds: float):
+        super().__init__(uri, artifacts)
+        self.now, self.end = 0.0, seconds
+        for name in self.REQUESTS:
+            setattr(self.client, name, self.slow(getattr(self.client, name)))
+
+    def slow(self, method: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            self.now += 1
+            if self.now > self.end:
+                raise TimeIsUp
+            return method(*args, **options)
+
+        return call
+
+
+def crowd(space: str, files: Path) -> list[Event]:
+    """Twelve trials side by side, each of which leaves a file."""
+    files.mkdir(parents=True)
+    (files / "run.dev.txt").write_text("q1 Q0 d1 1 0.5 knrm\n")
+    trials = [trial_event(number, {"curriculum.n": number}) for number in range(12)]
+    results = [result_event(number, iteration, 0.5) for iteration in (1, 2) for number in range(12)]
+    interruption = [{"event": "interrupted", "time": 1020.0}, {"event": "session", "number": 2, "time": 1030.0}]
+    ends = [end_event(number, "completed", {"iteration": 1, "dev": 0.5}, str(files)) for number in range(12)]
+    closing = {"event": "search_end", "best": None, "cost": {}, "seconds": 1.0, "time": 1200.0}
+    return [search_event(space), *trials, *results, *interruption, *ends, closing]
+
+
+def test_a_slow_mlflow_is_told_in_as_many_sittings_as_it_takes(database: Path, tmp_path: Path) -> None:
+    """Each has time for a few requests, and for less than what one step would like to send."""
+    uri = resolve_tracking_uri(database)
+    journal = journal_of(tmp_path / "slow" / "pacing", crowd("slow", tmp_path / "files"))
+    for _ in range(40):
+        store = SlowStore(uri, artifact_location(uri, database), seconds=40)
+        with Journal(journal.parent) as held:
+            try:
+                delivery = Delivery(held, uri, store, clock=lambda store=store: store.now)
+                while delivery.pending():
+                    delivery.step()
+                break
+            except TimeIsUp:
+                continue
+    else:
+        pytest.fail("it begins again and again")
+    whole = journal_of(tmp_path / "whole" / "pacing", crowd("whole", tmp_path / "same"))
+    delivered(whole, uri)
+    assert snapshot(uri, "slow") == snapshot(uri, "whole")
+
+
+def told_around_a_deletion(folder: Path, uri: str, before: list[Event], after: list[Event]) -> Delivery:
+    """A user deletes the run of t0001 between the events."""
+    with Journal(folder) as journal:
+        for event in before:
+            journal.append(event)
+        delivery = delivery_of(journal, uri)
+        while delivery.pending():
+            delivery.step()
+        delivery.store.delete(delivery.cursor.runs["t0001"])
+        for event in after:
+            journal.append(event)
+        while delivery.pending():
+            delivery.step()
+        return delivery
+
+
+def test_a_run_that_a_user_deleted_keeps_no_other_from_its_results_and_status(database: Path, tmp_path: Path) -> None:
+    uri, told = resolve_tracking_uri(database), events("killed", database)
+    later = [result_event(1, 1, 0.5), result_event(0, 1, 0.25), {"event": "interrupted", "time": 1020.0}]
+    told_around_a_deletion(tmp_path / "pacing", uri, told[:4], later)
+    runs = snapshot(uri, "killed")
+    assert set(runs) == {"pacing", "t0000 baseline"} and {run["status"] for run in runs.values()} == {"KILLED"}
+    assert runs["t0000 baseline"]["metrics"]["dev_mrr_at_10"] == [(1, "0.25")]
+
+
+def test_a_run_that_a_user_deleted_keeps_the_search_from_no_end(
+    database: Path, expected: Snapshot, tmp_path: Path
+) -> None:
+    uri, told = resolve_tracking_uri(database), events("ended", database)
+    at = next(number for number, event in enumerate(told) if event["event"] == "search_end")
+    told_around_a_deletion(tmp_path / "pacing", uri, told[:at], told[at:])
+    assert snapshot(uri, "ended") == {name: run for name, run in expected.items() if name != "t0001 root 2 turns anti"}
+
+
+def test_the_end_of_a_deleted_trial_is_told_and_then_forgotten(
+    database: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    uri = resolve_tracking_uri(database)
+    told = [search_event("forgotten"), trial_event(0, {}), trial_event(1, root(2))]
+    later = [end_event(1, "completed", None), {"event": "session", "number": 2, "time": 1200.0}]
+    told_around_a_deletion(tmp_path / "pacing", uri, told, later)
+    [refusal] = caplog.messages
+    assert refusal.startswith("MLflow does not take event 'end' of t0001")
+    assert snapshot(uri, "forgotten")["t0000 baseline"]["status"] == "RUNNING"
+
+
+def test_an_artifact_that_cannot_be_stored_keeps_back_no_other_and_no_result(
+    database: Path, expected: Snapshot, tmp_path: Path
+) -> None:
+    """Such as one too large for a proxy before the server. It is tried again."""
+    attempts = []
+
+    class Narrow(RunStore):
+        def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
+            if path.name == "search.yaml":  # the first in the queue
+                attempts.append(path)
+                raise ConnectionError("413 Request Entity Too Large")
+            super().log_artifact(run, path, folder)
+
+    uri, told = resolve_tracking_uri(database), events("narrow", database)
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(told[0])
+        delivery = delivery_of(journal, uri, Narrow)
+        for event in told[1:]:
+            journal.append(event)
+            assert delivery.step(), "an artifact goes before an event"
+        for _ in range(3):
+            with pytest.raises(ConnectionError):
+                delivery.step()
+        assert [Path(path).name for _, path, _ in delivery.cursor.owed] == ["search.yaml"] and len(attempts) == 3
+    parent = expected["pacing"] | {"artifacts": ["best_checkpoint"]}
+    assert snapshot(uri, "narrow") == expected | {"pacing": parent}
+    delivered(journal.path, uri)
+    assert snapshot(uri, "narrow") == expected
