@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.s3_cases import on_another_machine, s3, server
 from tests.tracking_cases import (
     Snapshot,
     delivered,
@@ -23,9 +24,13 @@ from tests.tracking_cases import (
     undisturbed,
 )
 from tune_cl.journal import Event, Journal
+from tune_cl.mirror import MirroredJournal
+from tune_cl.place import Place, new_place, place_of
 from tune_cl.tracking.delivery import Delivery
 from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
+
+__all__ = ["s3", "server"]
 
 
 @pytest.fixture(scope="module")
@@ -173,3 +178,50 @@ def test_an_artifact_that_cannot_be_stored_keeps_back_no_other_and_no_result(
     assert snapshot(uri, "narrow") == expected | {"pacing": parent}
     delivered(journal.path, uri)
     assert snapshot(uri, "narrow") == expected
+
+
+def test_what_a_lost_machine_told_beyond_its_journal_is_not_told_twice(
+    s3: str, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last events reached MLflow and not the bucket: another machine does them again, and not all as they were."""
+    uri = resolve_tracking_uri(database)
+    head = [search_event("lost"), trial_event(1, {"n": 1}), result_event(1, 1, 0.5)]
+    tail = [result_event(1, 2, 0.75), result_event(1, 3, 0.5), trial_event(2, {"n": 2}), result_event(2, 1, 0.5)]
+    tail += [trial_event(3, {"n": 3}), result_event(3, 1, 0.5)]
+    place = new_place(s3, "pacing", "pacing")
+    first = mirrored(place)
+    tell(first, uri, head)
+    assert first._attempt()
+    tell(first, uri, tail)
+    first._closing.set()  # it is lost
+    first._lease.rest()
+    on_another_machine(monkeypatch, tmp_path / "other")
+    with mirrored(place_of(s3, "pacing")) as journal:
+        assert [event["event"] for event in journal.events()] == ["search", "trial", "result"]
+        again = [trial_event(1, {"n": 1}), *tail[:2], trial_event(2, {"n": 4}), tail[3], *tail[4:]]
+        delivery = tell(journal, uri, [event | {"time": event["time"] + 100} for event in again])
+        tell(journal, uri, [result_event(1, 4, 0.5), result_event(3, 2, 0.5)], delivery)
+        monkeypatch.setattr(delivery.store, "steps", lambda *_: pytest.fail("it asks at each batch"))
+        tell(journal, uri, [result_event(1, 5, 0.5), result_event(2, 2, 0.5), result_event(3, 3, 0.5)], delivery)
+    runs = snapshot(uri, "lost")
+    steps = {name: [step for step, _ in run["metrics"].get("dev_mrr_at_10", [])] for name, run in runs.items()}
+    assert steps == {"pacing": [], "t0001": [1, 2, 3, 4, 5], "t0002": [1, 2], "t0003": [1, 2, 3]}
+    assert runs["t0002"]["params"] == {"n": "4"}
+    first._lease.lost = True
+    first.close()
+
+
+def mirrored(place: Place) -> MirroredJournal:
+    assert place.remote_folder
+    return MirroredJournal(place.folder, place.remote_folder, watch=0.1, every=1000.0)
+
+
+def tell(journal: Journal, uri: str, told: list[Event], delivery: Delivery | None = None) -> Delivery:
+    """Appends events one by one, each told to MLflow before the next is known."""
+    for event in told:
+        journal.append(event)
+        delivery = delivery or delivery_of(journal, uri)
+        while delivery.pending():
+            delivery.step()
+    assert delivery is not None
+    return delivery

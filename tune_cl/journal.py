@@ -60,6 +60,9 @@ class Journal:
     Raises ConfigError where another process holds the search, DataError where the file is damaged.
     """
 
+    alone = True
+    """Whether MLflow knows of nothing that this journal lacks: another machine, lost since, may have told it."""
+
     def __init__(self, folder: Path, patience: float = PATIENCE):
         folder.mkdir(parents=True, exist_ok=True)
         self.patience = patience

@@ -118,6 +118,8 @@ class MirroredJournal(Journal):
     ways; OSError where the storage is out of reach.
     """
 
+    alone = False
+
     def __init__(self, folder: Path, remote: str, watch: float = WATCH_SECONDS, every: float = SYNC_SECONDS):
         super().__init__(folder)
         self.remote, self.every = remote, every

@@ -2,14 +2,16 @@
 
 Three facts give "one run a trial, no gaps, no duplicates": the cursor moves past events only after all of them were
 sent; runs are found again by a tag before they are made; where a batch may have arrived unnoticed (after a start or a
-failure, up to `doubt` in the journal), the points that the run has already are left out.
+failure, up to `doubt` in the journal), the points that the run has already are left out. A machine that was lost may
+have sent what its journal had no time to bring to the next one (`Journal.alone`): there each run is in doubt until a
+batch meets nothing of its own in it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 
@@ -25,6 +27,9 @@ from tune_cl.tracking.store import Refused, RunStore
 from tune_cl.tracking.uri import masked
 
 CHUNK, SECONDS = 500, 2.0  # most events of a step; for so long it takes events, or sends without noting it
+KEPT = 250  # characters of a parameter that every server keeps
+Params = Mapping[str, str]
+NONE: Params = {}
 log = logging.getLogger(__name__)
 
 
@@ -47,6 +52,8 @@ class Delivery:
             self.cursor = Cursor(target)  # the database is another one under the old address
         self.buffer: dict[str, dict[int, Event]] = {}
         self.noted = clock()
+        self.clear: set[str] = set()
+        """Keys of runs that have nothing that is still to come."""
 
     def step(self) -> bool:
         """Sends the next events, at most CHUNK, or where there are none what artifacts are owed; says whether there
@@ -108,10 +115,9 @@ class Delivery:
         except Refused as refusal:
             log.warning("MLflow does not take %s: %s", what, masked(str(refusal)))
 
-    @property
-    def in_doubt(self) -> bool:
+    def in_doubt(self, key: str) -> bool:
         """Whether the events at hand may have been sent before."""
-        return self.cursor.offset < self.doubt
+        return self.cursor.offset < self.doubt or not (self.journal.alone or key in self.clear)
 
     def save(self) -> None:
         self.cursor.save(self.folder)
@@ -122,16 +128,26 @@ class Delivery:
         if self.clock() - self.noted >= SECONDS:
             self.save()
 
-    def run(self, key: str, name: str, tags: Callable[[], dict[str, str]], start: float) -> str:
+    def run(self, key: str, name: str, tags: Callable[[], dict[str, str]], start: float, params: Params = NONE) -> str:
         """Id of the run with the key: the known one, else the one found by its tag, else a new one."""
         if key not in self.cursor.runs:
-            found = self.find(key) if self.in_doubt else None
+            found = self.find(key, params) if self.in_doubt(key) else None
             self.cursor.runs[key] = found or self.store.create(self.experiment(), name, tags(), milliseconds(start))
+            if not found:
+                self.clear.add(key)
         return self.cursor.runs[key]
 
-    def find(self, key: str) -> str | None:
+    def find(self, key: str, params: Params) -> str | None:
+        """A run with the key and no other parameters than these. One that has others is of a trial that a lost machine
+        began and that this journal knows nothing of: it goes."""
         runs = self.store.tagged(self.experiment(), "tune_cl.key", layout.run_key(self.search, key))
-        fullest = max(runs, key=lambda run: len(run.data.metrics), default=None)
+        sound = []
+        for run in runs:
+            if any(run.data.params.get(name, value)[:KEPT] != value[:KEPT] for name, value in params.items()):
+                self.store.delete(run.info.run_id)
+            else:
+                sound.append(run)
+        fullest = max(sound, key=lambda run: len(run.data.metrics), default=None)
         return fullest.info.run_id if fullest else None
 
     def experiment(self) -> str:
@@ -143,10 +159,10 @@ class Delivery:
         """Id of the parent run."""
         return self.run(PARENT, self.search["name"], lambda: layout.search_tags(self.search), self.search["time"])
 
-    def child(self, key: str, name: str, tags: dict[str, str], start: float) -> str:
+    def child(self, key: str, name: str, tags: dict[str, str], start: float, params: Params = NONE) -> str:
         """Id of a run below the parent."""
         parent = {"mlflow.parentRunId": self.parent()}
-        return self.run(key, name, lambda: tags | parent, start)
+        return self.run(key, name, lambda: tags | parent, start, params)
 
     def known(self, key: str) -> str:
         """Id of a run begun before; raises Refused where MLflow did not take it then."""
@@ -177,12 +193,13 @@ class Delivery:
 
     def begin_trial(self, event: Event) -> None:
         key = event["trial"]
-        again = key in self.cursor.runs
-        run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"])
-        if adopted := event.get("adopted"):  # MLflow's parameters cannot change: they stay those of the start
+        again, adopted = key in self.cursor.runs, event.get("adopted")
+        of_start = not (adopted or event.get("changed"))  # MLflow's parameters cannot change: they stay those
+        params = layout.parameters(event["params"]) if of_start else NONE
+        run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"], params)
+        if adopted:
             self.store.log_tags(run, layout.adopted_tags(adopted, event["chosen"]))
-        elif not event.get("changed"):
-            self.store.log_params(run, layout.parameters(event["params"]))
+        self.store.log_params(run, params)
         if again:
             self.store.set_status(run, "RUNNING")
         if key not in self.cursor.open:
@@ -199,10 +216,14 @@ class Delivery:
         results = self.buffer.pop(key, {})
         metrics = [point for event in results.values() for point in points(event["metrics"], event)]
         if metrics or more:
-            self.store.log_metrics(self.known(key), [*metrics, *more], self.in_doubt)
+            self.log(key, [*metrics, *more])
         if results:
             self.cursor.reached[key] = max(results)
             self.note()
+
+    def log(self, key: str, metrics: list[Metric]) -> None:
+        if self.store.log_metrics(self.known(key), metrics, self.in_doubt(key)):
+            self.clear.add(key)
 
     def flush_all(self) -> None:
         for key in list(self.buffer):
@@ -246,7 +267,7 @@ class Delivery:
         start = event["time"] - event["metrics"].get("seconds", 0)
         run = self.child(key, layout.confirmation_name(event), layout.confirmation_tags(self.search, event), start)
         self.store.log_params(run, layout.parameters(event["params"]))
-        self.store.log_metrics(run, points(event["metrics"], event | {"iteration": 0}), self.in_doubt)
+        self.log(key, points(event["metrics"], event | {"iteration": 0}))
         if event.get("artifacts"):
             self.owe(key, event["artifacts"], None)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))

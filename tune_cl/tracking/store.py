@@ -98,14 +98,17 @@ class RunStore:
             for part in parts(tags.items(), TAGS):
                 self.client.log_batch(run, tags=[RunTag(*pair) for pair in part], synchronous=True)
 
-    def log_metrics(self, run: str, metrics: Sequence[Metric], in_doubt: bool) -> None:
-        """Adds points; where a part of them may have arrived before (in_doubt), only those that are missing."""
+    def log_metrics(self, run: str, metrics: Sequence[Metric], in_doubt: bool) -> bool:
+        """Adds points; where a part of them may have arrived before (in_doubt), only those that are missing. Returns
+        whether all were."""
+        missing = metrics
         with self.refusals():
             if in_doubt:
                 known = {key: self.steps(run, key) for key in {metric.key for metric in metrics}}
-                metrics = [metric for metric in metrics if metric.step not in known[metric.key]]
-            for part in parts(metrics, METRICS):
+                missing = [metric for metric in metrics if metric.step not in known[metric.key]]
+            for part in parts(missing, METRICS):
                 self.client.log_batch(run, metrics=part, synchronous=True)
+        return len(missing) == len(metrics)
 
     def steps(self, run: str, key: str) -> set[int]:
         """Steps at which the run has a point of the metric."""
