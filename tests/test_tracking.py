@@ -312,6 +312,17 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
         resolve_tracking_uri(Path("runs"))
 
 
+@pytest.mark.parametrize("name", ["a?b", "a%20b"])
+def test_a_storage_where_mlflow_would_not_find_its_database_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(ConfigError, match=r"--storage: MLflow would not find .*; a folder without, or --tracking-uri"):
+        resolve_tracking_uri(tmp_path / name)
+    assert resolve_tracking_uri(tmp_path / name, "http://server:5000") == "http://server:5000"
+    resolve_tracking_uri(tmp_path / "100% a#b")
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [(True, "true"), (None, "null"), (math.inf, "inf"), (0.001, "0.001"), ([1, 2], "[1, 2]"), ("a", "a")],

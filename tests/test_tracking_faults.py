@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -27,7 +30,8 @@ from tune_cl.journal import Event, Journal
 from tune_cl.mirror import MirroredJournal
 from tune_cl.place import Place, new_place, place_of
 from tune_cl.tracking.delivery import Delivery
-from tune_cl.tracking.store import RunStore
+from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
+from tune_cl.tracking.store import Refused, RunStore
 from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
 
 __all__ = ["s3", "server"]
@@ -225,3 +229,45 @@ def tell(journal: Journal, uri: str, told: list[Event], delivery: Delivery | Non
             delivery.step()
     assert delivery is not None
     return delivery
+
+
+def test_paths_that_are_no_utf_8_hold_up_nothing(
+    database: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An event may name one; MLflow keeps text, and artifacts under names that are."""
+    uri, odd = resolve_tracking_uri(database), os.fsdecode(bytes(tmp_path) + b"/caf\xe9")
+    (Path(odd) / "deep").mkdir(parents=True)
+    (Path(odd) / "deep" / "run.dev.txt").write_text("q1 Q0 d1 1 0.5 knrm\n")
+    Path(odd, "report.html").write_text("<p>")
+    artifacts = [{"event": "artifact", "path": f"{odd}/{name}", "folder": None} for name in ("report.html", "deep")]
+    told = [search_event("odd"), trial_event(0, {"data.source": odd}), *artifacts]
+    delivered(journal_of(tmp_path / "pacing", told), uri)
+    runs = snapshot(uri, "odd")
+    assert runs["t0000 baseline"]["params"] == {"data.source": f"{tmp_path}/caf\\udce9"}
+    assert runs["pacing"]["artifacts"] == ["report.html", "run.dev.txt", "search.yaml"] and not caplog.records
+
+
+def test_a_name_that_no_address_can_have_is_refused_for_good(tmp_path: Path) -> None:
+    """A server's artifacts go by address."""
+    store = RunStore(resolve_tracking_uri(tmp_path), None)
+    with pytest.raises(Refused, match="surrogates not allowed"), store.refusals():
+        quote(os.fsdecode(b"caf\xe9.html"))
+
+
+def test_a_writer_that_was_stopped_before_it_started_hides_no_exception(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(search_event("never"))
+        writer = MlflowWriter(journal, resolve_tracking_uri(tmp_path))
+        with pytest.raises(KeyboardInterrupt):
+            writer.start()
+        finish(writer, "tune-cl resume pacing")
+    assert capfd.readouterr().err == (
+        "1 events have not reached MLflow (there was no time); send them later with: tune-cl resume pacing\n"
+    )
+    assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ

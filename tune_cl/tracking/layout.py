@@ -42,6 +42,8 @@ def text(value: Any) -> str:
 
 
 def cut(value: str, length: int) -> str:
+    """The value as MLflow can hold it: at most so long, and Unicode throughout, which a path need not be."""
+    value = value.encode(errors="backslashreplace").decode()
     return value if len(value) <= length else value[: length - 3] + "..."
 
 

@@ -76,7 +76,8 @@ class MlflowWriter(threading.Thread):
         """
         self._deadline = time.monotonic() + timeout
         self._closing.set()
-        self.join(timeout)
+        if self.ident is not None:  # an exception may come before it starts
+            self.join(timeout)
         for key in self._set:
             os.environ.pop(key, None)
         return self.pending()
@@ -126,5 +127,6 @@ class MlflowWriter(threading.Thread):
 def finish(writer: MlflowWriter, command: str, timeout: float = 30.0) -> None:
     """Closes a writer. What cannot be sent now stays in the journal, and the user is told the command that sends it."""
     if left := writer.close(timeout):
-        told = f"{left} events have not reached MLflow ({writer.trouble}); send them later with: {command}"
+        why = writer.trouble or "there was no time"
+        told = f"{left} events have not reached MLflow ({why}); send them later with: {command}"
         print(told, file=sys.stderr)

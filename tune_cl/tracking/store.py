@@ -47,6 +47,8 @@ class RunStore:
             if answered and error.error_code in REFUSALS:
                 raise Refused(error.message) from error
             raise
+        except UnicodeError as error:  # a path that is no UTF-8
+            raise Refused(str(error)) from error
 
     def experiment(self, name: str) -> str:
         """Id of the experiment, made or brought back from the trash where needed."""

@@ -6,6 +6,7 @@ import os
 import re
 from importlib.metadata import entry_points
 from pathlib import Path
+from urllib.parse import unquote
 
 from trainables.errors import ConfigError, Problem
 
@@ -21,10 +22,11 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = ""
     `told`: where an earlier session of the search sent its events; it comes before the last two, unless a part of
     it had to be hidden.
 
-    Raises ConfigError for a plain folder, which MLflow refuses since 3.13, and for a scheme that it does not know.
+    Raises ConfigError for a plain folder, which MLflow refuses since 3.13, for a scheme that it does not know, and for
+    a storage whose path is another one in an address.
     """
     known = told if "***" not in told else ""
-    uri = given or known or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+    uri = given or known or os.environ.get("MLFLOW_TRACKING_URI") or beside_runs(storage.resolve())
     place = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
     right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"
     if ("://" not in uri and not uri.startswith("databricks")) or uri.startswith("file:"):
@@ -33,6 +35,15 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = ""
     if not uri.startswith((*SERVERS, *DATABASES, *plugins)):
         raise ConfigError(Problem(place, f"MLflow knows no '{masked(uri)}'", right))
     return uri
+
+
+def beside_runs(storage: Path) -> str:
+    """The address of a SQLite file in the folder. MLflow takes no quoted path: it makes folders of the quoted name."""
+    path = str(storage / "mlflow.db")
+    if "?" in path or unquote(path) != path:
+        wrong = f"MLflow would not find its database in '{storage}', for the '?' or '%' in the path"
+        raise ConfigError(Problem("--storage", wrong, "a folder without, or --tracking-uri"))
+    return f"sqlite:///{path}"
 
 
 def artifact_location(uri: str, storage: Path) -> str | None:
