@@ -136,8 +136,8 @@ class CountedJournal(Journal):
     marks: Marks
     results = 0
 
-    def append(self, event: Event) -> None:
-        super().append(event)
+    def append(self, event: Event, patience: float | None = None) -> None:
+        super().append(event, patience)
         if event["event"] == "result":
             self.results += 1
             self.marks.at(self.results)
