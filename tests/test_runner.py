@@ -35,7 +35,9 @@ def test_a_name_that_was_taken_while_the_data_was_read_is_refused(
     place, same = new_place(storage, None, "toy"), new_place(storage, None, "toy")
     runner.start_search(first, place, "sqlite://", None)
     before = place.journal.read_bytes()
-    with pytest.raises(ConfigError, match=r"--name: a search 'toy' exists in .*runs; tune-cl resume toy, or another"):
+    with pytest.raises(
+        ConfigError, match=r"--name: a search 'toy' exists in .*runs; .*tune-cl resume toy .*, or another"
+    ):
         runner.start_search(second, same, "sqlite://", None)
     assert place.journal.read_bytes() == before
 

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from requests import HTTPError, Response
 
 from tests.s3_cases import on_another_machine, s3, server
 from tests.tracking_cases import (
@@ -157,14 +158,14 @@ def test_the_end_of_a_deleted_trial_is_told_and_then_forgotten(
 def test_an_artifact_that_cannot_be_stored_keeps_back_no_other_and_no_result(
     database: Path, expected: Snapshot, tmp_path: Path
 ) -> None:
-    """Such as one too large for a proxy before the server. It is tried again."""
+    """It is tried again."""
     attempts = []
 
     class Narrow(RunStore):
         def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
             if path.name == "search.yaml":  # the first in the queue
                 attempts.append(path)
-                raise ConnectionError("413 Request Entity Too Large")
+                raise ConnectionError("no answer")
             super().log_artifact(run, path, folder)
 
     uri, told = resolve_tracking_uri(database), events("narrow", database)
@@ -182,6 +183,20 @@ def test_an_artifact_that_cannot_be_stored_keeps_back_no_other_and_no_result(
     assert snapshot(uri, "narrow") == expected | {"pacing": parent}
     delivered(journal.path, uri)
     assert snapshot(uri, "narrow") == expected
+
+
+@pytest.mark.parametrize(("status", "refused"), [(413, Refused), (503, HTTPError)])
+def test_a_file_too_large_for_the_server_is_not_tried_again(
+    status: int, refused: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a proxy before it answers."""
+    response = Response()
+    response.status_code = status
+    store = RunStore("http://127.0.0.1:1", None)
+    monkeypatch.setattr(store.client, "log_artifact", lambda *_: response.raise_for_status())
+    (tmp_path / "large").write_text("x")
+    with pytest.raises(refused):
+        store.log_artifact("run", tmp_path / "large", None)
 
 
 def test_what_a_lost_machine_told_beyond_its_journal_is_not_told_twice(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -89,9 +90,9 @@ def _session(
     if place.remote and not place.elsewhere(tracking_uri):
         print(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all", file=sys.stderr)
     writer = MlflowWriter(journal, tracking_uri)
-    writer.start()
     go_on = place.command("resume", address)
     try:
+        writer.start()
         state = replay(journal.events())
         works = not state.end
         if works:
@@ -101,7 +102,8 @@ def _session(
         go_on = place.command("resume")  # only tracking may be left, which takes no cluster
     except KeyboardInterrupt:
         if not replay(journal.events()).end:  # `state` may lack the end, where `_run` was about to return it
-            journal.append({"event": "interrupted", "time": time.time()})
+            with suppress(OSError):  # a full disk: who stops it does not wait for room
+                journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
         raise Interrupted(f"stopped; what is done is saved. Go on with: {go_on}") from None
     finally:
         finish(writer, go_on)

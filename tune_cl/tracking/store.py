@@ -12,11 +12,14 @@ from mlflow.entities import Metric, Param, Run, RunTag, ViewType
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.tracking import MlflowClient
 from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
+from requests import HTTPError
 
 T = TypeVar("T")
 METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
 """Codes that the same request will always meet again: a run that a user deleted, a value that MLflow does not take."""
+
+TOO_LARGE = 413  # what a server, or the proxy before it, says of a file
 
 logging.getLogger("mlflow").setLevel(logging.WARNING)
 
@@ -46,6 +49,10 @@ class RunStore:
             answered = isinstance(error, RestException) or not self.remote
             if answered and error.error_code in REFUSALS:
                 raise Refused(error.message) from error
+            raise
+        except HTTPError as error:
+            if error.response is not None and error.response.status_code == TOO_LARGE:
+                raise Refused(f"it is larger than the server takes ({error.response.status_code})") from error
             raise
         except UnicodeError as error:  # a path that is no UTF-8
             raise Refused(str(error)) from error
