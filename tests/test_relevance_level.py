@@ -1,0 +1,221 @@
+"""evaluation.relevance_level: what counts as relevant, wherever a ranking is judged, trained on or shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.builders import tiny_data
+from tests.letor_data import letor_data
+from tests.report_cases import whole
+from tests.test_report import report
+from tests.test_scoring import make_data, scored_of
+from tests.test_training import make_run, start
+from tests.test_weighting import split_of
+from tests.trec_folder import write_trec_folder
+from tests.tree_training import materials_of, tree_run
+from trainables.baselines.bm25 import Bm25Baseline
+from trainables.baselines.selection import choose, rank
+from trainables.config import TrainingRun, validated
+from trainables.curriculum.scored import CODE
+from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.subset import SUBSETS, Labelled
+from trainables.data.columns import RankingData
+from trainables.data.instances import make_instances
+from trainables.evaluation.judging import judge_of
+from trainables.evaluation.metrics import Evaluator
+from trainables.evaluation.trec import read_per_query
+from trainables.training import losses, training
+from trainables.training.checkpoint import read_json
+from trainables.training.materials import materials_key, prepare
+from trainables.training.teacher import scored_of as scored_of_run
+from trainables.training.trees import TreeTraining, stages
+from tune_cl.cli import DONE, main
+from tune_cl.commands.evaluate import evaluate
+from tune_cl.confirmation.training import confirm_run
+from tune_cl.experiment import load_experiment
+from tune_cl.search.artifacts import Artifacts
+
+LEVEL_2 = {"relevance_level": 2}
+
+
+@pytest.fixture(scope="module")
+def graded() -> RankingData:
+    """Tiny data whose relevant documents have grade 2, and every other one that is not, grade 1."""
+    data = tiny_data(queries=24, candidates=6, seed=5)
+    splits = {}
+    for name, split in data.splits.items():
+        grade = np.where(split.grade == 1, 2, np.where(split.document % 2 == 0, 1, 0)).astype(np.int16)
+        splits[name] = replace(split, grade=grade, judged_grade=grade, judged_offsets=split.offsets)
+    return replace(data, splits=splits, digest="graded")
+
+
+@pytest.fixture(scope="module")
+def folder(graded: RankingData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_trec_folder(graded, tmp_path_factory.mktemp("graded") / "data")
+
+
+def level_2(run: TrainingRun) -> TrainingRun:
+    return run.model_copy(update={"evaluation": run.evaluation.model_copy(update=LEVEL_2)})
+
+
+def mean_at(level: int, data: RankingData, scores: np.ndarray) -> float:
+    return float(Evaluator(data.splits["dev"], data.document_ids, level)(scores, ["map"])["map"].mean())
+
+
+# -- judging ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_judge_of_a_split(graded: RankingData) -> None:
+    split = graded.splits["dev"]
+    scores = np.arange(len(split.grade), dtype=np.float32)
+    means = [float(judge_of(graded, split, level)(scores, ["map"])["map"].mean()) for level in (1, 2)]
+    assert means == [mean_at(level, graded, scores) for level in (1, 2)] and means[0] != means[1]
+
+
+def test_the_dev_metric_of_a_training_and_its_test_metrics(graded: RankingData) -> None:
+    done = start(make_run(evaluation=LEVEL_2), graded)
+    done.iterate()
+    at = [mean_at(level, graded, done.best_scores) for level in (1, 2)]
+    assert done.best_value == pytest.approx(at[1]) and at[0] != pytest.approx(at[1])
+    found = training.test_metrics(done.run, done.materials, graded.splits["dev"], done.best_scores)
+    assert found["map"] == pytest.approx(at[1])
+
+
+def test_the_dev_metric_of_trees() -> None:
+    data = letor_data()
+    trees = TreeTraining(level_2(tree_run(1)).model_copy(update={"metric": "map"}), materials_of(data), share=False)
+    dev = trees.iterate()["dev_map"]
+    assert dev == mean_at(2, data, trees.score(data.splits["dev"])) != mean_at(1, data, trees.best_scores)
+
+
+def test_the_files_of_a_trial(graded: RankingData, tmp_path: Path) -> None:
+    run = make_run(evaluation=LEVEL_2)
+    done = start(run, graded)
+    done.iterate()
+    done.save(tmp_path)
+    folder = Artifacts(tmp_path / "artifacts", {materials_key(run): done.materials})("t0001", tmp_path, run)
+    values = list(read_per_query(folder / "dev.per_query.tsv", "map").values())
+    assert np.mean(values) == pytest.approx(done.best_value)
+
+
+def test_a_confirmation(folder: Path, tmp_path: Path) -> None:
+    run = make_run(evaluation=LEVEL_2, data={"source": str(folder)}, training={"max_iterations": 1})
+    confirm_run(run, prepare(run), tmp_path, "test")
+    result = read_json(tmp_path / "test" / "result.json")
+    assert result["metrics"]["map"] == pytest.approx(by_trec_eval(folder, tmp_path / "test" / result["run_file"]))
+
+
+def by_trec_eval(folder: Path, run: str | Path) -> float:
+    [at_1], [at_2] = (
+        evaluate(str(folder / "qrels.test.txt"), [str(run)], ["map"], relevance_level=level)["runs"] for level in (1, 2)
+    )
+    assert at_1["metrics"] != at_2["metrics"]
+    return at_2["metrics"]["map"]
+
+
+def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main([*arguments, "--set", "evaluation.relevance_level=2", "--json"]) == DONE
+    return json.loads(capfd.readouterr().out)
+
+
+def test_the_baseline_command(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "bm25.txt"
+    found = document(capfd, "baseline", str(folder), "bm25", "--output", str(output))
+    assert found["metrics"]["map"] == pytest.approx(by_trec_eval(folder, output))
+
+
+def test_the_choice_of_a_baseline_s_parameters(graded: RankingData) -> None:
+    run = validated({"evaluation": LEVEL_2, "metric": "map"})
+    baseline = Bm25Baseline(graded, run, ["dev"])
+    choice = choose(baseline, "dev")
+    scores = rank(baseline, "dev", choice.params)[1]
+    assert choice.value == pytest.approx(mean_at(2, graded, scores)) and choice.value != mean_at(1, graded, scores)
+
+
+def test_the_data_command(folder: Path, graded: RankingData, capfd: pytest.CaptureFixture[str]) -> None:
+    found, split = document(capfd, "data", str(folder)), graded.splits["dev"]
+    assert found["relevance_level"] == 2
+    assert found["splits"]["dev"]["positives_per_query"] == pytest.approx((split.judged_grade >= 2).sum() / len(split))
+    assert found["splits"]["dev"]["positives_not_candidates"] == 0
+
+
+# -- training --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
+def test_what_is_trained_on(loss: str, graded: RankingData) -> None:
+    batcher = start(make_run(training={"loss": loss}, evaluation=LEVEL_2), graded).batcher
+    positives = batcher.instances.positive
+    assert set(batcher.split.grade[positives[positives >= 0]].tolist()) == {2}
+
+
+def test_labels_of_a_pointwise_loss() -> None:
+    loss = losses.pointwise("pointwise", torch.ones(3), torch.tensor([1, 2, -1]), 2)
+    no, yes = np.log1p(np.exp(1)), np.log1p(np.exp(-1))
+    assert loss.tolist() == pytest.approx([no, yes, no])
+
+
+def test_the_labels_of_a_training(graded: RankingData) -> None:
+    one = start(make_run(training={"loss": "pointwise", "negatives": "all"}, evaluation=LEVEL_2), graded)
+    batch = next(one.batcher.batches(0, 1))
+    score = torch.linspace(-1, 1, len(one.batcher.split.document))
+    grade = one.batcher.split.grade[np.where(batch.positive >= 0, batch.positive, batch.negative)]
+    assert 1 in grade
+    expected = losses.pointwise("pointwise", score[np.maximum(batch.positive, batch.negative)], torch.tensor(grade), 2)
+    torch.testing.assert_close(one._losses(batch, "pointwise", lambda rows: score[rows]), expected)
+
+
+# -- curricula -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("reference", "kept"), [("paper", [0.4, 0.8, 0.9]), (CODE, [0.4, 0.8])])
+def test_scorings_by_a_model(reference: str, kept: list[float]) -> None:
+    made = make_data([["a"]], [[("x", 1), ("y", 2), ("z", 0)]])
+    logits = np.log(np.array([0.6, 0.8, 0.1]) / np.array([0.4, 0.2, 0.9])).astype(np.float32)
+    scored = scored_of(made, reference=reference, teacher=lambda: logits, relevance_level=2)
+    assert SCORINGS["model_loss"](scored)[0] == pytest.approx(-np.log(kept).mean())
+
+
+def test_the_two_candidates_that_the_code_scores_by() -> None:
+    made = make_data([["a"]], [[("x", 1), ("y", 2), ("z", 0)]])
+    assert scored_of(made, reference=CODE, relevance_level=2).groups.rows.tolist() == [0, 1]
+
+
+def test_the_level_of_a_run_is_its_scorings() -> None:
+    data = tiny_data(queries=4)
+    run = validated({"curriculum": {"pacing": "linear", "scoring": "turns"}, "evaluation": LEVEL_2})
+    split = data.splits["train"]
+    assert scored_of_run(run, data, split, make_instances(split, True, 1, 1)).relevance_level == 2
+
+
+@pytest.mark.parametrize(("level", "kept"), [(1, [0, 1]), (2, [2, 3])])
+def test_the_subset_with_most_relevant_documents(level: int, kept: list[int]) -> None:
+    split = replace(split_of([2.0, 1.0], [2.0, 1.0]), grade=np.array([1, 1, 2, 0], np.int16))
+    assert SUBSETS["relevant_count"](Labelled(split, None, 0.5, 1, 10, level)).tolist() == kept
+
+
+def test_the_subset_of_trees() -> None:
+    data = letor_data()
+    run = tree_run(subset="relevant_count", switch=4, subset_share=0.25)
+    first = [stages(one, data, data.splits["train"])[0].rows.tolist() for one in (run, level_2(run))]
+    split = data.splits["train"]
+    assert first[1] == SUBSETS["relevant_count"](Labelled(split, None, 0.25, 1, 10, 2)).tolist() != first[0]
+
+
+# -- the report ------------------------------------------------------------------------------------------------------
+
+
+def test_the_relevant_answer_that_the_report_shows(tmp_path: Path) -> None:
+    """No document of its data has a higher grade than 1."""
+    case = whole(tmp_path)
+    case.events[0]["yaml"] = load_experiment(str(tmp_path / "toy.yaml"), ["evaluation.relevance_level=2"]).to_yaml()
+    found, _ = report(case)
+    assert "no candidate of this query is relevant" in found.sections["queries"]
+    assert "the right one" not in found.sections["queries"]
