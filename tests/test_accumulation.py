@@ -17,7 +17,7 @@ from trainables.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.base import RankerModule
 from trainables.rankers.bert import Bert
-from trainables.training.accumulation import attempt, enough_memory
+from trainables.training.accumulation import Accumulation, attempt, enough_memory
 from trainables.training.materials import Materials, prepare
 from trainables.training.precision import Precision
 from trainables.training.scoring import score_candidates
@@ -81,6 +81,14 @@ def test_micro_batches_leave_loss_and_gradient_alone(
     assert parts[1].keys() == whole[1].keys()
     for name, gradient in whole[1].items():
         torch.testing.assert_close(parts[1][name], gradient, rtol=1e-7, atol=1e-12, msg=name)
+
+
+def test_each_batch_has_a_gradient_of_its_own() -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    module, parts = torch.nn.ParameterList([weight]), Accumulation(None, torch.device("cpu"))
+    for _ in range(2):
+        parts.backward(module, 4, lambda part: weight.sum() * (part.stop - part.start))
+        assert weight.grad is not None and weight.grad.tolist() == [4, 4]
 
 
 class SmallDevice(RankerModule):

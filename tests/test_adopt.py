@@ -55,6 +55,18 @@ def test_a_training_goes_on_from_another_configuration(materials: Materials, tmp
     assert resumed.iterate()["dev_map"] == copy.iterate()["dev_map"]
 
 
+def test_a_copy_that_was_saved_before_it_went_on_has_no_best_of_its_own(materials: Materials, tmp_path: Path) -> None:
+    source = Training(run_of(1e-3), materials, "cpu")
+    source.iterate()
+    source.iterate()
+    copy, resumed = Training(run_of(5e-2), materials, "cpu"), Training(run_of(5e-2), materials, "cpu")
+    copy.adopt(folder_of(source, tmp_path / "source"))
+    resumed.load(folder_of(copy, tmp_path / "copy"))
+    assert not resumed.has_best and resumed.best_value == float("-inf")
+    resumed.iterate()
+    assert resumed.best_iteration == 3
+
+
 def test_another_ranker_is_refused(materials: Materials, tmp_path: Path) -> None:
     source = Training(run_of(1e-3), materials, "cpu")
     source.iterate()

@@ -22,7 +22,7 @@ from trainables.data import load_data, task_of
 from trainables.data.columns import RankingData
 from trainables.data.instances import NONE, Instances
 from trainables.errors import ConfigError, DataError, WorkFailed
-from trainables.evaluation.judging import Accuracy, judge_of
+from trainables.evaluation.judging import Accuracy, judge_of, probabilities
 from trainables.evaluation.metrics import METRICS
 from trainables.fit import require_fit
 from trainables.training import losses
@@ -79,9 +79,13 @@ def test_losses_of_logits() -> None:
     probability = logits.softmax(1)
     cross_entropy = losses.classification("cross_entropy", logits, classes, 1.0)
     torch.testing.assert_close(cross_entropy, -torch.stack([probability[0, 0], probability[1, 2]]).log())
-    hinge = losses.classification("hinge", logits, classes, 0.5)
-    expected = [max(0.0, 0.5 + float(probability[0, 2] - probability[0, 0])), 0.5]
+    hinge = losses.classification("hinge", logits, classes, 1.0)
+    expected = [1 + float(probability[0, 2] - probability[0, 0]), 1.0]
     assert hinge.tolist() == pytest.approx(expected)
+
+
+def test_probabilities_of_large_logits() -> None:
+    assert probabilities(np.array([[1000, 0], [0, -1000]], np.float32)).tolist() == [[1, 0], [1, 0]]
 
 
 def test_accuracy_counts_the_highest_logit(data: RankingData) -> None:

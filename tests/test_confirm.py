@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from trainables.evaluation.significance import bootstrap_ci
+from tune_cl.confirmation.training import read_values
+
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -107,6 +111,22 @@ def test_values_are_those_that_trec_eval_gives_the_run_files(place: Place, crew:
         assert [row["p_per_seed"][at] for row in rows[1:]] == pytest.approx(tests)
         assert seed == rows[0]["runs"][at]["seed"]
     assert read_json(verdict_file(place.folder, "test"))["verdict"] == document["verdict"]
+
+
+def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(
+    place: Place, crew: type[LocalCrew]
+) -> None:
+    """Over seeds, of which one alone has no spread; each query's mean over the seeds is one difference."""
+    rows = confirm(place, top=1, seeds=2)
+    base, own = rows["baseline"], rows["configurations"][0]
+    values = [run["value"] for run in base["runs"]]
+    assert base["mean"] == pytest.approx(np.mean(values)) and base["sd"] == pytest.approx(np.std(values, ddof=1))
+    by_query = [
+        np.mean([read_values(Path(run["run_file"]).parents[1], "test", "map") for run in row["runs"]], axis=0)
+        for row in (base, own)
+    ]
+    assert own["ci95"] == pytest.approx(bootstrap_ci(by_query[1] - by_query[0]))
+    assert math.isnan(confirm(place, top=1, seeds=1)["baseline"]["sd"])
 
 
 def test_more_seeds_train_only_those_that_are_missing(place: Place, crew: type[LocalCrew]) -> None:

@@ -37,6 +37,22 @@ def test_over_both_known_answer() -> None:
     assert seeded_test(differences, np.zeros((2, 3))).p_both == pytest.approx(expected)
 
 
+def test_over_both_has_the_freedom_of_the_fewer() -> None:
+    """Four seeds and two queries: one degree of freedom."""
+    of_seeds = np.array([-1.0, 0.0, 1.0, 0.5])
+    differences = of_seeds[:, None] + np.array([1.0, 2.0])
+    expected = 2 * scipy.stats.t.sf(1.625 / math.sqrt(0.25 + of_seeds.var(ddof=1) / 4), 1)
+    assert seeded_test(differences, np.zeros((4, 2))).p_both == pytest.approx(expected)
+
+
+def test_over_both_is_never_surer_than_the_test_over_seeds() -> None:
+    """Query means that do not vary, while residuals do: the errors' sum less the residual is below that of seeds."""
+    wave = np.array([0.3, -0.3, 0.1, -0.1])
+    differences = np.array([0.1 + wave, 0.3 - wave])
+    expected = 2 * scipy.stats.t.sf(0.2 / math.sqrt(0.02 / 2), 1)
+    assert seeded_test(differences, np.zeros((2, 4))).p_both == pytest.approx(expected)
+
+
 def test_over_both_is_never_surer_than_the_test_over_queries() -> None:
     for number in range(50):
         test = seeded_test(series(3, 20, 0.02, number), series(3, 20, 0.0, 1000 + number))
@@ -79,10 +95,19 @@ def test_bootstrap_interval_never_shows_what_the_test_does_not(queries: int) -> 
         assert interval[0] <= test.ci95[0] + 1e-12 and interval[1] >= test.ci95[1] - 1e-12
 
 
+@pytest.mark.parametrize("queries", [2, 3, 5])
+def test_bootstrap_interval_of_few_queries_is_finite(queries: int) -> None:
+    """Many of their resamples are one and the same query again and again, which has no spread to divide by."""
+    assert np.isfinite(bootstrap_ci(np.arange(queries) + 0.5)).all()
+
+
 def test_bootstrap_interval_is_the_same_again_and_has_no_width_for_equal_differences() -> None:
     differences = series(1, 50)[0]
     assert bootstrap_ci(differences) == bootstrap_ci(differences)
     assert bootstrap_ci(np.full(7, 0.25)) == (0.25, 0.25)
+    for count in (3, 7, 10):  # the mean of these is rounded
+        low, high = bootstrap_ci(np.full(count, 0.1))
+        assert low == high == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("queries", [20, 100])
@@ -186,6 +211,11 @@ def test_the_chance_to_win_is_as_often_true_as_it_says() -> None:
     for within in ((chance > 0.2) & (chance < 0.4), chance < LEAST):
         assert np.count_nonzero(within) > 400
         assert above[within].mean() == pytest.approx(chance[within].mean(), abs=0.05)
+
+
+def test_what_a_seed_adds_to_all_changes_no_chance() -> None:
+    dev = np.array([[0.50, 0.51, 0.49], [0.55, 0.54, 0.56], [0.53, 0.55, 0.52]])
+    assert chances(dev + np.array([0.1, -0.2, 0.05]), 5) == pytest.approx(chances(dev, 5))
 
 
 def test_nobody_is_dropped_after_one_seed_and_only_the_leader_is_left_after_all() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 import torch
 
 from tests.builders import tiny_data
+from tests.test_weighting import split_of
 from trainables.config import TrainingRun
+from trainables.data.instances import make_instances
 from trainables.training import losses
-from trainables.training.curriculum import objective
+from trainables.training.curriculum import make_weigher, objective
 from trainables.training.materials import prepare
 from trainables.training.training import Training
 
@@ -133,15 +136,25 @@ def test_the_reference_settles_how_weights_are_reduced(keys: dict[str, str], bat
     assert make_run(**keys).curriculum.reduces_by_batch_mean == batch_mean
 
 
-def test_self_paced_learning_orders_by_the_rankers_own_loss(data) -> None:
-    training = start(make_run(pacing="linear", scoring="self_paced", delta=0.2, T=1.0), data)
+@pytest.mark.parametrize("anti", [False, True])
+def test_self_paced_learning_orders_by_the_rankers_own_loss(anti: bool, data) -> None:
+    training = start(make_run(pacing="linear", scoring="self_paced", delta=0.2, T=1.0, anti=anti), data)
     training.iterate()
     before = training.curriculum.sampler.order.copy()
     losses_now = training._instance_losses(3)
     training.iterate()
     order = training.curriculum.sampler.order
     assert not np.array_equal(order, before)
-    assert (np.diff(losses_now[order]) >= 0).all()
+    assert (np.diff(losses_now[order[::-1]] if anti else losses_now[order]) >= 0).all()
+
+
+def test_self_paced_learning_weighs_by_the_rankers_own_loss(data) -> None:
+    training = start(make_run(weighting="difficulty", scoring="self_paced", m=9), data)
+    training.iterate()
+    losses_now = training._instance_losses(3)
+    training.iterate()
+    ease = training.curriculum.weigher.ease
+    assert ease[losses_now.argmin()] == 1 and ease[losses_now.argmax()] == 0
 
 
 def test_self_paced_learning_ends_with_the_curriculum(data) -> None:
@@ -150,6 +163,24 @@ def test_self_paced_learning_ends_with_the_curriculum(data) -> None:
     order = training.curriculum.sampler.order.copy()
     finish(training)
     assert np.array_equal(order, training.curriculum.sampler.order)
+
+
+def test_warm_mixing_needs_a_pacing(data) -> None:
+    shares = [start(make_run(warm=0.5, pacing=name), data).curriculum.sampler.warm for name in ("none", "linear")]
+    assert shares == [0, 0.5]
+
+
+def test_the_code_weighs_what_is_outside_the_run_and_takes_every_grade_for_relevant() -> None:
+    split = replace(split_of([2.0, 1.0, float("nan")]), grade=np.array([1, 2, 2], np.int16))
+    found = {}
+    for reference in ("paper", "code"):
+        run = make_run(weighting="reciprocal_rank", reference=reference)
+        run = run.model_copy(update={"evaluation": run.evaluation.model_copy(update={"relevance_level": 2})})
+        found[reference] = make_weigher(run, split, make_instances(split, False, "all", 2), np.zeros(3))
+    paper, code = found["paper"], found["code"]
+    assert (paper.relevant.tolist(), code.relevant.tolist()) == ([False, True, True], [True, True, True])
+    assert (paper.value.tolist(), code.value.tolist()) == ([1, 0.5, 0], [1, 0.5, 0.001])
+    assert (paper.epsilon, code.epsilon) == (0, 1e-8)
 
 
 def in_force(**curriculum: Any) -> set[str]:

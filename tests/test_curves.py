@@ -53,6 +53,14 @@ def test_without_noise_there_is_no_bias_between_trials() -> None:
     assert selection_bias({name: [0.1, float("nan"), 0.3] for name in "abc"}) is None
 
 
+def test_the_bias_of_three_trials_by_hand() -> None:
+    """Levels 1, 2 and 3 with one wave: second differences of ±.4, so that a level's noise is .16 / 6 / 3."""
+    curves = {name: [level + sign * 0.1 for sign in (-1, 1, -1, 1)] for level, name in enumerate("abc", 1)}
+    noise, mean, highest = 0.16 / 6 / 3, 2 - 0.1 / 3, 3.1
+    between = 1 - noise
+    assert selection_bias(curves) == pytest.approx(highest - (mean + between / (between + noise)))
+
+
 CURVES = sorted((Path(__file__).parents[1] / "benchmarks" / "curves").glob("*.jsonl.gz"))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from trainables.data.columns import Split
+from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import DRAWN, NONE, make_instances
 from trainables.errors import DataError
 from trainables.randomness import generator
@@ -59,6 +61,27 @@ def test_pointwise_negatives_are_not_relevant() -> None:
     positive, negative = instances.draw(np.arange(6), generator(2, "test"))
     assert (positive >= 0).tolist() == [True, False, False] * 2
     assert set(negative[positive < 0].tolist()) <= {0, 2, 3, 4, 7}
+
+
+def partly_found(ranks: list[int]) -> Split:
+    """Grades 0, 3 and 1 of one query, with these ranks in the run."""
+    return replace(graded([[0, 3, 1]]), rank=np.array(ranks, np.int32))
+
+
+@pytest.mark.parametrize("pairwise", [True, False])
+@pytest.mark.parametrize("negatives", ["all", 3])
+def test_what_the_run_did_not_find_is_no_negative(pairwise: bool, negatives: int | str) -> None:
+    """Such a candidate is there because it is relevant: here of grade 1, below the other's 3."""
+    instances = make_instances(partly_found([1, 2, NO_RANK]), pairwise, negatives, 1 if pairwise else 3)
+    drawn = instances.draw(np.arange(len(instances)), generator(0, "test"))[1]
+    assert set(drawn[drawn >= 0].tolist()) == {0}
+
+
+def test_without_any_run_every_candidate_may_be_a_negative() -> None:
+    instances = make_instances(partly_found([NO_RANK] * 3), True, "all", 1)
+    assert sorted(zip(instances.positive.tolist(), instances.negative.tolist(), strict=True)) == [
+        (1, 0), (1, 2), (2, 0),
+    ]  # fmt: skip
 
 
 def test_nothing_to_train_on_is_an_error_of_the_data() -> None:

@@ -11,6 +11,7 @@ import torch
 
 from tests.builders import tiny_data
 from tests.letor_data import letor_data
+from tests.test_weighting import split_of
 from tests.tree_training import (
     ITERATIONS,
     TREES,
@@ -22,6 +23,7 @@ from tests.tree_training import (
     tree_run,
 )
 from trainables.config import TrainingRun, validated
+from trainables.curriculum.subset import best_queries
 from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, DataError, WorkFailed
 from trainables.evaluation.metrics import Evaluator
@@ -240,6 +242,16 @@ def test_relevant_count_keeps_the_queries_with_most(data: RankingData) -> None:
     assert len(kept) == 10
     assert counts[kept].min() >= np.delete(counts, kept).max()
     np.testing.assert_array_equal(rows, np.flatnonzero(np.isin(split.owner, kept)))
+
+
+def test_a_share_is_no_query_more_for_rounding() -> None:
+    """.07 of 100 is 7.000000000000001 in floating point."""
+    assert len(best_queries(split_of(*[[1.0]] * 100), np.zeros(100), 0.07)) == 7
+
+
+def test_of_queries_that_are_equal_the_first_are_kept() -> None:
+    kept = best_queries(split_of(*[[1.0]] * 200), np.tile([0.0, 1.0], 100), 0.25)
+    assert kept.tolist() == list(range(1, 100, 2))
 
 
 def test_feature_ndcg_keeps_the_queries_the_feature_ranks_best(data: RankingData) -> None:

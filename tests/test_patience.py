@@ -153,6 +153,35 @@ def test_dear_checkpoints_take_a_tenth_of_the_time(
     assert checkpoint <= 1 or (made - 1) * checkpoint <= 0.1 * clock.now
 
 
+class ThreeIterations:
+    """A training whose states say how far it is."""
+
+    iteration = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.iteration == 3
+
+    def iterate(self) -> dict[str, float]:
+        self.iteration += 1
+        return {}
+
+    def save(self, folder: Path) -> None:
+        (folder / "a").write_text(str(self.iteration))
+
+
+@pytest.mark.parametrize("due", [True, False])
+def test_the_last_state_is_saved_however_dear_and_each_is_told(
+    due: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saves.Saves, "due", lambda self: due)
+    told: list[str] = []
+    training: Any = ThreeIterations()
+    for _ in saves.iterations(training, tmp_path, lambda: told.extend(path.name for path in tmp_path.iterdir())):
+        pass
+    assert told == (["iteration-00001", "iteration-00002"] if due else []) + ["iteration-00003"]
+
+
 def test_a_checkpoint_in_storage_that_is_away_is_not_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
     listed, calls = failing(2, AWAY[0], lambda address: {"state.json": 1})
     fetching, fetches = failing(2, AWAY[0], lambda address, folder, names: (folder / "state.json").write_text("{}"))

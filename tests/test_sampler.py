@@ -46,6 +46,10 @@ def test_independent_batches_repeat_as_often_as_chance_has_it() -> None:
     assert chisquare([both, 1500 - both], [1500 * (1 - disjoint), 1500 * disjoint]).pvalue > 0.001
 
 
+def test_the_pool_is_the_open_share_rounded_down() -> None:
+    assert [sampler(10, horizon=10).pool(step, 1) for step in (0, 3, 5, 9, 10)] == [1, 3, 5, 9, 10]
+
+
 @given(size=st.integers(1, 50), batch=st.integers(1, 12), seed=st.integers(0, 99))
 def test_each_instance_comes_once_before_any_comes_again(size: int, batch: int, seed: int) -> None:
     drawn = sampler(size, "none", seed=seed, replacement=False).draw(0, 3 * size, batch).ravel()
@@ -71,6 +75,12 @@ def test_warm_mixing_draws_a_share_from_everything(replacement: bool) -> None:
     assert chisquare(counts[20:]).pvalue > 0.001
 
 
+def test_warm_mixing_takes_no_instance_out_of_the_pass() -> None:
+    """Of eight a batch, four come from everything and four from the pass over all 40."""
+    one = sampler(40, "none", replacement=False, warm=0.5)
+    assert [one.draw(step, 1, 8).size and one.deck.size for step in range(5)] == [36, 32, 28, 24, 20]
+
+
 def test_independent_draws_depend_on_seed_and_step_alone() -> None:
     one = sampler(pacing="none")
     assert (one.draw(0, 8, 16)[5:] == one.draw(5, 3, 16)).all()
@@ -94,6 +104,17 @@ def test_another_order_begins_a_new_pass() -> None:
     assert sorted(one.draw(2, 6, 5).ravel().tolist()) == list(range(30))
 
 
+def test_another_order_begins_a_new_pass_over_what_is_open() -> None:
+    half = sampler(40, "step", 0.5, horizon=1e9, replacement=False)
+    half.draw(0, 2, 5)
+    half.reorder(np.arange(40)[::-1])
+    assert sorted(half.draw(2, 4, 5).ravel().tolist()) == list(range(20, 40))
+    opening = sampler(100, delta=0.2, horizon=100, replacement=False)
+    opening.draw(0, 1, 5)
+    opening.reorder(np.arange(100)[::-1])
+    assert set(opening.draw(10, 1, 28)[0].tolist()) == set(range(72, 100))
+
+
 @pytest.mark.parametrize("replacement", WAYS.values(), ids=WAYS)
 def test_the_pool_is_never_smaller_than_a_batch(replacement: bool) -> None:
     assert sampler(40, delta=0.01, replacement=replacement).pool(0, batch_size=16) == 16
@@ -104,6 +125,8 @@ def test_order_is_stable_and_anti_turns_it_round() -> None:
     difficulty = np.asarray([2.0, 1, 2, 0])
     assert easy_first(difficulty).tolist() == [3, 1, 0, 2]
     assert easy_first(difficulty, anti=True).tolist() == [0, 2, 1, 3]
+    many = np.tile([1.0, 0.0], 100)  # where an unstable sort shows
+    assert easy_first(many).tolist() == [*range(1, 200, 2), *range(0, 200, 2)]
 
 
 @given(st.lists(st.floats(-100, 100), max_size=20))

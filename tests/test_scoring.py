@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,10 +131,10 @@ def test_semantic_std_is_the_deviation_of_mean_cosines(tmp_path: Path) -> None:
 
 
 def test_semantic_std_reads_the_first_20_words_and_the_code_the_last_of_the_context(tmp_path: Path) -> None:
-    long = make_data([["red " + "unheard " * 19 + "blue"]], [[("red", 1), ("blue " + "other " * 20 + "red", 0)]])
+    long = make_data([["red " + "unheard " * 19 + "blue"]], [[("red", 1), ("green " + "other " * 20 + "red", 0)]])
     scored = scored_of(long, vectors=vector_file(tmp_path))
-    assert SCORINGS["semantic_std"](scored) == pytest.approx(np.std([1, 0], ddof=1))
-    assert SCORINGS["semantic_std"](replace(scored, reference=CODE)) == pytest.approx(np.std([0, 1]))
+    assert SCORINGS["semantic_std"](scored) == pytest.approx(np.std([1, 0.6], ddof=1), abs=1e-6)
+    assert SCORINGS["semantic_std"](replace(scored, reference=CODE)) == pytest.approx(np.std([0, 0.8]), abs=1e-6)
 
 
 def test_a_missing_file_of_vectors_is_an_error_at_its_key(data: RankingData) -> None:
@@ -290,6 +291,26 @@ def test_splits_of_the_same_shape_have_entries_of_their_own(data: RankingData) -
     assert not np.array_equal(
         difficulty("bm25_std", train)[0], difficulty("bm25_std", replace(train, split=data.splits["dev"]))[0]
     )
+
+
+def test_data_of_the_same_shape_have_entries_of_their_own() -> None:
+    one, two = (make_data([["a b"], [text]], [[("x", 1), ("y", 0)]] * 2) for text in ("a b c", "a"))
+    assert difficulty("context_words", scored_of(one))[0].tolist() == [2, 3]
+    assert difficulty("context_words", scored_of(two))[0].tolist() == [2, 1]
+
+
+def test_drawn_and_fixed_negatives_have_entries_of_their_own() -> None:
+    made = make_data([["a"]], [[("x", 0), ("y", 1), ("z", 0)]])
+    drawn, fixed = (difficulty("reciprocal_rank", scored_of(made, True, negatives))[0] for negatives in (2, "all"))
+    assert drawn[0] == drawn[1] and fixed[0] != fixed[1]
+
+
+def test_a_changed_file_of_vectors_makes_another_entry(tmp_path: Path) -> None:
+    scored = scored_of(make_data([["red"]], [[("red", 1), ("blue", 0)]]), vectors=vector_file(tmp_path))
+    difficulty("semantic_std", scored)
+    assert difficulty("semantic_std", scored)[1]
+    os.utime(tmp_path / "vectors.txt", (1, 1))
+    assert not difficulty("semantic_std", scored)[1]
 
 
 def test_another_teacher_is_another_difficulty(data: RankingData) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from trainables.data.columns import required_split
 from trainables.errors import DataError, WorkFailed
 from trainables.evaluation.metrics import Evaluator
 from trainables.training import losses
-from trainables.training.checkpoint import best_scores, latest_iteration, save_iteration
+from trainables.training.checkpoint import best_scores, latest_iteration, save_iteration, write_folder
 from trainables.training.materials import prepare
 from trainables.training.saved import load_ranker_folder, save_ranker
 from trainables.training.training import Training, rate_factor
@@ -175,7 +177,31 @@ def test_only_the_newest_state_is_kept_and_it_is_whole(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         save_iteration(tmp_path, 12, killed)
     latest = latest_iteration(tmp_path)
-    assert latest is not None and latest.name == "iteration-00011"
+    assert latest is not None and list(tmp_path.iterdir()) == [latest]
+    assert latest.name == "iteration-00011"
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_folder_that_is_replaced_is_whole_on_disk_all_the_time(
+    killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed as the new one is to take its place: the old one is still there, under another name."""
+    replace = os.replace
+
+    def written(text: str) -> None:
+        write_folder(tmp_path / "made", lambda folder: (folder / "a").write_text(text) and None)
+
+    def until_killed(source: Path, target: Path) -> None:
+        if killed and Path(target).name == "made":
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    written("one")
+    monkeypatch.setattr(os, "replace", until_killed)
+    with suppress(KeyboardInterrupt):
+        written("two")
+    assert [path.read_text() for path in tmp_path.rglob("a")] == ["one" if killed else "two"]
+    assert [path.name for path in tmp_path.iterdir()] == ["made"] or killed
 
 
 def test_batches_sorted_by_length_hold_the_samples_of_unsorted_ones(data) -> None:
@@ -196,6 +222,31 @@ def test_batches_sorted_by_length_hold_the_samples_of_unsorted_ones(data) -> Non
     spans = [np.ptp(windowed._costs(b.positive, b.negative)) for b in windowed.batches(0, 4)]
     unsorted = [np.ptp(plain._costs(b.positive, b.negative)) for b in plain.batches(0, 4)]
     assert sum(spans) < sum(unsorted)
+
+
+def test_a_window_ends_with_its_iteration(data) -> None:
+    batcher = start(make_run(training={"window": 4}), data).batcher
+    assert [len(list(batcher.batches(first, count))) for first, count in ((0, 3), (3, 6))] == [3, 6]
+
+
+def test_batches_of_a_window_come_in_no_order_of_length(data) -> None:
+    batcher = start(make_run(training={"window": 8}), data).batcher
+    costs = [float(batcher._costs(batch.positive, batch.negative).mean()) for batch in batcher.batches(0, 8)]
+    assert costs != sorted(costs)
+
+
+def test_negatives_are_drawn_anew_by_seed_and_step(data) -> None:
+    """The same instances each time: what differs is drawn for them."""
+
+    def negatives(seed: int, step: int) -> list[int]:
+        batcher = start(make_run(training={"window": 1}), data).batcher
+        batcher.sampler.seed = seed
+        batcher.sampler.draw = lambda step, batches, size: np.arange(len(batcher.instances))[None]
+        [batch] = batcher.batches(step, 1)
+        return batch.negative.tolist()
+
+    assert negatives(1, 0) == negatives(1, 0)
+    assert negatives(1, 0) != negatives(2, 0) and negatives(1, 0) != negatives(1, 1)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("pairwise", 0.26894), ("cross_entropy", 0.31326), ("hinge", 0.5)])
