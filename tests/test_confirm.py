@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from trainables.evaluation.significance import bootstrap_ci
-from tune_cl.confirmation.training import read_values
-
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +25,7 @@ from tests.confirm_cases import (
 )
 from tests.tracking_cases import journal_of, search_event
 from trainables.errors import ConfigError, DataError, Interrupted, WorkFailed
-from trainables.evaluation.significance import SeededTest
+from trainables.evaluation.significance import SeededTest, bootstrap_ci
 from trainables.training.checkpoint import latest_iteration, read_json
 from trainables.training.training import Training
 from tune_cl.cli import main
@@ -39,7 +36,7 @@ from tune_cl.confirmation.ablation import ablations, differences
 from tune_cl.confirmation.document import verdict_file
 from tune_cl.confirmation.plan import Configuration, baseline_of, best_configurations, seedless, seeds_of
 from tune_cl.confirmation.runner import Request, confirm_search
-from tune_cl.confirmation.training import STATE
+from tune_cl.confirmation.training import STATE, read_values
 from tune_cl.confirmation.verdict import Judged
 from tune_cl.experiment import Experiment
 from tune_cl.place import Place
@@ -113,9 +110,7 @@ def test_values_are_those_that_trec_eval_gives_the_run_files(place: Place, crew:
     assert read_json(verdict_file(place.folder, "test"))["verdict"] == document["verdict"]
 
 
-def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(
-    place: Place, crew: type[LocalCrew]
-) -> None:
+def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(place: Place, crew: type[LocalCrew]) -> None:
     """Over seeds, of which one alone has no spread; each query's mean over the seeds is one difference."""
     rows = confirm(place, top=1, seeds=2)
     base, own = rows["baseline"], rows["configurations"][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +68,19 @@ def test_stemmed_words_are_found_and_index_and_run_are_cached(monkeypatch: pytes
     assert other["train"][2][0] != found["train"][2][0]
 
 
+@pytest.mark.parametrize("changed", [{"k1": 1.2}, {"b": 0.7}, {"top_k": 3}, {"queries": {"dev": ["c"]}}])
+def test_each_setting_of_a_retrieval_has_a_run_of_its_own(
+    changed: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str] = []
+    monkeypatch.setattr(candidates, "cached", lambda kind, key, build: keys.append(key) or Path())
+    monkeypatch.setattr(candidates, "_read_run", lambda path: None)
+    settings: dict[str, Any] = {"queries": {"dev": ["b"]}, "k1": 0.9, "b": 0.4, "top_k": 2}
+    for given in (settings, settings, settings | changed):
+        retrieve(TextColumn.of(["a"]), **given)
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_progress_of_many_queries_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     long = " ".join(f"word{number}" for number in range(1500)) + " cat"  # more than Lucene allows by itself
     found = retrieve(TextColumn.of(DOCUMENTS), {"dev": [long] + ["cat"] * 1000}, k1=0.9, b=0.4, top_k=1)
@@ -126,3 +140,16 @@ def test_judged_documents_without_text_are_not_added() -> None:
     qrels = Rated.of([(0, -1, 1), (0, 5, 2), (1, 5, 0)])
     columns = with_positives(qrels, np.array([1]), np.array([5]), np.array([1]), np.array([0.5]))
     assert [column.tolist() for column in columns[:3]] == [[0, 1], [5, 5], [NO_RANK, 1]]
+
+
+def test_a_relevant_document_is_taken_for_no_other_of_the_run() -> None:
+    """Query 1's document 0 beside a run that has document 1 for query 0."""
+    columns = with_positives(Rated.of([(1, 0, 1)]), np.array([0]), np.array([1]), np.array([1]), np.array([0.5]))
+    assert [column.tolist() for column in columns[:3]] == [[0, 1], [1, 0], [1, NO_RANK]]
+
+
+def test_a_long_run_keeps_its_order() -> None:
+    query, document = np.repeat([0, 1], 50), np.tile(np.arange(50)[::-1], 2)
+    rank = np.tile(np.arange(1, 51), 2)
+    columns = with_positives(Rated.of([(0, 60, 1)]), query, document, rank, 1.0 / rank)
+    assert columns[2].tolist() == [*range(1, 51), NO_RANK, *range(1, 51)]

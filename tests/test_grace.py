@@ -48,6 +48,21 @@ def test_a_scaled_training_has_gone_through_its_curriculum_at_its_end() -> None:
     assert scaled_run(run_of(weighting="reciprocal_rank", m="inf"), 5).curriculum.m == float("inf")
 
 
+def test_the_end_of_a_curriculum_is_not_rounded_up_for_rounding() -> None:
+    """.28 of 50 is 14.000000000000002 in floating point."""
+    whole = TrainingRun.model_validate(
+        {"curriculum": {"pacing": "linear", "T": 0.28}, "training": {"max_iterations": 50}}
+    )
+    assert curriculum_grace(whole) == 14
+
+
+def test_a_scaled_training_ends_neither_before_its_budget_nor_without_a_first_stage() -> None:
+    training = {"max_iterations": 20, "patience": 2}
+    whole = TrainingRun.model_validate({"curriculum": {"switch": 2}, "training": training})
+    assert [scaled_run(whole, budget).training.patience for budget in (5, 20)] == [5, 2]
+    assert [scaled_run(whole, budget).curriculum.switch for budget in (2, 10, 20)] == [1, 1, 2]
+
+
 def test_schedulers_by_name() -> None:
     experiment = load_experiment("quickstart", ["search.scheduler=asha"])
     scheduler = make_scheduler(experiment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,17 @@ def test_the_first_stage_tells_its_loss_and_share(data: RankingData) -> None:
     first = by_lightgbm(training.run, data, "regression", TREES, rows)
     error = np.square(first.predict(features_of(data, "train")) - split.grade).mean()
     assert training.history[0]["train_loss"] == pytest.approx(error, abs=1e-12)
+
+
+def test_what_is_unjudged_has_the_label_0(data: RankingData) -> None:
+    split = data.splits["train"]
+    holes = np.where((split.grade == 0) & (split.document % 2 == 0), -1, split.grade).astype(np.int16)
+    unjudged = replace(data, digest="unjudged", splits=data.splits | {"train": replace(split, grade=holes)})
+    run = tree_run(objective_switch="mse", switch=8)
+    ours, theirs = (
+        [(row["dev_ndcg@10"], row["train_loss"]) for row in trained(run, one).history[:2]] for one in (unjudged, data)
+    )
+    assert ours == theirs
 
 
 def test_the_loss_is_told_of_some_queries_of_large_data(data: RankingData) -> None:

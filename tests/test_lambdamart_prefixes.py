@@ -10,9 +10,19 @@ import numpy as np
 import pytest
 
 from tests.letor_data import letor_data
-from tests.tree_training import ITERATIONS, TREES, assert_same_trees, by_lightgbm, features_of, trained, tree_run
+from tests.tree_training import (
+    ITERATIONS,
+    TREES,
+    assert_same_trees,
+    by_lightgbm,
+    features_of,
+    materials_of,
+    trained,
+    tree_run,
+)
 from trainables.data.columns import RankingData
 from trainables.training.prefixes import Prefixes
+from trainables.training.trees import TreeTraining
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +93,15 @@ def test_other_trees_are_not_shared(own_cache: None, grown: list[int], data: Ran
     for run, other in others:
         trained(run, other, share=True)
     assert sum(grown) == len(others) * 8
+
+
+def test_seeds_share_trees_that_are_not_sampled_alone(data: RankingData) -> None:
+    def key(seed: int, trees: int = TREES, **ranker: float) -> str:
+        run = tree_run(ranker={"trees_per_iteration": trees} | ranker, objective_switch="mse", switch=4)
+        return TreeTraining(run.model_copy(update={"seed": seed}), materials_of(data))._prefix_key()
+
+    assert key(1) == key(2) == key(1, trees=2)
+    assert len({key(1, bagging_fraction=0.6), key(2, bagging_fraction=0.6), key(1, 2, bagging_fraction=0.6)}) == 3
 
 
 def test_entries_appear_whole_and_the_longest_serves(own_cache: None, data: RankingData) -> None:

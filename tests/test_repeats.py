@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -157,6 +158,35 @@ def test_the_sampler_hears_of_a_configuration_once_by_its_mean(tmp_path: Path) -
     }
     told = {name: search.sampler.told[search.course.asked[name]].value for name in raced if name not in search.race.due}
     assert told and told == {name: pytest.approx(fmean(raced[name])) for name in told}
+
+
+def test_the_sampler_hears_of_a_configuration_when_its_race_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: Counter[int] = Counter()
+    tell = TpeSampler.tell
+    monkeypatch.setattr(
+        TpeSampler, "tell", lambda self, number, *rest: told.update([number]) or tell(self, number, *rest)
+    )
+    search = Crew(tmp_path / "a", toy(tmp_path, "search.scheduler=none")).work().search
+    assert told and set(told.values()) == {1}
+    assert any(trial.repeat_of for trial in search.state.by_number()[4:])
+
+
+def test_a_race_compares_the_trainings_that_count(tmp_path: Path) -> None:
+    """Under grace scaled, a trial is several trainings, one after the other; the best iteration is of the last."""
+    search = Crew(tmp_path / "a", toy(tmp_path, "search.grace=scaled")).work().search
+    finals = search.state.finals()
+    means = {name: [float(np.mean(queries)) for queries in values] for name, values in search.race.values.items()}
+    assert any(trial.offset for trial in search.state.by_number() if trial.trial in finals)
+    assert means == {name: pytest.approx(finals[name], abs=1e-6) for name in means}
+
+
+def test_what_was_stopped_early_has_no_part_in_the_race(tmp_path: Path) -> None:
+    search = Crew(tmp_path / "a", toy(tmp_path, "search.promotion=false", "search.trials=30")).work().search
+    ended = {trial.trial: trial.outcome for trial in search.state.by_number()}
+    assert "stopped_early" in ended.values()
+    assert {ended[name] for name in search.race.values} == {"baseline", "completed"}
 
 
 def test_points_are_tried_in_their_order_between_repeats(tmp_path: Path) -> None:

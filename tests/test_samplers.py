@@ -328,6 +328,16 @@ def test_stopped_trials_have_no_final_value_in_any_study() -> None:
         assert states[6].value is None and set(states[6].intermediate_values) == {1, 3}
 
 
+def test_what_a_trial_that_went_on_came_to_replaces_what_it_paused_with() -> None:
+    sampler = TpeSampler(SPACE, 0)
+    sampler.replay(1, {"pacing": "step", "lr": 0.01, "size": 3})
+    sampler.tell(1, {1: 0.2}, "pruned")
+    assert [trial.state.name for trial in sampler.study().trials] == ["PRUNED"]
+    sampler.tell(1, {1: 0.2, 2: 0.4}, "completed")
+    [trial] = sampler.study().trials
+    assert (trial.state.name, trial.value) == ("COMPLETE", 0.4)
+
+
 def test_a_share_of_later_trials_follows_the_prior() -> None:
     likely = Space({"x": Uniform(low=0, high=1, prior=0.2), "lr": LogUniform(low=1e-5, high=1e-1)})
     sampler = TpeSampler(likely, 0, startup_trials=4)

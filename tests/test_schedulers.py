@@ -12,8 +12,10 @@ from benchmarks.simulator import Recorded, Simulation
 from tune_cl.search.schedulers import SCHEDULERS
 from tune_cl.search.schedulers.asha import Asha, Hyperband
 from tune_cl.search.schedulers.base import Setup, Verdict
+from tune_cl.search.schedulers.curve_model import Curve
 from tune_cl.search.schedulers.median import Median
 from tune_cl.search.schedulers.model import Model
+from tune_cl.search.schedulers.paired import PairedValues
 
 WAYS = {
     **{name: (name, Setup(12, 2, grace="none", first_rung=3)) for name in SCHEDULERS if name != "pbt"},
@@ -99,6 +101,22 @@ def test_promotion_takes_the_best_of_the_highest_rung_first() -> None:
     assert asha.next_paused(last=False) is None
 
 
+def test_where_two_rungs_have_one_to_promote_the_highest_comes_first() -> None:
+    asha = Asha(Setup(12, 2, grace="none", first_rung=3, promotion=True))
+    for trial, value in zip("abcd", (0.1, 0.2, 0.3, 0.4), strict=True):
+        asha.start(trial, 1)
+        asha.judge(trial, 3, value)
+    for trial in "cd":
+        asha.resumed(trial)
+        asha.judge(trial, 6, 0.5)
+    for trial in "ef":
+        asha.start(trial, 1)
+        asha.judge(trial, 3, 0.9)
+    assert asha.next_paused(last=False) == "c"
+    asha.resumed("c")
+    assert asha.next_paused(last=False) == "e"
+
+
 def test_without_new_trials_the_best_of_a_rung_goes_on_even_if_it_is_alone() -> None:
     asha = Asha(Setup(12, 3, grace="none", first_rung=4, promotion=True))
     asha.start("a", 1)
@@ -120,6 +138,27 @@ def test_a_scaled_trial_is_judged_at_the_end_of_its_training_alone() -> None:
     assert [*budgets, asha.budget("a")] == [3, 6, 12]
     assert {asha.judge("a", at, 0.1) for at in range(1, 13)} == {Verdict.GO_ON}
     assert asha.budget("baseline") == 12
+
+
+def test_a_scaled_trial_is_ranked_by_its_present_training() -> None:
+    asha = Asha(Setup(12, 2, grace="scaled", first_rung=3, promotion=True))
+    asha.start("a", 1)
+    for at in (1, 2, 3):
+        asha.judge("a", at, 0.9)
+    asha.resumed("a")
+    for at in range(1, 7):
+        asha.judge("a", at, 0.1)
+    assert asha.recorded == {3: {"a": 0.9}, 6: {"a": 0.1}}
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_paired_values_are_means_over_the_last_three_evaluations(count: int) -> None:
+    values = PairedValues()
+    for at in range(count):
+        values.add("a", [float(at), 2.0 * at])
+    last = np.arange(count)[-3:].mean()
+    assert values.record("a", 4) == pytest.approx(1.5 * last)
+    assert values.recorded["a", 4].tolist() == pytest.approx([last, 2 * last])
 
 
 def test_paired_values_forgive_what_may_be_noise() -> None:
@@ -168,6 +207,24 @@ def test_median_rule_leaves_trials_in_their_grace_out() -> None:
     assert median.judge("b", 2, 0.0) is Verdict.GO_ON
 
 
+def test_the_median_rule_passes_over_values_that_are_no_numbers() -> None:
+    median = Median(Setup(12, grace="none"))
+    for trial, values in (("a", [math.nan, 0.4]), ("b", [0.4, 0.6]), ("c", [0.6, 0.8])):
+        median.start(trial, 1)
+        for at, value in enumerate(values, 1):
+            median.judge(trial, at, value)
+    assert median.means[2] == {"a": 0.4, "b": 0.5, "c": pytest.approx(0.7)}
+    assert median.ranked[2] == sorted(median.ranked[2])
+
+
+def test_the_median_rule_compares_means_from_the_grace_on() -> None:
+    median = Median(Setup(12))
+    median.start("a", 3)
+    for at, value in enumerate([0.0, 0.0, 0.4, 0.6], 1):
+        median.judge("a", at, value)
+    assert median.means == {1: {}, 2: {}, 3: {"a": 0.4}, 4: {"a": 0.5}}
+
+
 def stopped_at(curve: Callable[[int], float], end: int) -> int:
     """The iteration at which the model ends a trial beside six whose curricula end at 8; 0: never."""
     model = Model(Setup(12, grace="none"))
@@ -199,6 +256,18 @@ def test_the_model_waits_for_the_end_of_a_curriculum_that_brings_a_rise() -> Non
 
 def test_the_model_ends_what_will_not_be_best() -> None:
     assert 0 < stopped_at(lambda at: rises_late(at) - 0.1, end=8) < 8
+
+
+def test_the_model_compares_with_the_highest_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(Setup(12, grace="none"))
+    for name in "abcde":
+        model.start(name, 1)
+        model.curves.curves[name] = Curve(0, points=5)
+    means = np.array([0.5, 0.1, 0.9, 0.1, 0.1])
+    monkeypatch.setattr(model.curves, "forecast", lambda trials: (means, np.full(5, 0.1)))
+    assert model.verdict("a", 5, None) is Verdict.STOP
+    means[2] = 0.5
+    assert model.verdict("a", 5, None) is Verdict.GO_ON
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)

@@ -12,6 +12,7 @@ from tests.test_search import SPACE, Crew, Killed, open_journal, summary
 from tune_cl.experiment import load_experiment
 from tune_cl.journal import FILE, read_events
 from tune_cl.search.runner import baseline_of
+from tune_cl.search.samplers import TpeSampler
 from tune_cl.search.search import BASELINE_TRIAL, REPORTED, Plan
 from tune_cl.state import replay
 
@@ -41,6 +42,15 @@ def test_stop_when_says_nothing_once_all_trials_have_begun(tmp_path: Path) -> No
     )
     assert ruled.ended_by is None and summary(tmp_path / "a") == summary(tmp_path / "b")
     assert [trial.outcome for trial in plain.state.by_number()].count("completed") >= 8
+
+
+def test_the_sampler_hears_of_an_audited_trial_as_of_a_stopped_one(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    options = ["search.trials=16", "search.audit=3", "search.promotion=false"]
+    search = Crew(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml"), options)).work().search
+    assert isinstance(search.sampler, TpeSampler)
+    told = {search.sampler.told[search.course.asked[trial]].state.name for trial in search.audit.taken}
+    assert told == {"PRUNED"}
 
 
 class BrokenAsItSaves(Crew):

@@ -10,6 +10,7 @@ from statistics import mean
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from tests.report_cases import Case
 from trainables.errors import ConfigError
@@ -17,7 +18,7 @@ from trainables.randomness import generator
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import Journal
 from tune_cl.search.audit import Audit
-from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending, used_up
+from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending, improbable, used_up
 from tune_cl.search.leaves import Leaf, parse_leaf
 from tune_cl.search.pareto import Priced, front
 from tune_cl.search.samplers import GridSampler, RandomSampler, make_sampler
@@ -144,6 +145,12 @@ def test_points_give_way_to_the_command_line(tmp_path: Path) -> None:
     assert any("search.points[0] is passed over" in note for note in narrowed.notes)
 
 
+def test_a_point_given_twice_is_tried_once(tmp_path: Path) -> None:
+    toy = experiment(tmp_path, "search.points=[{curriculum.pacing: linear}, {curriculum: {pacing: linear}}]")
+    assert [point["curriculum.pacing"] for point in toy.search.points] == ["linear"]
+    assert any("search.points[1] is passed over" in note for note in toy.notes)
+
+
 def test_a_grid_begins_with_its_points() -> None:
     toy = load_experiment("penha2020_pacing", ["search.points=[{curriculum.pacing: geometric}]"])
     sampler = make_sampler(toy)
@@ -184,6 +191,16 @@ def test_finished_trials_of_an_earlier_search_are_observed(earlier: Case) -> Non
     assert json.loads(json.dumps(other)) == other, "it goes into the journal, and resuming needs nothing else"
 
 
+@pytest.mark.parametrize(
+    "other", ["evaluation.relevance_level=2", "training.max_iterations=9", "metric=mrr@10", "ranker={name: knrm}"]
+)
+def test_values_of_another_kind_do_not_compare(other: str, earlier: Case) -> None:
+    space = str(earlier.place.storage.parent / "earlier.yaml")
+    new = load_experiment(space, ["search.warm_start=[earlier]", "search.searcher=tpe", other])
+    event = warm_start_event(new, earlier.events[0]["data"]["digest"], earlier.place.storage)
+    assert event is not None and {seen["comparable"] for seen in event["observations"]} == {False}
+
+
 def test_a_search_to_learn_from_must_be_there(earlier: Case) -> None:
     space = str(earlier.place.storage.parent / "earlier.yaml")
     new = load_experiment(space, ["search.warm_start=[earlyer]", "search.searcher=gp",
@@ -217,6 +234,23 @@ def test_cost_and_its_limit(earlier: Case) -> None:
     costly = load_experiment("quickstart", ["search.cost=0.02", "search.price.cpu_hour=6"])
     assert ending(costly, state) == used_up(costly, state) == "search.cost is used up"
     assert ending(load_experiment("quickstart", ["search.cost=0.03", "search.price.cpu_hour=6"]), state) is None
+    prices_of_both = ["search.price.cpu_hour=1", "search.price.gpu_hour=4"]
+    both = load_experiment("quickstart", ["search.resources={cpu: 2, gpu: 0.5}", *prices_of_both]).search
+    assert cost_so_far(both, state) == pytest.approx(12 / 3600 * (2 * 1 + 0.5 * 4))
+
+
+def test_a_paused_trial_may_still_become_better(tmp_path: Path) -> None:
+    """All trials have begun: only one that waits can be better than the best by .5."""
+    case = Case(tmp_path)
+    for number in range(10):
+        case.add([0.3, 0.3 + number / 100], "baseline" if not number else "completed")
+    waiting = case.add([0.3])
+    state = replay(case.events)
+    rule = ["search.stop_when={probability: 0.9999999, margin: 0.5}", f"search.trials={len(state.trials)}"]
+    toy = load_experiment(str(tmp_path / "toy.yaml"), rule)
+    assert improbable(toy, state) is None
+    state.trials[waiting].paused = True
+    assert "improbable" in (improbable(toy, state) or "")
 
 
 def test_chance_of_better_is_the_share_of_better_draws() -> None:
@@ -234,7 +268,10 @@ def test_chance_of_better_by_hand() -> None:
     one = chance_of_better(values, 0.45, 0.0, 1)
     assert one == pytest.approx(0.5)
     assert chance_of_better(values, 0.45, 0.0, 3) == pytest.approx(1 - 0.5**3)
-    assert chance_of_better(values, 0.8, 0.05, 1) < chance_of_better(values, 0.8, 0.0, 1)  # type: ignore[operator]
+    next_one = math.sqrt(1 + 1 / 8) * np.std(values, ddof=1)  # of a prediction, not of the mean
+    above = scipy.stats.t.sf((0.8 + 0.1 - 0.45) / next_one, 7)
+    assert chance_of_better(values, 0.8, 0.1, 1) == pytest.approx(above)
+    assert chance_of_better(values, 0.8, 0.1, 3) == pytest.approx(1 - (1 - above) ** 3)
     assert chance_of_better(values[: FEWEST_FINISHED - 1], 0.8, 0.0, 1) is None
     assert chance_of_better([0.5] * 8, 0.5, 0.0, 9) == 0.0
     assert chance_of_better(values, 0.8, 0.0, 0) == 0.0

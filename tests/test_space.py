@@ -250,6 +250,10 @@ def test_conditions_nested_or_dotted() -> None:
     assert nested == parse_leaf("k", {"choice": [1], "when": {"a.b": [1]}})
 
 
+def test_the_identity_of_a_choice_knows_no_order() -> None:
+    assert identity({"a": 1, "b": 2}) == identity({"b": 2, "a": 1}) != identity({"a": 2, "b": 1})
+
+
 def test_only_keeps_some_leaves_open() -> None:
     assert list(paced().only({"n", "lr"}).grid()) == [{"pacing": "linear", "lr": pytest.approx(1e-4)}]
     assert paced().only({"n", "pacing"}).combinations() == 4

@@ -1,0 +1,42 @@
+"""Parts of data sets, and two data sets as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tests.builders import tiny_data
+from trainables.data.columns import Split
+from trainables.data.combine import joined, one_split, some_queries
+
+
+def with_order(split: Split) -> Split:
+    """The split as of a file that gives its candidates last to first."""
+    return replace(split, given=np.arange(len(split.document))[::-1].astype(np.int32))
+
+
+def test_some_queries_keep_the_order_given() -> None:
+    split = with_order(tiny_data(queries=4, candidates=3).splits["train"])
+    assert some_queries(split, np.array([2, 0])).given.tolist() == [5, 4, 3, 11, 10, 9]
+
+
+def test_splits_of_which_one_has_no_order_given_have_none() -> None:
+    split = tiny_data(queries=4, candidates=3).splits["train"]
+    given = with_order(split)
+    assert one_split([given, split]).given is None
+    assert one_split([given, given]).given.tolist() == [*given.given, *given.given]
+
+
+def test_domains_of_two_data_sets_stay_apart() -> None:
+    one, two = tiny_data(queries=3, domains=2), tiny_data(queries=3, seed=1, domains=3)
+    both = joined(one, two)
+    assert both.domains == one.domains + two.domains
+    assert both.domain.tolist() == [*one.domain, *(two.domain + 2)]
+
+
+def test_the_digest_says_which_data_and_which_queries_are_trained_on() -> None:
+    one, two = tiny_data(queries=3), tiny_data(queries=3, seed=1)
+    fewer = replace(two, splits=two.splits | {"train": some_queries(two.splits["train"], np.array([0, 2]))})
+    of_texts = replace(two, digest="other texts")
+    assert len({joined(one, other).digest for other in (two, fewer, of_texts)}) == 3
