@@ -70,6 +70,14 @@ def test_configurations_of_one_label_are_told_apart_by_their_trials(place: Place
     assert labels == [LABELS[0], f"{LABELS[0]} (t0004)", LABELS[1]]
 
 
+def test_a_configuration_goes_by_its_first_trial_that_did_not_fail(place: Place) -> None:
+    state = state_of(place)
+    state.trials["t0002"].outcome = "failed"
+    baseline = baseline_of(state, Experiment.from_yaml(state.yaml))
+    best = best_configurations(state, baseline, 5)
+    assert [(one.label, one.trial) for one in best] == [(LABELS[0], "t0004"), (LABELS[1], "t0001")]
+
+
 def test_a_value_of_several_numbers_is_the_same_in_the_journal_and_in_the_baseline() -> None:
     assert seedless({"ranker.hidden": (200, 64), "seed": 1}) == {"ranker.hidden": [200, 64]}
 
@@ -168,6 +176,19 @@ def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroke
     assert essence(confirm(cut, seeds=2)) == whole
     assert len(state_of(cut).confirmations) == 6
     assert "5 of 6 trainings to do" in capsys.readouterr().err
+
+
+def test_a_killed_training_goes_on_from_its_last_state(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Training, "iterate", stopping_after(2))
+        with pytest.raises(Interrupted):
+            confirm(place, top=1, seeds=1)
+    iterate, begun = Training.iterate, []
+    monkeypatch.setattr(Training, "iterate", lambda training: begun.append(training.iteration) or iterate(training))
+    confirm(place, top=1, seeds=1)
+    assert begun == [2, 0, 1, 2]
 
 
 def test_the_command_that_goes_on_names_the_cluster(place: Place, crew: type[LocalCrew], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,6 +132,23 @@ def test_an_event_that_cannot_wait_is_given_up_at_once(
             patch.setattr(module.time, "sleep", lambda _: pytest.fail("it waited"))
             journal.append({"event": "interrupted", "time": 1.0}, patience=0.0)
         assert list(journal.events()) == [SEARCH] and not caplog.records
+
+
+def test_a_write_cut_short_leaves_no_part_of_a_line(tmp_path: Path) -> None:
+    """A full file system may take a part of what is written, without an error."""
+    with Journal(tmp_path / "s", patience=0) as journal:
+        journal.append(SEARCH)
+        whole = journal._file
+        part: Any = SimpleNamespace(
+            write=lambda line: whole.write(line[:5]), truncate=whole.truncate, fileno=whole.fileno, close=whole.close
+        )
+        journal._file = part
+        with pytest.raises(OSError, match="No space left"):
+            journal.append(trial(0))
+        journal._file = whole
+        assert journal.path.stat().st_size == journal.size
+        journal.append(trial(1))
+        assert [event.get("number") for event in journal.events()] == [None, 1]
 
 
 def test_second_driver_is_refused_until_the_first_dies(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from tests.builders import tiny_data
 from trainables.config import CurriculumConfig, TrainingRun, validated
 from trainables.data.columns import RankingData, required_split
+from trainables.data.instances import make_instances
 from trainables.errors import ConfigError
 from trainables.training import teacher
 from trainables.training.materials import materials_key, prepare
-from trainables.training.teacher import prepare_teacher, teacher_run, teacher_scores, with_teacher
+from trainables.training.teacher import prepare_teacher, scored_of, teacher_run, teacher_scores, with_teacher
 from trainables.training.training import Training
 
 RANKER = {"name": "conv_knrm", "vector_size": 16, "filters": 8}
@@ -36,8 +38,9 @@ def data() -> RankingData:
 
 
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
-    """The teachers that are trained, in order."""
+def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[TrainingRun]:
+    """The teachers that are trained, in order, by a test whose cache holds none yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     runs: list[TrainingRun] = []
     train = teacher._train
     monkeypatch.setattr(teacher, "_train", lambda run, *rest: (runs.append(run), train(run, *rest)))
@@ -76,6 +79,13 @@ def test_a_training_follows_its_teacher(data) -> None:
     )
     ordered = margin[training.batcher.instances.query[training.curriculum.sampler.order]]
     assert (np.diff(ordered) <= 1e-6).all() and ordered[0] > ordered[-1], "the largest margin comes first"
+
+
+def test_a_scoring_reads_the_keys_of_its_run(data) -> None:
+    run = make_run(seed=5, scoring="semantic_std", vectors="/file", reference="code")
+    split = required_split(data, "train")
+    scored = scored_of(run, data, split, make_instances(split, True, 1, 1))
+    assert (scored.vectors, scored.reference, scored.seed) == ("/file", "code", 5)
 
 
 def test_the_trials_of_a_search_share_the_teacher_of_its_baseline(data, trained) -> None:

@@ -182,6 +182,40 @@ def test_an_event_that_is_taken_back_is_not_sent(
     assert not any(run["metrics"] for run in runs.values())
 
 
+def test_a_batch_whose_answer_was_lost_is_not_repeated(database: Path, expected: Snapshot, tmp_path: Path) -> None:
+    """The first and third request for metrics fail after they took effect, while the search runs."""
+
+    class Deaf(RunStore):
+        calls = 0
+
+        def log_metrics(self, *request: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            super().log_metrics(*request)
+            self.calls += 1
+            if self.calls in (1, 3):
+                raise TimeoutError
+
+    uri = resolve_tracking_uri(database)
+    told = events("deaf", database)
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(told[0])
+        delivery = delivery_of(journal, uri, Deaf)
+        for event in told[1:]:
+            journal.append(event)
+            with suppress(TimeoutError):
+                delivery.step()
+        while delivery.pending():
+            with suppress(TimeoutError):
+                delivery.step()
+    assert snapshot(uri, "deaf") == expected
+
+
+def test_of_an_iteration_reported_twice_the_first_stays(database: Path, tmp_path: Path) -> None:
+    uri = resolve_tracking_uri(database)
+    told = [search_event("twice"), trial_event(0, {}), result_event(0, 1, 0.3), result_event(0, 1, 0.9)]
+    delivered(journal_of(tmp_path / "pacing", told), uri)
+    assert [value for _, value in snapshot(uri, "twice")["t0000 baseline"]["metrics"]["dev_mrr_at_10"]] == ["0.3"]
+
+
 @pytest.mark.parametrize("keep", [None, 0, 5])
 def test_older_cursor_or_none_repeats_nothing(
     database: Path, expected: Snapshot, keep: int | None, tmp_path: Path
@@ -256,17 +290,19 @@ def test_a_trial_that_took_over_another_configuration_goes_on_as_often_as_it_wai
     assert run["tags"]["tune_cl.from_iteration_00001"] == "weights of t0002; curriculum.n=5"
 
 
-def test_secrets_stay_out_of_the_runs(database: Path, tmp_path: Path) -> None:
+def test_secrets_stay_out_of_the_runs_and_of_the_space_beside_them(database: Path, tmp_path: Path) -> None:
     uri = resolve_tracking_uri(database)
     address = f"http://me:{SECRET}@mlflow.example.org"
     told = [
         search_event("secrets", yaml=f"data: {address}/x\n", tracking_uri=address),
-        {"event": "trial", "trial": "t0000", "number": 0, "params": {}, "seed": 1, "baseline": True, "time": 1.0},
+        trial_event(0, {"data.source": f"{address}/data"}),
         end_event(0, "failed", None) | {"reason": f"cannot read {address}/data"},
     ]
     delivered(journal_of(tmp_path / "pacing", told), uri)
     runs = snapshot(uri, "secrets")
-    assert SECRET not in str({name: run["tags"] for name, run in runs.items()})
+    assert SECRET not in str(runs)
+    assert runs["t0000 baseline"]["params"] == {"data.source": "http://***@mlflow.example.org/data"}
+    assert (tmp_path / "pacing" / "search.yaml").read_text() == "data: http://***@mlflow.example.org/x\n"
     assert runs["t0000 baseline"]["tags"]["tune_cl.reason"] == "cannot read http://***@mlflow.example.org/data"
 
 
@@ -302,6 +338,9 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
     assert resolve_tracking_uri(Path("runs")) == "http://server:5000"
     assert resolve_tracking_uri(Path("runs"), "databricks") == "databricks"
+    assert resolve_tracking_uri(Path("runs"), None, "postgresql://db/x") == "postgresql://db/x"
+    hidden = "postgresql://***@db/x"  # as a journal holds it: the secret is gone
+    assert resolve_tracking_uri(Path("runs"), None, hidden) == "http://server:5000"
     assert artifact_location("http://server:5000", Path("runs")) is None
     with pytest.raises(ConfigError, match=r"--tracking-uri: MLflow knows no 'foo://server'"):
         resolve_tracking_uri(Path("runs"), "foo://server")

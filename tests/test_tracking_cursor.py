@@ -1,0 +1,53 @@
+"""What tracking keeps of its own work: a cursor, whose it is, and whether the server is away. No server here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tune_cl.tracking import layout
+from tune_cl.tracking.cursor import Cursor, load
+from tune_cl.tracking.mlflow_writer import MlflowWriter
+
+
+def test_a_cursor_is_of_one_target_and_of_no_shorter_journal(tmp_path: Path) -> None:
+    Cursor("here", offset=100, runs={"search": "r"}).save(tmp_path)
+    assert load(tmp_path, "here", 100).runs == {"search": "r"}
+    assert load(tmp_path, "here", 99) == Cursor("here")
+    assert load(tmp_path, "there", 100) == Cursor("there")
+
+
+@pytest.mark.parametrize("key", ["name", "storage", "time"])
+def test_a_search_is_told_from_others_by_name_storage_and_time(key: str) -> None:
+    search = {"name": "a", "storage": "runs", "time": 1.0}
+    assert layout.search_id(search) == layout.search_id(dict(search)) != layout.search_id(search | {key: 2.0})
+
+
+class Away:
+    """Stands in for a delivery: two steps in an outage, one that sends, one that finds nothing left to send."""
+
+    cursor = SimpleNamespace(runs={})
+
+    def __init__(self) -> None:
+        self.left: list[Any] = [OSError("away"), OSError("away"), True, False]
+
+    def step(self) -> bool:
+        told = self.left.pop(0)
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+    def pending(self) -> int:
+        return len(self.left)
+
+
+def test_an_outage_that_is_over_is_forgotten() -> None:
+    journal: Any = SimpleNamespace(size=1)
+    writer, delivery = MlflowWriter(journal, "http://away"), Away()
+    writer._delivery = delivery  # type: ignore[assignment]
+    assert [writer.attempt(), writer.attempt()] == [False, False] and writer.trouble == "OSError: away"
+    assert writer.attempt() and writer.trouble is None
+    assert not writer.attempt() and writer.all_sent()
