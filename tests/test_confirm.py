@@ -256,6 +256,16 @@ def test_an_ablation_without_a_difference_is_no_finding_for_these_seeds_either()
     assert of_curriculum(row, "map").endswith("not shown (p = 0.6 with the seeds as a sample too).")
 
 
+def test_configurations_that_are_the_same_without_their_curricula_share_an_ablation(place: Place) -> None:
+    state = state_of(place)
+    experiment = Experiment.from_yaml(state.yaml)
+    linear = {"curriculum.pacing": "linear", "training.lr": 0.02}
+    state.trials["t0001"].params, state.trials["t0001"].chosen = experiment.training_run(linear).in_force(), linear
+    found = ablations(state, baseline_of(state, experiment), experiment)
+    one, other = found[LABELS[0]], found["linear, context_words, lr=0.02"]
+    assert one is not None and one is other
+
+
 def test_a_difference_that_may_come_from_other_keys_is_said(place: Place, crew: type[LocalCrew]) -> None:
     document = confirm(place, top=1, seeds=1)
     assert "It differs from the baseline in training.lr too: --ablate tells them apart." in render(document)

@@ -111,12 +111,16 @@ def test_damage_before_the_last_line_is_refused_and_named(tmp_path: Path) -> Non
     Journal(tmp_path / "s").close()  # the refused opening let go of the lock
 
 
-def test_failed_write_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+def test_failed_write_leaves_no_part_of_a_line(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Journal(tmp_path / "s", patience=0) as journal:
         journal.append(SEARCH)
-        with monkeypatch.context() as patch, pytest.raises(OSError, match="disk"):
-            patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+        with monkeypatch.context() as patch, pytest.raises(type(error)):
+            patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(error))
             journal.append(trial(0))
+        assert journal.path.stat().st_size == journal.size
         journal.append(trial(1))
         assert [event.get("number") for event in journal.events()] == [None, 1]
 
@@ -200,6 +204,11 @@ def test_first_result_of_an_iteration_stays_and_a_trial_may_go_on() -> None:
     state = replay([*events, *again])
     assert state.trials["t0000"].dev("mrr@10") == {1: 0.1, 2: 0.2, 3: 0.3}
     assert state.trials["t0000"].outcome is None
+
+
+def test_a_clock_that_is_set_back_takes_no_time_away() -> None:
+    later = [{"event": "of another reader", "time": at} for at in (4.0, 2.0, 3.0)]  # after 1.0
+    assert replay([SEARCH, *later]).seconds == 3 + 0 + 1
 
 
 def test_search_end_holds_until_the_next_session() -> None:

@@ -212,8 +212,8 @@ def test_the_best_is_found_by_the_mean_over_seeds_everywhere(tmp_path: Path) -> 
     order = list(dict.fromkeys(trial.configuration for trial, _ in state.ranked()))
     assert [entry.trial for entry in confirmed] == [name for name in order if name != BASELINE_TRIAL]
     state.data["digest"] = "of the same data"
-    seen = {seen.value for seen in observed(experiment, "of the same data", state)}
-    assert seen == {fmean(devs) for name, devs in values.items() if name != BASELINE_TRIAL}
+    seen = [seen.value for seen in observed(experiment, "of the same data", state)]
+    assert sorted(seen) == sorted(fmean(devs) for name, devs in values.items() if name != BASELINE_TRIAL)
 
 
 def test_the_result_shows_means_where_there_are_several_seeds() -> None:
@@ -259,6 +259,24 @@ def test_a_failed_repeat_ends_its_race(tmp_path: Path) -> None:
     crew.journal.close()
     assert [state.trials[plan.trial].repeat_of for plan in plans] == [None, BASELINE_TRIAL, None]
     assert plans[2].run.seed == 0 and crew.search.next_trial() == WAIT != FINISHED
+
+
+def test_a_configuration_whose_repeat_failed_counts_by_what_it_came_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tune_cl.search.repeats.chance_of_no_less", lambda differences: 1.0)  # all are repeated
+    crew = Crew(tmp_path / "a", toy(tmp_path, "search.repeats=2", "search.scheduler=none"))
+    for _ in range(3):  # the baseline twice, then another configuration
+        plan = crew.search.next_trial()
+        assert isinstance(plan, Plan)
+        done(crew, plan)
+    again = crew.search.next_trial()
+    assert isinstance(again, Plan) and crew.search.state.trials[again.trial].repeat_of == plan.trial
+    crew.search.failed(again.trial, "its process ended")
+    crew.journal.close()
+    assert isinstance(crew.search.sampler, TpeSampler)
+    [told] = crew.search.sampler.told.values()
+    assert told.state.name == "COMPLETE" and told.value == crew.search.state.finals()[plan.trial][0]
 
 
 def test_repeats_that_do_not_fit(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,19 @@ def test_the_teacher_is_trained_once_for_all_scorings_seeds_and_splits(data, tra
     assert np.array_equal(scores, again) and scores.dtype == np.float32
     assert scores.shape == required_split(data, "train").document.shape and not np.array_equal(scores, dev)
     assert len(trained) == 1
+
+
+def test_other_settings_other_data_and_other_candidates_have_scores_of_their_own(data, trained) -> None:
+    run, split = make_run(), required_split(data, "train")
+    other = tiny_data(queries=16, candidates=5, seed=9)
+    turned = replace(split, document=split.document[::-1].copy())
+    scores = [
+        teacher_scores(run, data, split),
+        teacher_scores(run, data, turned),
+        teacher_scores(make_run(lr=5e-3), data, split),
+        teacher_scores(run, other, required_split(other, "train")),
+    ]
+    assert len({found.tobytes() for found in scores}) == 4 and len(trained) == 3
 
 
 def test_a_training_follows_its_teacher(data) -> None:
