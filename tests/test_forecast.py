@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tune_cl.experiment import load_experiment
-from tune_cl.search.forecast import GOES_ON
+from tune_cl.search.forecast import GOES_ON, forecast_event
 
 SPACE = """
 ranker: conv_knrm
@@ -34,6 +36,18 @@ def test_repeats_run_to_their_end_where_others_stop_at_rungs(tmp_path: Path) -> 
     told = forecast(tmp_path, "search.repeats=3")
     assert told["repeats_expected"] == round(2 + tried * again) == 4
     assert told["iterations_expected"] == round(3 * 9 + tried * (a_trial + 9 * again))
+
+
+def test_slots_shorten_the_time_and_not_what_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "space.yaml"
+    path.write_text(SPACE)
+    experiment = load_experiment(str(path), ["search.resources={cpu: 2, gpu: 0.5}", "training.max_iterations=1"])
+    state: Any = SimpleNamespace(baseline_trial=lambda: SimpleNamespace(results={1: {"seconds": 36.0}}), forecast={})
+    told = forecast_event(experiment, state, slots=4)
+    assert told is not None
+    hours = experiment.forecast()["iterations_expected"] / 100
+    assert told["hours_forecast"] == pytest.approx(hours / 4)
+    assert (told["cpu_hours_forecast"], told["gpu_hours_forecast"]) == pytest.approx((2 * hours, hours / 2))
 
 
 def test_without_a_scheduler_repeats_take_places_and_no_more_iterations(tmp_path: Path) -> None:

@@ -132,12 +132,13 @@ def test_the_largest_float32_is_a_score(tmp_path: Path) -> None:
 
 
 def test_every_wrong_line_of_qrels_is_told(tmp_path: Path) -> None:
-    lines = [b"q 0 d1 1", b"q 0 d2", b"q 0 d3 1.5", b"q 0 d4 99999", b"q 0 d1 0"]
+    lines = [b"q 0 d1 1", b"q 0 d2", b"q 0 d3 1.5", b"q 0 d4 99999", b"q 0 d1 0", b"q 0 d5 -99999"]
     assert problems(tmp_path / "qrels.txt", b"\n".join(lines), read_qrels) == [
         ("qrels.txt:2", "3 columns instead of 4"),
         ("qrels.txt:3", "grade '1.5'"),
         ("qrels.txt:4", "grade '99999'"),
         ("qrels.txt:5", "document 'd1' a second time for query 'q'"),
+        ("qrels.txt:6", "grade '-99999'"),
     ]
 
 
