@@ -72,14 +72,14 @@ def mean_at(level: int, data: RankingData, scores: np.ndarray) -> float:
 # -- judging ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_judge_of_a_split(graded: RankingData) -> None:
+def test_a_split_is_judged_by_the_level(graded: RankingData) -> None:
     split = graded.splits["dev"]
     scores = np.arange(len(split.grade), dtype=np.float32)
     means = [float(judge_of(graded, split, level)(scores, ["map"])["map"].mean()) for level in (1, 2)]
     assert means == [mean_at(level, graded, scores) for level in (1, 2)] and means[0] != means[1]
 
 
-def test_the_dev_metric_of_a_training_and_its_test_metrics(graded: RankingData) -> None:
+def test_a_training_is_judged_by_the_level_on_dev_and_on_test(graded: RankingData) -> None:
     done = start(make_run(evaluation=LEVEL_2), graded)
     done.iterate()
     at = [mean_at(level, graded, done.best_scores) for level in (1, 2)]
@@ -88,14 +88,14 @@ def test_the_dev_metric_of_a_training_and_its_test_metrics(graded: RankingData) 
     assert found["map"] == pytest.approx(at[1])
 
 
-def test_the_dev_metric_of_trees() -> None:
+def test_trees_are_judged_by_the_level() -> None:
     data = letor_data()
     trees = TreeTraining(level_2(tree_run(1)).model_copy(update={"metric": "map"}), materials_of(data), share=False)
     dev = trees.iterate()["dev_map"]
     assert dev == mean_at(2, data, trees.score(data.splits["dev"])) != mean_at(1, data, trees.best_scores)
 
 
-def test_the_files_of_a_trial(graded: RankingData, tmp_path: Path) -> None:
+def test_the_values_that_a_trial_leaves_are_of_the_level(graded: RankingData, tmp_path: Path) -> None:
     run = make_run(evaluation=LEVEL_2)
     done = start(run, graded)
     done.iterate()
@@ -105,7 +105,7 @@ def test_the_files_of_a_trial(graded: RankingData, tmp_path: Path) -> None:
     assert np.mean(values) == pytest.approx(done.best_value)
 
 
-def test_a_confirmation(folder: Path, tmp_path: Path) -> None:
+def test_a_confirmation_judges_by_the_level(folder: Path, tmp_path: Path) -> None:
     run = make_run(evaluation=LEVEL_2, data={"source": str(folder)}, training={"max_iterations": 1})
     confirm_run(run, prepare(run), tmp_path, "test")
     result = read_json(tmp_path / "test" / "result.json")
@@ -125,13 +125,15 @@ def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
     return json.loads(capfd.readouterr().out)
 
 
-def test_the_baseline_command(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_baseline_command_judges_by_the_level(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     output = tmp_path / "bm25.txt"
     found = document(capfd, "baseline", str(folder), "bm25", "--output", str(output))
     assert found["metrics"]["map"] == pytest.approx(by_trec_eval(folder, output))
 
 
-def test_the_choice_of_a_baseline_s_parameters(graded: RankingData) -> None:
+def test_a_baseline_s_parameters_are_chosen_by_the_level(graded: RankingData) -> None:
     run = validated({"evaluation": LEVEL_2, "metric": "map"})
     baseline = Bm25Baseline(graded, run, ["dev"])
     choice = choose(baseline, "dev")
@@ -139,7 +141,9 @@ def test_the_choice_of_a_baseline_s_parameters(graded: RankingData) -> None:
     assert choice.value == pytest.approx(mean_at(2, graded, scores)) and choice.value != mean_at(1, graded, scores)
 
 
-def test_the_data_command(folder: Path, graded: RankingData, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_data_command_counts_positives_from_the_level(
+    folder: Path, graded: RankingData, capfd: pytest.CaptureFixture[str]
+) -> None:
     found, split = document(capfd, "data", str(folder)), graded.splits["dev"]
     assert found["relevance_level"] == 2
     assert found["splits"]["dev"]["positives_per_query"] == pytest.approx((split.judged_grade >= 2).sum() / len(split))
@@ -150,19 +154,19 @@ def test_the_data_command(folder: Path, graded: RankingData, capfd: pytest.Captu
 
 
 @pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
-def test_what_is_trained_on(loss: str, graded: RankingData) -> None:
+def test_positives_of_a_training_reach_the_level(loss: str, graded: RankingData) -> None:
     batcher = start(make_run(training={"loss": loss}, evaluation=LEVEL_2), graded).batcher
     positives = batcher.instances.positive
     assert set(batcher.split.grade[positives[positives >= 0]].tolist()) == {2}
 
 
-def test_labels_of_a_pointwise_loss() -> None:
+def test_pointwise_labels_begin_at_the_level() -> None:
     loss = losses.pointwise("pointwise", torch.ones(3), torch.tensor([1, 2, -1]), 2)
     no, yes = np.log1p(np.exp(1)), np.log1p(np.exp(-1))
     assert loss.tolist() == pytest.approx([no, yes, no])
 
 
-def test_the_labels_of_a_training(graded: RankingData) -> None:
+def test_a_training_labels_by_the_level_of_its_run(graded: RankingData) -> None:
     one = start(make_run(training={"loss": "pointwise", "negatives": "all"}, evaluation=LEVEL_2), graded)
     batch = next(one.batcher.batches(0, 1))
     score = torch.linspace(-1, 1, len(one.batcher.split.document))
@@ -176,19 +180,19 @@ def test_the_labels_of_a_training(graded: RankingData) -> None:
 
 
 @pytest.mark.parametrize(("reference", "kept"), [("paper", [0.4, 0.8, 0.9]), (CODE, [0.4, 0.8])])
-def test_scorings_by_a_model(reference: str, kept: list[float]) -> None:
+def test_scorings_by_a_model_take_relevance_from_the_level(reference: str, kept: list[float]) -> None:
     made = make_data([["a"]], [[("x", 1), ("y", 2), ("z", 0)]])
     logits = np.log(np.array([0.6, 0.8, 0.1]) / np.array([0.4, 0.2, 0.9])).astype(np.float32)
     scored = scored_of(made, reference=reference, teacher=lambda: logits, relevance_level=2)
     assert SCORINGS["model_loss"](scored)[0] == pytest.approx(-np.log(kept).mean())
 
 
-def test_the_two_candidates_that_the_code_scores_by() -> None:
+def test_the_code_s_two_candidates_follow_the_level() -> None:
     made = make_data([["a"]], [[("x", 1), ("y", 2), ("z", 0)]])
     assert scored_of(made, reference=CODE, relevance_level=2).groups.rows.tolist() == [0, 1]
 
 
-def test_the_level_of_a_run_is_its_scorings() -> None:
+def test_scorings_read_the_level_of_their_run() -> None:
     data = tiny_data(queries=4)
     run = validated({"curriculum": {"pacing": "linear", "scoring": "turns"}, "evaluation": LEVEL_2})
     split = data.splits["train"]
@@ -196,12 +200,12 @@ def test_the_level_of_a_run_is_its_scorings() -> None:
 
 
 @pytest.mark.parametrize(("level", "kept"), [(1, [0, 1]), (2, [2, 3])])
-def test_the_subset_with_most_relevant_documents(level: int, kept: list[int]) -> None:
+def test_relevant_count_counts_from_the_level(level: int, kept: list[int]) -> None:
     split = replace(split_of([2.0, 1.0], [2.0, 1.0]), grade=np.array([1, 1, 2, 0], np.int16))
     assert SUBSETS["relevant_count"](Labelled(split, None, 0.5, 1, 10, level)).tolist() == kept
 
 
-def test_the_subset_of_trees() -> None:
+def test_trees_choose_their_subset_by_the_level() -> None:
     data = letor_data()
     run = tree_run(subset="relevant_count", switch=4, subset_share=0.25)
     first = [stages(one, data, data.splits["train"])[0].rows.tolist() for one in (run, level_2(run))]
@@ -212,7 +216,7 @@ def test_the_subset_of_trees() -> None:
 # -- the report ------------------------------------------------------------------------------------------------------
 
 
-def test_the_relevant_answer_that_the_report_shows(tmp_path: Path) -> None:
+def test_the_report_shows_answers_of_the_level_alone(tmp_path: Path) -> None:
     """No document of its data has a higher grade than 1."""
     case = whole(tmp_path)
     case.events[0]["yaml"] = load_experiment(str(tmp_path / "toy.yaml"), ["evaluation.relevance_level=2"]).to_yaml()
