@@ -102,6 +102,14 @@ def test_a_scoring_reads_the_keys_of_its_run(data) -> None:
     assert (scored.vectors, scored.reference, scored.seed) == ("/file", "code", 5)
 
 
+def test_a_teacher_that_adds_the_first_stage_scores_with_it(data) -> None:
+    run = make_run(teacher={"ranker": {"name": "knrm", "vector_size": 16, "add_first_stage": True}})
+    split = required_split(data, "dev")
+    without = replace(data, splits=data.splits | {"dev": replace(split, score=np.zeros_like(split.score))}, digest="0")
+    found = [teacher_scores(run, one, required_split(one, "dev")) for one in (data, without)]
+    assert np.ptp(found[0] - found[1]) > 0
+
+
 def test_the_trials_of_a_search_share_the_teacher_of_its_baseline(data, trained) -> None:
     baseline, trial = make_run(lr=2e-2), make_run(lr=3e-2)
     materials = with_teacher(baseline, ["turns", "model_loss"], {materials_key(baseline): prepare(baseline, data)})
