@@ -182,55 +182,6 @@ def test_an_event_that_is_taken_back_is_not_sent(
     assert not any(run["metrics"] for run in runs.values())
 
 
-def test_a_run_whose_creation_was_not_answered_is_not_made_twice(database: Path, tmp_path: Path) -> None:
-    """While the search runs: at its end strays are dropped."""
-
-    class Deaf(RunStore):
-        heard: list[Any] = []  # noqa: RUF012 - of one test
-
-        def create(self, *request: Any) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
-            run = super().create(*request)
-            if request not in self.heard:
-                self.heard.append(request)
-                raise TimeoutError
-            return run
-
-    uri = resolve_tracking_uri(database)
-    told = [event for event in events("deaf", database) if event["event"] not in ("search_end", "confirmation")]
-    with Journal(tmp_path / "pacing") as journal:
-        journal.append(told[0])
-        delivery = delivery_of(journal, uri, Deaf)
-        for event in told[1:]:
-            journal.append(event)
-            with suppress(TimeoutError):
-                delivery.step()
-        while delivery.pending():
-            with suppress(TimeoutError):
-                delivery.step()
-    assert len(Deaf.heard) == 5 == len(snapshot(uri, "deaf"))
-
-
-def test_of_an_iteration_reported_twice_the_first_stays(database: Path, tmp_path: Path) -> None:
-    uri = resolve_tracking_uri(database)
-    told = [search_event("twice"), trial_event(0, {}), result_event(0, 1, 0.3), result_event(0, 1, 0.9)]
-    delivered(journal_of(tmp_path / "pacing", told), uri)
-    assert [value for _, value in snapshot(uri, "twice")["t0000 baseline"]["metrics"]["dev_mrr_at_10"]] == ["0.3"]
-
-
-def test_a_trial_that_goes_on_after_an_interruption_runs_and_its_best_is_at_its_iteration(
-    database: Path, tmp_path: Path
-) -> None:
-    uri, folder = resolve_tracking_uri(database), tmp_path / "pacing"
-    stopped = [search_event("again"), trial_event(0, {}), result_event(0, 1, 0.3), result_event(0, 2, 0.2)]
-    delivered(journal_of(folder, [*stopped, {"event": "interrupted", "time": 1020.0}]), uri)
-    assert snapshot(uri, "again")["t0000 baseline"]["status"] == "KILLED"
-    delivered(journal_of(folder, [trial_event(0, {})]), uri)
-    assert snapshot(uri, "again")["t0000 baseline"]["status"] == "RUNNING"
-    delivered(journal_of(folder, [end_event(0, "baseline", {"iteration": 1, "dev": 0.3})]), uri)
-    run = snapshot(uri, "again")["t0000 baseline"]
-    assert run["status"] == "FINISHED" and run["metrics"]["best_dev_mrr_at_10"] == [(1, "0.3")]
-
-
 @pytest.mark.parametrize("keep", [None, 0, 5])
 def test_older_cursor_or_none_repeats_nothing(
     database: Path, expected: Snapshot, keep: int | None, tmp_path: Path

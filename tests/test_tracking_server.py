@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,9 @@ from tests.tracking_cases import (
     Server,
     Snapshot,
     caught_up,
+    delivered,
+    delivery_of,
+    end_event,
     events,
     fresh_database,
     journal_of,
@@ -33,6 +36,7 @@ from tests.tracking_cases import (
 from tune_cl.journal import Journal, read_events
 from tune_cl.tracking import mlflow_writer
 from tune_cl.tracking.mlflow_writer import MlflowWriter
+from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.uri import resolve_tracking_uri
 
 
@@ -189,6 +193,55 @@ def test_closing_in_an_outage_says_what_is_left_and_the_next_start_sends_it(
     away.port, away.uri = server.port, server.uri
     assert caught_up(journal, away.uri) == 0
     assert snapshot(server.uri, "closing") == expected
+
+
+def test_a_run_whose_creation_was_not_answered_is_not_made_twice(database: Path, tmp_path: Path) -> None:
+    """While the search runs: at its end strays are dropped."""
+
+    class Deaf(RunStore):
+        heard: list[Any] = []  # noqa: RUF012 - of one test
+
+        def create(self, *request: Any) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+            run = super().create(*request)
+            if request not in self.heard:
+                self.heard.append(request)
+                raise TimeoutError
+            return run
+
+    uri = resolve_tracking_uri(database)
+    told = [event for event in events("deaf", database) if event["event"] not in ("search_end", "confirmation")]
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(told[0])
+        delivery = delivery_of(journal, uri, Deaf)
+        for event in told[1:]:
+            journal.append(event)
+            with suppress(TimeoutError):
+                delivery.step()
+        while delivery.pending():
+            with suppress(TimeoutError):
+                delivery.step()
+    assert len(Deaf.heard) == 5 == len(snapshot(uri, "deaf"))
+
+
+def test_of_an_iteration_reported_twice_the_first_stays(database: Path, tmp_path: Path) -> None:
+    uri = resolve_tracking_uri(database)
+    told = [search_event("twice"), trial_event(0, {}), result_event(0, 1, 0.3), result_event(0, 1, 0.9)]
+    delivered(journal_of(tmp_path / "pacing", told), uri)
+    assert [value for _, value in snapshot(uri, "twice")["t0000 baseline"]["metrics"]["dev_mrr_at_10"]] == ["0.3"]
+
+
+def test_a_trial_that_goes_on_after_an_interruption_runs_and_its_best_is_at_its_iteration(
+    database: Path, tmp_path: Path
+) -> None:
+    uri, folder = resolve_tracking_uri(database), tmp_path / "pacing"
+    stopped = [search_event("again"), trial_event(0, {}), result_event(0, 1, 0.3), result_event(0, 2, 0.2)]
+    delivered(journal_of(folder, [*stopped, {"event": "interrupted", "time": 1020.0}]), uri)
+    assert snapshot(uri, "again")["t0000 baseline"]["status"] == "KILLED"
+    delivered(journal_of(folder, [trial_event(0, {})]), uri)
+    assert snapshot(uri, "again")["t0000 baseline"]["status"] == "RUNNING"
+    delivered(journal_of(folder, [end_event(0, "baseline", {"iteration": 1, "dev": 0.3})]), uri)
+    run = snapshot(uri, "again")["t0000 baseline"]
+    assert run["status"] == "FINISHED" and run["metrics"]["best_dev_mrr_at_10"] == [(1, "0.3")]
 
 
 def test_fresh_database_is_made_quietly_beside_the_runs(tmp_path: Path) -> None:
