@@ -260,9 +260,9 @@ def test_the_model_ends_what_will_not_be_best() -> None:
 
 def test_the_model_compares_with_the_highest_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model(Setup(12, grace="none"))
-    for name in "abcde":
+    for place, name in enumerate("abcde"):
         model.start(name, 1)
-        model.curves.curves[name] = Curve(0, points=5)
+        model.curves.curves[name] = Curve(place, end=0, points=5)
     means = np.array([0.5, 0.1, 0.9, 0.1, 0.1])
     monkeypatch.setattr(model.curves, "forecast", lambda trials: (means, np.full(5, 0.1)))
     assert model.verdict("a", 5, None) is Verdict.STOP
