@@ -32,7 +32,7 @@ from trainables.training.materials import materials_key, prepare
 from trainables.training.saves import DAMAGED
 from trainables.training.training import Training
 from trainables.training.trees import TreeTraining
-from tune_cl.cli import DONE, INTERRUPTED, main
+from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from tune_cl.confirmation.training import STATE
 from tune_cl.place import Place
 from tune_cl.search.artifacts import Artifacts
@@ -193,3 +193,29 @@ def test_a_training_alone_whose_state_is_damaged_starts_again(
     told = capfd.readouterr().err
     assert f"note: {state} is damaged" in told and "the training starts again" in told and "going on" not in told
     assert numbers("cut") == numbers("whole")
+
+
+def test_a_training_that_was_moved_goes_on_and_one_of_another_version_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = tiny_data(queries={"train": 10, "dev": 5, "test": 5}, candidates=5, turns=1)
+    write_trec_folder(made, tmp_path / "here" / "data")
+    given = ["train", "--data", "data", *SMALL_OPTIONS, "--output", "cut"]
+
+    def stop(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path / "here")
+    with monkeypatch.context() as patch:
+        patch.setattr("tune_cl.commands.train._progress", stop)
+        assert main(given) == INTERRUPTED
+    (tmp_path / "here").rename(tmp_path / "there")
+    monkeypatch.chdir(tmp_path / "there")
+    state = next(Path("cut/state").glob("*/state.json"))
+    ours = state.read_text()
+    state.write_text(ours.replace('"run": {', '"run": {"later": 1, '))
+    assert state.read_text() != ours and main(given) == BAD_INPUT
+    assert state.exists() and "cut holds another training" in capfd.readouterr().err
+    state.write_text(ours)
+    assert main(given) == DONE
+    assert "going on after iteration 1" in capfd.readouterr().err

@@ -161,6 +161,23 @@ def test_a_send_whose_answer_was_lost_is_not_taken_for_another_drivers(
     assert in_storage(place) == [*events(1), TOLD, TOLD]
 
 
+def test_a_release_whose_answer_was_lost_is_one(
+    s3: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    place, remove = begun(s3), storage.remove
+
+    def lost(address: str) -> None:
+        monkeypatch.setattr(mirror.storage, "remove", remove)
+        remove(address)
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(mirror.storage, "remove", lost)
+    with opened(place) as journal:
+        journal.append(TOLD)
+    assert "taken over" not in caplog.text and lease_of(place) is None
+    assert in_storage(place) == [*events(1), TOLD]
+
+
 def test_a_copy_at_the_same_path_of_a_machine_of_the_same_name_is_another_one(s3: str) -> None:
     """Two containers of one image."""
     place = begun(s3)

@@ -226,10 +226,7 @@ def test_check_says_in_words_what_a_search_will_do(
     assert "asha: the best 1/4 of those at a rung go on; rungs at iterations 1, 4, 16; a trial is judged" in scheduler
     assert scheduler.endswith("not before its own curriculum is over")
     [teacher] = [line for line in shown if line.startswith("teacher")]
-    assert (
-        teacher
-        == "teacher 20 iterations of one more training, which a scoring needs, at most come before the first trial"
-    )
+    assert teacher == "teacher at most 20 iterations before the first trial: one more training, which a scoring needs"
     [time] = [line for line in shown if line.startswith("time here")]
     assert " min, 3 at a time, 10 s an iteration" in time
     assert not any(line.startswith(("priors", "GPU", "steps", "pre-training")) for line in shown)

@@ -139,11 +139,11 @@ def read_events(path: Path) -> Iterator[Event]:
     Raises DataError naming the line that is no event.
     """
     with path.open("rb") as file:
-        for _, event in _whole_lines(file, path):
+        for _, event in _whole_events(file, path):
             yield event
 
 
-def _whole_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, Event]]:
+def _whole_events(file: BinaryIO, path: Path) -> Iterator[tuple[int, Event]]:
     """Each event and the bytes of its line, up to a last line that was written only in part: without its end, or with
     pages that never reached the disk. Raises DataError where a line before the last is damaged."""
     for number, line in enumerate(file, 1):
@@ -177,7 +177,7 @@ def cut_torn_line(path: Path) -> str | None:
     if not path.exists():
         return None
     with path.open("r+b") as file:
-        whole = sum(length for length, _ in _whole_lines(file, path))
+        whole = sum(length for length, _ in _whole_events(file, path))
         torn = os.fstat(file.fileno()).st_size - whole
         if not torn:
             return None

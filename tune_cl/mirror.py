@@ -48,6 +48,7 @@ class Lease:
     """Whether another driver took it from this one."""
     token: str = field(default_factory=lambda: uuid4().hex)
     beat: int = 0
+    _released: bool = False
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -84,8 +85,8 @@ class Lease:
         """Whether it is still this driver's."""
         if not self.lost:
             held = storage.read(self.address)
-            if held is None or json.loads(held)["token"] != self.token:
-                self.lost = True
+            released = held is None and self._released  # though the answer to it was lost
+            self.lost = not released and (held is None or json.loads(held)["token"] != self.token)
         return not self.lost
 
     def renew(self, taking: bool = False) -> bool:
@@ -108,6 +109,7 @@ class Lease:
         """Lets another driver have it."""
         self.rest()
         if self.held():
+            self._released = True
             storage.remove(self.address)
 
 
@@ -125,7 +127,7 @@ class MirroredJournal(Journal):
         self.remote, self.every = remote, every
         self._closing = threading.Event()
         self._failing = False
-        self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}:{_copy(folder)}")
+        self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}:{_copy_id(folder)}")
         self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
         try:
             self._lease.take(folder.name, watch)
@@ -285,7 +287,7 @@ def pull_into(journal: Journal, remote: str) -> int:
     return len(there)
 
 
-def _copy(folder: Path) -> str:
+def _copy_id(folder: Path) -> str:
     """What tells this copy from one at the same path of a machine of the same name, as containers have."""
     if not (folder / COPY).exists():
         write_text(folder / COPY, uuid4().hex)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from trainables.config import TrainingRun
 from trainables.data.columns import required_split
@@ -88,6 +89,12 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def is_of(folder: Path, run: TrainingRun, materials: Materials) -> bool:
-    """Whether `folder` holds the state of this configuration on this data."""
+    """Whether `folder` holds the state of this configuration on this data, wherever that lies by now. That of a version
+    with other keys is of another one."""
     state = read_state(folder)
-    return TrainingRun.model_validate(state["run"]) == run and state["data"] == materials.digest
+    try:
+        saved = TrainingRun.model_validate(state["run"])
+    except ValidationError:
+        return False
+    here = saved.data.model_copy(update={"source": run.data.source})
+    return saved.model_copy(update={"data": here}) == run and state["data"] == materials.digest

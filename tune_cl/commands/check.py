@@ -155,8 +155,8 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
         "baseline": f"{baseline or 'as the configuration is by default'}; never stopped early",
         "scheduler": _scheduler(document),
         "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
-        "teacher": _before(document["teacher_iterations"], "of one more training, which a scoring needs,"),
-        "pre-training": _before(before, ""),
+        "teacher": _before(document["teacher_iterations"], ": one more training, which a scoring needs"),
+        "pre-training": _before(before),
         "time here": f"{_time(document['hours_forecast'])}, {places} at a time, {seconds:.3g} s an iteration",
         "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
     }
@@ -169,9 +169,8 @@ def _scheduler(document: dict[str, Any]) -> str:
     return told + rungs + (f"; a trial is judged {document['judged']}" if document["judged"] else "")
 
 
-def _before(iterations: int, of_what: str) -> str:
-    told = " ".join(filter(None, (_count(iterations, "iteration"), of_what, "at most come before the first trial")))
-    return told if iterations else ""
+def _before(iterations: int, what: str = "") -> str:
+    return f"at most {_count(iterations, 'iteration')} before the first trial{what}" if iterations else ""
 
 
 def _count(number: int, noun: str) -> str:

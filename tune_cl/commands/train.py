@@ -49,9 +49,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     run = load_training_run(options.space, options.overrides, options.data, options.ranker)
+    output = options.output or default_output(run)
     data = run.data.model_copy(update={"source": absolute("data.source", run.data.source)})  # for `rerank`, anywhere
     run = run.model_copy(update={"data": data})
-    output = options.output or default_output(run)
     require_folder("--output", output)
     try:
         return _whole(run, output)

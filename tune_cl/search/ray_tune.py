@@ -42,7 +42,7 @@ class _Adaptor:
         return (type(self), ())
 
 
-def _held(method: Callable[..., Any]) -> Callable[..., Any]:
+def _ends_search(method: Callable[..., Any]) -> Callable[..., Any]:
     """An adaptor's method whose exception ends the search when Ray's step does, and after which no other one is heard.
 
     Ray would make a failure of the trial of what is raised at a trial's end, a line in a log of what is raised at a
@@ -111,7 +111,7 @@ class _Rungs(_Adaptor, FIFOScheduler):
         """None: Ray starts its pending trials itself, in their order, and none of ours is paused in its sense. The
         scheduler above looks through all trials twice at every event."""
 
-    @_held
+    @_ends_search
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict) -> str:
         keep = self.search.result(trial.config["trial"], result)
         return TrialScheduler.CONTINUE if keep else TrialScheduler.STOP
@@ -132,14 +132,14 @@ class _Recorder(_Adaptor, tune.Callback):
         """A checkpoint's address. In S3 Ray gives the path in the file system: the bucket, then the key."""
         return addressed(self.storage, path) if is_remote(self.storage) else path
 
-    @_held
+    @_ends_search
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
         """A trial's last result passes by the scheduler, so it is told here; a known one is passed over."""
         self.search.result(trial.config["trial"], result)
         if "note" in result:
             self.search.note(trial.config["trial"], result["note"])
 
-    @_held
+    @_ends_search
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
         """Ray enters the checkpoint in its books after this. They have no limit of their own: beside deleting on the
         driver's loop Ray would write its snapshot of all trials each time one has saved as often as the limit."""
@@ -157,14 +157,14 @@ class _Recorder(_Adaptor, tune.Callback):
             self.old.put(one)
         self.kept[name] = before[-1:] + present[-KEPT:]
 
-    @_held
+    @_ends_search
     def on_trial_complete(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
         name = trial.config["trial"]
         self.search.ended(name)
         if self.search.state.trials[name].outcome:
             self.kept.pop(name, None)
 
-    @_held
+    @_ends_search
     def on_trial_error(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
         self.search.failed(trial.config["trial"], _reason(trial))
 

@@ -46,8 +46,10 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
     for earlier in experiment.search.warm_start:
         replace(place, name=earlier).pull()
     warm = warm_start_event(experiment, next(iter(materials.values())).data.digest, place.storage)
+    if place.exists():  # another `run` took the name while this one read its data
+        raise taken(place)
     with place.open() as journal:
-        if journal.size:  # another `run` took the name while this one read its data
+        if journal.size:  # or did so in this very moment
             raise taken(place)
         journal.append(_search_event(experiment, place, materials, tracking_uri))
         if warm:

@@ -52,8 +52,8 @@ class Delivery:
             self.cursor = Cursor(target)  # the database is another one under the old address
         self.buffer: dict[str, dict[int, Event]] = {}
         self.noted = clock()
-        self.clear: set[str] = set()
-        """Keys of runs that have nothing that is still to come."""
+        self.untold: set[str] = set()
+        """Keys of runs that hold none of the points still to be sent."""
 
     def step(self) -> bool:
         """Sends the next events, at most CHUNK, or where there are none what artifacts are owed; says whether there
@@ -117,7 +117,7 @@ class Delivery:
 
     def in_doubt(self, key: str) -> bool:
         """Whether the events at hand may have been sent before."""
-        return self.cursor.offset < self.doubt or not (self.journal.alone or key in self.clear)
+        return self.cursor.offset < self.doubt or not (self.journal.alone or key in self.untold)
 
     def save(self) -> None:
         self.cursor.save(self.folder)
@@ -134,7 +134,7 @@ class Delivery:
             found = self.find(key, params) if self.in_doubt(key) else None
             self.cursor.runs[key] = found or self.store.create(self.experiment(), name, tags(), milliseconds(start))
             if not found:
-                self.clear.add(key)
+                self.untold.add(key)
         return self.cursor.runs[key]
 
     def find(self, key: str, params: Params) -> str | None:
@@ -223,7 +223,7 @@ class Delivery:
 
     def log(self, key: str, metrics: list[Metric]) -> None:
         if self.store.log_metrics(self.known(key), metrics, self.in_doubt(key)):
-            self.clear.add(key)
+            self.untold.add(key)
 
     def flush_all(self) -> None:
         for key in list(self.buffer):
