@@ -18,11 +18,12 @@ from tests.tracking_cases import (
     SECRET,
     Snapshot,
     caught_up,
+    database,
     delivered,
     delivery_of,
     end_event,
     events,
-    fresh_database,
+    expected,
     journal_of,
     one_trial,
     result_event,
@@ -30,7 +31,6 @@ from tests.tracking_cases import (
     search_event,
     snapshot,
     trial_event,
-    undisturbed,
 )
 from trainables.errors import ConfigError
 from tune_cl.journal import Journal
@@ -38,15 +38,7 @@ from tune_cl.tracking import layout
 from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.uri import artifact_location, masked, resolve_tracking_uri
 
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fresh_database(tmp_path_factory.mktemp("database"))
-
-
-@pytest.fixture(scope="module")
-def expected(database: Path) -> Snapshot:
-    return undisturbed(database)
+__all__ = ["database", "expected"]  # fixtures
 
 
 class Killed(BaseException):

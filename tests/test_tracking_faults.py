@@ -14,18 +14,18 @@ from requests import HTTPError, Response
 from tests.s3_cases import on_another_machine, s3, server
 from tests.tracking_cases import (
     Snapshot,
+    database,
     delivered,
     delivery_of,
     end_event,
     events,
-    fresh_database,
+    expected,
     journal_of,
     result_event,
     root,
     search_event,
     snapshot,
     trial_event,
-    undisturbed,
 )
 from tune_cl.journal import Event, Journal
 from tune_cl.mirror import MirroredJournal
@@ -35,17 +35,7 @@ from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
 from tune_cl.tracking.store import Refused, RunStore
 from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
 
-__all__ = ["s3", "server"]
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fresh_database(tmp_path_factory.mktemp("database"))
-
-
-@pytest.fixture(scope="module")
-def expected(database: Path) -> Snapshot:
-    return undisturbed(database)
+__all__ = ["database", "expected", "s3", "server"]
 
 
 class TimeIsUp(BaseException):

@@ -21,23 +21,25 @@ from tests.tracking_cases import (
     Server,
     Snapshot,
     caught_up,
+    database,
     delivered,
     delivery_of,
     end_event,
     events,
-    fresh_database,
+    expected,
     journal_of,
     result_event,
     search_event,
     snapshot,
     trial_event,
-    undisturbed,
 )
 from tune_cl.journal import Journal, read_events
 from tune_cl.tracking import mlflow_writer
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.uri import resolve_tracking_uri
+
+__all__ = ["database", "expected"]  # fixtures
 
 
 @pytest.fixture(scope="module")
@@ -46,16 +48,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     running.start()
     yield running
     running.stop()
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fresh_database(tmp_path_factory.mktemp("database"))
-
-
-@pytest.fixture(scope="module")
-def expected(database: Path) -> Snapshot:
-    return undisturbed(database)
 
 
 def test_layout_on_a_server(server: Server, expected: Snapshot, database: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mlflow.tracking import MlflowClient
 
 from tune_cl.journal import Event, Journal
@@ -165,6 +166,16 @@ def snapshot(uri: str, space: str) -> Snapshot:
             "artifacts": sorted(file.path for file in client.list_artifacts(run.info.run_id)),
         }  # fmt: skip
     return found
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fresh_database(tmp_path_factory.mktemp("database"))
+
+
+@pytest.fixture(scope="module")
+def expected(database: Path) -> Snapshot:
+    return undisturbed(database)
 
 
 def delivery_of(journal: Journal, uri: str, store: type[RunStore] = RunStore) -> Delivery:

@@ -112,6 +112,11 @@ class Journal:
         """Every event so far, oldest first."""
         return read_events(self.path)
 
+    def content(self) -> bytes:
+        """Its lines, as far as they stay."""
+        size = self.size  # first: the file may grow while it is read
+        return self.path.read_bytes()[:size]
+
     def close(self) -> None:
         """Lets another process hold the search."""
         self._file.close()

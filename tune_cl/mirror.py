@@ -195,8 +195,7 @@ class MirroredJournal(Journal):
 
     def _send(self) -> None:
         """Stops where the lease is lost meanwhile."""
-        size = self.size
-        journal = self.path.read_bytes()[:size]
+        journal = self.content()
         for name, state in changed(self.path.parent, self._sent).items():
             if self._lease.lost:
                 return
@@ -245,12 +244,6 @@ def changed(folder: Path, sent: dict[str, State]) -> dict[str, State]:
     return {name: state for name, state in states.items() if sent.get(name) != state}
 
 
-def whole_lines(path: Path) -> bytes:
-    """The journal without a line that is still being written."""
-    content = path.read_bytes() if path.exists() else b""
-    return content[: content.rfind(b"\n") + 1]
-
-
 def pull(folder: Path, remote: str) -> None:
     """Brings a copy up to what the storage holds, for a reader or before a session.
 
@@ -273,7 +266,7 @@ def pull_into(journal: Journal, remote: str) -> int:
     Raises ConfigError where each has events that the other lacks.
     """
     folder = journal.path.parent
-    here, there = whole_lines(journal.path), storage.read(storage.joined(remote, FILE)) or b""
+    here, there = journal.content(), storage.read(storage.joined(remote, FILE)) or b""
     if here.startswith(there):
         return len(there)
     if not there.startswith(here):

@@ -5,7 +5,7 @@ Each gives float64 [I]. Besides the paper's, every weighting heuristic is an ord
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,3 +129,8 @@ SCORINGS: Registry[Scoring] = Registry(
     ),
     *_by_weighting(),
 )
+
+
+def any_needs(names: Iterable[str], field: str) -> bool:
+    """Whether one of the scorings reads the field of Scored."""
+    return any(field in SCORINGS[name].needs for name in names)

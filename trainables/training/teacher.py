@@ -12,7 +12,7 @@ import numpy as np
 
 from trainables.config import CurriculumConfig, TrainingRun
 from trainables.curriculum.scored import Scored
-from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.scoring import any_needs
 from trainables.data.cache import cached, digest_of, load_arrays, save_arrays
 from trainables.data.columns import RankingData, Split, Task, required_split
 from trainables.data.instances import Instances
@@ -108,7 +108,7 @@ def with_teacher(
     There is one teacher for all trials, that of the search's baseline `plain`, even where trials differ in ranker or
     learning rate: an order that all share is what is compared.
     """
-    if not any("teacher" in SCORINGS[name].needs for name in scorings):
+    if not any_needs(scorings, "teacher"):
         return dict(materials)
     data = next(iter(materials.values())).data
     scores = teacher_scores(plain, data, required_split(data, "train"), compute)

@@ -25,10 +25,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     experiment = experiment_of(options)
+    from trainables.curriculum.scoring import any_needs
     from trainables.training.device import best_device
     from trainables.training.forecast import seconds_per_iteration  # imports torch: input errors come first
     from trainables.training.materials import materials_key
-    from trainables.training.teacher import prepare_teacher
+    from trainables.training.teacher import prepare_teacher, teacher_run
     from tune_cl.search.materials import untrained
 
     run, resources = experiment.base_run(), experiment.search.resources
@@ -36,7 +37,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     pace = partial(seconds_per_iteration, threads=_threads(resources.cpu), device=device)
     materials = untrained(experiment)[materials_key(run)]
     seconds = pace(run, materials)
-    taught = _teacher_iterations(experiment)
+    teacher = teacher_run(run, materials.data.task)
+    taught = teacher.training.max_iterations if any_needs(experiment.scorings, "teacher") else 0
     notes = list(experiment.notes)  # told only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -76,15 +78,6 @@ def _too_large(experiment: Experiment) -> list[str]:
     from tune_cl.search.places import lacking  # imports Ray
 
     return [f"{problem.place}: {problem.wrong}" for problem in lacking(experiment.search.resources)]
-
-
-def _teacher_iterations(experiment: Experiment) -> int:
-    """Iterations at most of the teacher, which is trained before the first trial where a scoring needs one."""
-    from trainables.curriculum.scoring import SCORINGS
-
-    given = experiment.value("curriculum.teacher.max_iterations")
-    taught = any("teacher" in SCORINGS[name].needs for name in experiment.scorings)
-    return (given or experiment.max_iterations) if taught else 0
 
 
 def _at_a_time(search: SearchConfig) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tune_cl.confirmation.plan import Configuration, configurations, seedless, short
+from tune_cl.confirmation.plan import Configuration, configurations, seedless
 from tune_cl.experiment import Experiment
-from tune_cl.search.space import Flat
+from tune_cl.search.space import Flat, short
 from tune_cl.state import SearchState
 
 CURRICULUM = "curriculum."

@@ -15,7 +15,7 @@ from trainables.config import TrainingRun
 from trainables.errors import ConfigError, Problem
 from tune_cl.experiment import Experiment
 from tune_cl.place import Place
-from tune_cl.search.space import Flat
+from tune_cl.search.space import Flat, short
 from tune_cl.state import SearchState, TrialState
 
 BASELINE = "baseline"
@@ -135,7 +135,3 @@ def curriculum_words(chosen: Mapping[str, Any]) -> list[str]:
         weighting += f" m={short(chosen['m'])}"
     scoring = "" if chosen["scoring"] in OFF else short(chosen["scoring"])
     return [word.strip() for word in (pacing, scoring, weighting, "anti" if chosen["anti"] else "") if word]
-
-
-def short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainables.curriculum.match_scoring import no_vectors
 from trainables.curriculum.scored import TRAINED_VECTORS
-from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.scoring import any_needs
 from trainables.errors import ConfigError, DataError, Problem
 from trainables.training.device import here
 from trainables.training.factory import training_notes
@@ -51,7 +51,7 @@ def untrained(experiment: Experiment) -> dict[str, Materials]:
 
 def _require_vectors(experiment: Experiment) -> None:
     """Raises ConfigError for a file of word vectors that a scoring would look for in vain."""
-    if not any("vectors" in SCORINGS[name].needs for name in experiment.scorings):
+    if not any_needs(experiment.scorings, "vectors"):
         return
     files = {run.curriculum.vectors for run in experiment.file_readers()} - {TRAINED_VECTORS}
     if problems := [no_vectors(name) for name in sorted(files) if not Path(name).is_file()]:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tune_cl.search.course import PAUSED
+from tune_cl.search.space import short
 from tune_cl.state import RUNNING, SearchState, TrialState
 from tune_cl.tracking.layout import curriculum
 
@@ -161,10 +162,6 @@ def label(trial: TrialState) -> str:
 def describe(chosen: Mapping[str, Any]) -> str:
     """Opened keys in a line, e.g. `root 2 random reciprocal_rank m=4 delta=0.3`, without what is turned off."""
     keys = [*(key for key in WORDED if key in chosen), *(key for key in chosen if key not in WORDED)]
-    said = {key: _short(chosen[key]) for key in keys if chosen[key] not in OFF}
+    said = {key: short(chosen[key]) for key in keys if chosen[key] not in OFF}
     words = [value if key in BARE else f"{key.rsplit('.', 1)[-1]}={value}" for key, value in said.items()]
     return " ".join("anti" if word == "anti=True" else word for word in words) or "no curriculum"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

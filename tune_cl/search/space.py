@@ -148,3 +148,8 @@ class Space:
 def identity(chosen: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Equal for equal flat values, whatever their order."""
     return tuple(sorted(chosen.items()))
+
+
+def short(value: Any) -> str:
+    """A parameter's value in the name of a configuration."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
