@@ -161,6 +161,37 @@ def test_a_send_whose_answer_was_lost_is_not_taken_for_another_drivers(
     assert in_storage(place) == [*events(1), TOLD, TOLD]
 
 
+def test_a_lease_that_is_none_is_another_programs(s3: str) -> None:
+    place = begun(s3)
+    with opened(place) as journal:
+        storage.write(place.below("driver.json"), b"no lease")
+        assert not journal._attempt()
+        with pytest.raises(WorkFailed, match="another driver has taken over"):
+            journal.append(TOLD)
+    with pytest.raises(ConfigError, match=r"in use by the writer of s3://.*driver\.json"):
+        opened(place)
+    with opened(place, watch=0.1) as journal:
+        journal.append(TOLD)
+    assert in_storage(place) == [*events(1), TOLD] and lease_of(place) is None
+
+
+def test_a_search_whose_copy_cannot_be_kept_any_more_ends(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No outage, so waiting would not help; nor may it run on with nothing of it reaching the storage."""
+    place = begun(s3)
+    journal = opened(place, every=0.05)
+
+    def broken(*_: object) -> None:
+        raise ValueError("an answer that nobody knows")
+
+    with monkeypatch.context() as patch, pytest.raises(WorkFailed, match=r"s3://.*: an answer that nobody knows"):
+        patch.setattr(mirror.storage, "size", broken)
+        for _ in range(200):
+            journal.append(TOLD)
+            time.sleep(0.05)
+    journal.close()
+    assert len(in_storage(place)) > 1 and lease_of(place) is None
+
+
 def test_a_release_whose_answer_was_lost_is_one(
     s3: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

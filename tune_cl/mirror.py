@@ -55,12 +55,12 @@ class Lease:
     def take(self, name: str, watch: float) -> None:
         """Raises ConfigError where another machine's driver renews it within `watch` seconds, or with 0 at once."""
         held = storage.read(self.address)
-        if held is not None and json.loads(held)["holder"] != self.holder:  # on this machine the journal's lock decides
+        if held is not None and self._read(held)["holder"] != self.holder:  # on this machine the journal's lock decides
             self._outwait(held, name, watch)
         self.renew(taking=True)
 
     def _outwait(self, held: bytes, name: str, watch: float) -> None:
-        process = json.loads(held)["process"]
+        process = self._read(held)["process"]
         if watch:
             print(f"note: looking for {watch:.0f} s whether {process} still drives '{name}'", file=sys.stderr)
         deadline = time.monotonic() + watch
@@ -70,6 +70,14 @@ class Lease:
             if time.monotonic() > deadline:
                 return
             time.sleep(min(1.0, watch / 10))
+
+    def _read(self, held: bytes) -> dict[str, str]:
+        """What it says; where it is none, that somebody else wrote it."""
+        try:
+            told = json.loads(held)
+            return {key: str(told[key]) for key in ("holder", "token", "process")}
+        except (ValueError, TypeError, KeyError):
+            return {"holder": "", "token": "", "process": f"the writer of {self.address}, which is no lease"}
 
     def keep(self, every: float) -> None:
         """Renews it from now on."""
@@ -86,7 +94,7 @@ class Lease:
         if not self.lost:
             held = storage.read(self.address)
             released = held is None and self._released  # though the answer to it was lost
-            self.lost = not released and (held is None or json.loads(held)["token"] != self.token)
+            self.lost = not released and (held is None or self._read(held)["token"] != self.token)
         return not self.lost
 
     def renew(self, taking: bool = False) -> bool:
@@ -127,6 +135,8 @@ class MirroredJournal(Journal):
         self.remote, self.every = remote, every
         self._closing = threading.Event()
         self._failing = False
+        self._broken: Exception | None = None
+        """What no waiting mends; nothing was sent since."""
         self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}:{_copy_id(folder)}")
         self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
         try:
@@ -146,9 +156,12 @@ class MirroredJournal(Journal):
 
     def append(self, event: Event, patience: float | None = None) -> None:
         """As Journal.append; the storage has the event some seconds later. Raises WorkFailed where another driver
-        took the search over."""
+        took the search over, or where the storage can no longer be kept the same."""
         if self._lease.lost:
             raise WorkFailed(self._taken_over())
+        if self._broken is not None:
+            told = f"{self.remote} cannot be kept the same as {self.path.parent}: {self._broken}"
+            raise WorkFailed(told) from self._broken
         super().append(event, patience)
 
     def _taken_over(self) -> str:
@@ -174,8 +187,11 @@ class MirroredJournal(Journal):
             super().close()
 
     def _run(self) -> None:
-        while not self._closing.wait(self.every) and not self._lease.lost:
-            self._attempt()
+        try:
+            while not self._closing.wait(self.every) and not self._lease.lost:
+                self._attempt()
+        except Exception as error:  # noqa: BLE001 - the search hears it with its next event
+            self._broken = error
 
     def _attempt(self, last: bool = False) -> bool:
         """Sends what changed while the lease is held; False where that failed. An outage is said once."""
