@@ -1,7 +1,8 @@
 """Runs every comparison with a peer and writes the table of docs/performance.md.
 
-    make bench [DATA=../shared/data]
+    make bench [DATA=../shared/data] [ARGS="--device cuda"]
 
+With `--device cuda` those that can run on a GPU do, and gpu.py besides; their table is one of its own.
 Each benchmark is a process of its own and runs us and the peer alternately. A benchmark that fails, because the two
 did not do the same work or the peer is not installed, is named below the table, and the command ends with status 1.
 """
@@ -17,11 +18,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from devices import named, required_device
 from side_by_side import shown
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parent / "docs" / "performance.md"
-START, END = "<!-- measured: make bench -->", "<!-- end of measured -->"
+START = {"cpu": "<!-- measured: make bench -->", "cuda": "<!-- measured on a GPU -->"}
+END = "<!-- end of measured -->"
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,12 @@ BENCHMARKS = (
     Benchmark("search_to_target.py", ("--searches", "50")),
     Benchmark("threads.py", ("{data}/answers/wikiqa",)),
 )
+ON_A_GPU = (
+    Benchmark("bert_training.py", ("{data}/answers/wikiqa", "--device", "cuda", "--steps", "64")),
+    Benchmark("scoring.py", ("{data}/answers/wikiqa", "--device", "cuda", "--pairs", "20000")),
+    Benchmark("conv_knrm_training.py", ("{data}/answers/wikiqa", "--device", "cuda")),
+    Benchmark("gpu.py", ("{data}/answers/wikiqa", "--device", "cuda")),
+)
 
 
 def rows_of(benchmark: Benchmark, data: str) -> tuple[list[dict], str]:
@@ -60,7 +69,7 @@ def rows_of(benchmark: Benchmark, data: str) -> tuple[list[dict], str]:
     return rows, f"{benchmark.script}: {(last or ['no message'])[0]}" if done.returncode else ""
 
 
-def table(rows: list[dict], failures: list[str]) -> str:
+def table(rows: list[dict], failures: list[str], device: str) -> str:
     lines = ["| work | we | peer | peer's time | ratio | over the repeats |", "|---|---:|---|---:|---:|---:|"]
     lines += [
         f"| {row['work']} | {row['ours_s']:.3g} s | {row['against']} | {row['peer_s']:.3g} s | {row['ratio']:.2f} | "
@@ -69,7 +78,8 @@ def table(rows: list[dict], failures: list[str]) -> str:
         if "ours_s" in row
     ]
     lines += searches([row for row in rows if "way" in row])
-    lines += ["", f"{platform.machine()}, {cores()} cores, Python {platform.python_version()}."]
+    gpu = f", {named(required_device(device))}" if device == "cuda" else ""
+    lines += ["", f"{platform.machine()}, {cores()} cores{gpu}, Python {platform.python_version()}."]
     return "\n".join([*lines, *(f"Failed: {failure}" for failure in failures)])
 
 
@@ -96,20 +106,24 @@ def cores() -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", default="../shared/data", help="folder of data sets")
+    parser.add_argument("--device", choices=tuple(START), default="cpu")
     parser.add_argument("--only", help="run one script, print its rows, write nothing")
     options = parser.parse_args()
-    chosen = [b for b in BENCHMARKS if options.only in (None, b.script)]
+    chosen = [b for b in (BENCHMARKS if options.device == "cpu" else ON_A_GPU) if options.only in (None, b.script)]
     needed = {argument.format(data=options.data) for b in chosen for argument in b.arguments if "{data}" in argument}
     if missing := sorted(folder for folder in needed if not Path(folder).exists()):
         parser.error(
             f"DATA={options.data} lacks {', '.join(missing)}: WikiQA, DailyDialog++ and NFCorpus as tune-cl reads them"
         )
     results = [rows_of(benchmark, options.data) for benchmark in chosen]
-    measured = table([row for rows, _ in results for row in rows], [failure for _, failure in results if failure])
+    measured = table(
+        [row for rows, _ in results for row in rows], [failure for _, failure in results if failure], options.device
+    )
     print(measured)
     if not options.only:
-        before, _, rest = PAGE.read_text().partition(START)
-        PAGE.write_text(f"{before}{START}\n{measured}\n{END}{rest.partition(END)[2]}")
+        start = START[options.device]
+        before, _, rest = PAGE.read_text().partition(start)
+        PAGE.write_text(f"{before}{start}\n{measured}\n{END}{rest.partition(END)[2]}")
     return int(any(failure for _, failure in results))
 
 

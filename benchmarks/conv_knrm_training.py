@@ -1,7 +1,8 @@
 """Training ConvKNRM, batches included: us against MatchZoo-py's data loader and model.
 
     pip install --no-deps matchzoo-py==1.1.1     (make bench does; what it imports is in the extra `bench`)
-    python benchmarks/conv_knrm_training.py ../shared/data/answers/wikiqa [--steps 30] [--repeats 5] [--json]
+    python benchmarks/conv_knrm_training.py ../shared/data/answers/wikiqa [--steps 30] [--repeats 5]
+                                            [--device cuda] [--json]
 
 Both train 30 steps of 32 pairs a repeat on the same texts with the same word vectors (frozen), 128 filters, 1- to
 3-grams with cross-match, 11 kernels, hinge loss, Adam, queries cut at 20 and documents at 60 words. MatchZoo-py
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 import pandas
 import torch
+from devices import add_device, required_device
 from side_by_side import compare, tell
 
 from trainables.config import unflatten, validated
@@ -37,7 +39,7 @@ from trainables.training.training import Training
 QUERY_WORDS, DOCUMENT_WORDS, PAIRS = 20, 60, 32
 
 
-def our_training(data: str, steps: int) -> Training:
+def our_training(data: str, steps: int, device: torch.device) -> Training:
     run = validated(
         unflatten(
             {
@@ -54,7 +56,7 @@ def our_training(data: str, steps: int) -> Training:
             }
         )
     )
-    return Training(run, prepare(run))
+    return Training(run, prepare(run), str(device))
 
 
 def train_ours(training: Training, losses: list[float]) -> None:
@@ -97,7 +99,9 @@ class Words:
         return text.split()
 
 
-def peer_batches(mz: Any, data: RankingData, vectors: dict[str, np.ndarray], resample: bool) -> tuple[Any, Any]:
+def peer_batches(
+    mz: Any, data: RankingData, vectors: dict[str, np.ndarray], resample: bool, device: torch.device
+) -> tuple[Any, Any]:
     """MatchZoo-py's loader of training pairs, and its ConvKNRM over the same vectors."""
     split = required_split(data, "train")
     rows = pandas.DataFrame(
@@ -117,7 +121,7 @@ def peer_batches(mz: Any, data: RankingData, vectors: dict[str, np.ndarray], res
     pack = preprocessor.fit_transform(mz.pack(rows, task), verbose=0)
     dataset = mz.dataloader.Dataset(pack, mode="pair", num_neg=1, batch_size=PAIRS, resample=resample, shuffle=True)
     loader = mz.dataloader.DataLoader(
-        dataset, stage="train", callback=mz.models.ConvKNRM.get_default_padding_callback()
+        dataset, device=device, stage="train", callback=mz.models.ConvKNRM.get_default_padding_callback()
     )
     index = preprocessor.context["vocab_unit"].state["term_index"]
     width = len(next(iter(vectors.values())))
@@ -130,7 +134,7 @@ def peer_batches(mz: Any, data: RankingData, vectors: dict[str, np.ndarray], res
     model.params["embedding_freeze"] = True
     model.guess_and_fill_missing_params(verbose=0)
     model.build()
-    return loader, model
+    return loader, model.to(device)
 
 
 def peer_trainer(loader: Any, model: Any, steps: int, losses: list[float]) -> Callable[[], None]:
@@ -175,11 +179,14 @@ def main() -> int:
     parser.add_argument("data")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=5)
+    add_device(parser)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.manual_seed(0)
-    training = our_training(options.data, options.steps)
-    loader, model = peer_batches(matchzoo(), training.materials.data, vectors_of(training.materials), resample=True)
+    device = required_device(options.device)
+    training = our_training(options.data, options.steps, device)
+    vectors = vectors_of(training.materials)
+    loader, model = peer_batches(matchzoo(), training.materials.data, vectors, True, device)
     ours: list[float] = []
     peer: list[float] = []
     done = compare(

