@@ -109,6 +109,7 @@ def main() -> int:
     parser.add_argument("--device", choices=tuple(START), default="cpu")
     parser.add_argument("--only", help="run one script, print its rows, write nothing")
     options = parser.parse_args()
+    required_device(options.device)
     chosen = [b for b in (BENCHMARKS if options.device == "cpu" else ON_A_GPU) if options.only in (None, b.script)]
     needed = {argument.format(data=options.data) for b in chosen for argument in b.arguments if "{data}" in argument}
     if missing := sorted(folder for folder in needed if not Path(folder).exists()):

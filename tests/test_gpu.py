@@ -54,7 +54,7 @@ def begun(run: TrainingRun, materials: Materials, on: str | None) -> Training:
 
 
 def gradients(run: TrainingRun, materials: Materials, on: str | None) -> tuple[float, dict[str, Tensor]]:
-    """Loss and gradient of the first batch, on the CPU. In float64, save where float32 scores of a first stage are read."""
+    """Loss and gradient of the first batch, on the CPU. In float64, unless float32 first-stage scores are read."""
     training = begun(run, materials, on)
     if not training.module.reads_first_stage:
         training.module.double()

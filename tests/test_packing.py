@@ -143,18 +143,19 @@ def test_a_batch_of_one_length_is_one_group_without_padding() -> None:
     assert pack(padded([6, 6, 6]), group_cost=32, first_position=0)["groups"] == (Group(3, 6, padded=False),)
 
 
+VIEWS = {"view", "_unsafe_view", "transpose", "t", "split_with_sizes", "select", "expand", "detach", "alias"}
+VIEWS |= {"squeeze", "unsqueeze", "slice"}
+
+
 class Operations(TorchDispatchMode):
     """Counts what a device would be asked to do: each operation that is no mere view."""
-
-    VIEWS = {"view", "_unsafe_view", "transpose", "t", "split_with_sizes", "select", "expand", "detach", "alias"}
-    VIEWS |= {"squeeze", "unsqueeze", "slice"}
 
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func.overloadpacket.__name__ not in self.VIEWS
+        self.count += func.overloadpacket.__name__ not in VIEWS
         return func(*args, **(kwargs or {}))
 
 
