@@ -30,6 +30,7 @@ from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
 from trainables.data.words import index_words, look_up
 from trainables.errors import ConfigError, DataError
 from trainables.evaluation.metrics import Evaluator
+from trainables.rankers import ranker_settings
 from tune_cl.cli import BAD_INPUT, DONE, main
 
 BASE = tiny_data()
@@ -323,6 +324,19 @@ def test_the_default_run_file_names_baseline_setting_and_split(
     assert main(["baseline", str(folder), "embedding", "--split", "dev", "--set", "ranker.vector_size=8"]) == DONE
     assert [path.name for path in tmp_path.iterdir()] == ["embedding.default.dev.run.txt"]
     assert "vector_size 8" in capfd.readouterr().out
+
+
+def test_embedding_takes_the_vectors_that_ranker_embedding_has(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    untrained = ranker_settings({"name": "embedding"}).model_dump()
+    assert untrained["word2vec"] == "skipgram"  # those of a small collection's cbow lie close together
+    assert document(capfd, str(folder), "embedding")["params"] == {
+        key: untrained[key] for key in ("vectors", "vector_size", "word2vec")
+    }
+    taken = document(capfd, str(folder), "embedding", "--set", "ranker.name=conv_knrm")["params"]
+    assert taken["word2vec"] == "cbow"
 
 
 def test_retrieval_ranks_documents_that_are_no_candidates(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,7 @@ class Baseline(ABC):
 
     grid: ClassVar[tuple[Params, ...]] = ()  # what there is to choose from; empty = nothing to choose
     retrieves: ClassVar[bool] = False  # whether it can rank a whole collection
+    ranker: ClassVar[str | None] = None  # whose `ranker.*` keys it reads, and their defaults
 
     def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
         require_texts_to_rank(data)

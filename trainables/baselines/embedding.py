@@ -27,11 +27,13 @@ class Embedding(Baseline):
     collection, or read from the file that `ranker.vectors` names.
     """
 
+    ranker = "embedding"
+
     def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
         super().__init__(data, run, splits, collection)
         if "vectors" not in run.ranker:
             raise ConfigError(
-                Problem("ranker.name", f"{run.ranker['name']} has no word vectors", "conv_knrm, whose vectors are used")
+                Problem("ranker.name", f"{run.ranker['name']} has no word vectors", f"{self.ranker}, or another that has")
             )
         if run.ranker["vectors"] == TRAIN:
             required_split(data, "train")  # vectors are trained on its queries too

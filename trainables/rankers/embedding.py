@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainables.rankers.base import Head
-from trainables.rankers.vectors import Unknown
-from trainables.rankers.words import WordRanker, WordRankerModule, WordSettings
+from trainables.rankers.vectors import Unknown, Word2VecModel
+from trainables.rankers.words import WORD2VEC, WordRanker, WordRankerModule, WordSettings
 
 
 class EmbeddingSettings(WordSettings):
     name: str = "embedding"
+    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
     unknown: Unknown = Field(
         "zero", description="words without a vector. zero: they are left out; hash, random: they get random vectors"
     )

@@ -48,7 +48,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     setting = _setting(options, kind)
     output = options.output or Path(f"{options.baseline}.{setting}.{options.split}.run.txt")
     require_file("--output", output)
-    run = load_training_run(None, options.overrides, options.data)
+    run = load_training_run(None, options.overrides, options.data, kind.ranker)
     started = time.perf_counter()
     baseline = _prepare(kind, run, options, setting)
     choice = _choose(baseline, setting)
