@@ -261,6 +261,19 @@ def test_a_share_is_no_query_more_for_rounding() -> None:
     assert len(best_queries(split_of(*[[1.0]] * 100), np.zeros(100), 0.07)) == 7
 
 
+@pytest.mark.parametrize(("share", "count"), [(0.25, 3), (0.01, 1), (1.0, 10)])
+def test_a_share_that_is_no_whole_number_of_queries_is_rounded_up(share: float, count: int) -> None:
+    kept = best_queries(split_of(*[[1.0]] * 10), np.arange(10.0), share)
+    assert kept.tolist() == list(range(10 - count, 10))
+
+
+def test_label_extremes_are_those_that_the_data_has(data: RankingData) -> None:
+    """Of grades 1 to 3, for example, 1 and 3."""
+    split = replace(data.splits["train"], grade=np.clip(data.splits["train"].grade, 1, 3))
+    rows = stages(tree_run(subset="label_extremes", switch=4), data, split)[0].rows
+    np.testing.assert_array_equal(rows, np.flatnonzero(split.grade != 2))
+
+
 def test_of_queries_that_are_equal_the_first_are_kept() -> None:
     kept = best_queries(split_of(*[[1.0]] * 200), np.tile([0.0, 1.0], 100), 0.25)
     assert kept.tolist() == list(range(1, 100, 2))
@@ -320,6 +333,7 @@ def test_wrong_data_is_told_before_training(data: RankingData) -> None:
         prepare(validated({"ranker": "conv_knrm"}), data)
     with pytest.raises(DataError, match=r"curriculum\.feature: feature 9, but 'letor' has 8"):
         training_notes(tree_run(subset="feature_ndcg", feature=9), materials_of(data))
+    training_notes(tree_run(subset="feature_ndcg", feature=8, switch=8), materials_of(data))  # the last one
 
 
 def test_data_without_a_split_fails_with_advice() -> None:

@@ -42,6 +42,28 @@ def test_the_console_shows_the_texts(folder: Path, tmp_path: Path, capsys: pytes
     assert "query: dog running" in shown and "relevant: the dog ran" in shown
 
 
+def test_a_pair_is_written_with_its_relevant_document_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Query a wants d1, b wants d2, of three judged documents each."""
+    folder = write_folder(tmp_path / "judged", trec_files(runs=False))
+    output = tmp_path / "d.tsv"
+    assert score(folder, "bm25_std", "--set", "training.negatives=all", "--output", str(output)) == 0
+    rows = [line.split("\t") for line in output.read_text().splitlines()]
+    pairs = {(query, documents) for query, documents, _ in rows}
+    assert pairs == {("train-a", "d1 d2"), ("train-a", "d1 d3"), ("train-b", "d2 d1"), ("train-b", "d2 d3")}
+    value = float(rows[0][2])
+    assert f"  {value:.4g}  {rows[0][0]}\n" in capsys.readouterr().out and f"{value:.4g}" != f"{value:.3g}"
+
+
+def test_texts_of_examples_are_cut(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    files = trec_files()
+    files["queries.train.tsv"] = "train-a\tcat\ntrain-b\t" + "word " * 100 + "\n"
+    output = ["--output", str(tmp_path / "d.tsv"), "--json"]
+    assert score(write_folder(tmp_path / "long", files), "turns", *output) == 0
+    shown = [one["query"] for part in json.loads(capfd.readouterr().out)["examples"].values() for one in part]
+    longest = max(shown, key=len)
+    assert longest.endswith(" ...") and 295 < len(longest) <= 300
+
+
 def test_an_svg_holds_the_texts(folder: Path, tmp_path: Path) -> None:
     picture = tmp_path / "new" / "d.svg"
     assert score(folder, "bm25_std", "--output", str(tmp_path / "d.tsv"), "--plot", str(picture)) == 0

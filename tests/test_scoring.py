@@ -19,6 +19,7 @@ from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.instances import Instances, make_instances
 from trainables.errors import ConfigError, WorkFailed
+from trainables.rankers import load_ranker, ranker_settings
 
 RANDOM = {"random", "self_paced"}  # self_paced begins at random
 BM25_CORPUS = ["the cat sat", "the dog sat on the mat", "a bird flew", "the cat flew"]
@@ -99,6 +100,16 @@ def test_bm25_std_of_the_code_sees_two_candidates_and_the_corpus_of_these() -> N
     assert code == pytest.approx(SCORINGS["bm25_std"](scored_of(only_two)) / np.sqrt(2)) and code[0] > 0
 
 
+def test_a_document_of_two_queries_stands_in_the_corpus_once() -> None:
+    """Its word is then in one document of three, so its idf is ln(2.5 / 1.5); in two of four it would be 0."""
+    made = make_data([["cat"], ["cat"]], [[("cat sat", 1), ("dog ran", 0)], [("bird flew", 0)]])
+    split = made.splits["train"]
+    rows = {"document": np.array([0, 1, 0, 2]), "grade": np.array([1, 0, 1, 0]), "rank": np.array([1, 2, 1, 2])}
+    shared = replace(split, offsets=np.array([0, 2, 4]), score=-np.arange(4.0), **rows)
+    values = SCORINGS["bm25_std"](scored_of(with_split(made, shared)))
+    assert values == pytest.approx([np.log(2.5 / 1.5) / np.sqrt(2)] * 2)
+
+
 def test_the_deviation_of_two_scores() -> None:
     pair = Groups(np.arange(2), np.array([0, 2]))
     assert pair.deviations(np.array([3.0, 1.0]), ddof=0) == [1.0]
@@ -135,6 +146,22 @@ def test_semantic_std_reads_the_first_20_words_and_the_code_the_last_of_the_cont
     scored = scored_of(long, vectors=vector_file(tmp_path))
     assert SCORINGS["semantic_std"](scored) == pytest.approx(np.std([1, 0.6], ddof=1), abs=1e-6)
     assert SCORINGS["semantic_std"](replace(scored, reference=CODE)) == pytest.approx(np.std([0, 0.8]), abs=1e-6)
+
+
+def test_the_20th_word_is_the_last_that_semantic_std_reads(tmp_path: Path) -> None:
+    made = make_data([["red " + "unheard " * 18 + "blue grey"]], [[("red", 1), ("green", 0)]])
+    scored = scored_of(made, vectors=vector_file(tmp_path))
+    first, last = [np.mean([1, 0]), np.mean([0.6, 0.8])], [np.mean([0, -1]), np.mean([0.8, -0.6])]
+    assert SCORINGS["semantic_std"](scored) == pytest.approx(np.std(first, ddof=1), abs=1e-6)
+    assert SCORINGS["semantic_std"](replace(scored, reference=CODE)) == pytest.approx(np.std(last), abs=1e-6)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_semantic_std_shares_the_vectors_of_conv_knrm(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tiny_data(queries=8, candidates=4, seed=11, turns=turns)
+    load_ranker("conv_knrm").prepare(made, ranker_settings({"name": "conv_knrm"}), seed=0)  # type: ignore[attr-defined]
+    monkeypatch.setattr("trainables.rankers.vectors.train_vectors", lambda *_: pytest.fail("trained twice"))
+    assert np.isfinite(SCORINGS["semantic_std"](scored_of(made, seed=5))).all()
 
 
 def test_a_missing_file_of_vectors_is_an_error_at_its_key(data: RankingData) -> None:
@@ -174,6 +201,19 @@ def test_length_scorings_count_turns_and_words(data: RankingData) -> None:
         assert SCORINGS["turns"](scored)[row] == len(utterances)
         assert SCORINGS["context_words"](scored)[row] == pytest.approx(np.mean([len(u.split()) for u in utterances]))
         assert SCORINGS["response_words"](scored)[row] == pytest.approx(np.mean([len(c.split()) for c in candidates]))
+
+
+def test_an_empty_text_has_no_words() -> None:
+    made = make_data([["one two three", ""]], [[("a b", 1), ("", 0), ("c", 0)]])
+    assert SCORINGS["context_words"](scored_of(made)) == pytest.approx([(3 + 0) / 2])
+    assert SCORINGS["response_words"](scored_of(made)) == pytest.approx([(2 + 0 + 1) / 3])
+
+
+def test_each_relevant_document_has_the_mean_of_the_negatives_that_it_may_get() -> None:
+    """Grades 0, 1 and 2 at ranks 1, 2 and 3: that of grade 1 stands over rank 1, that of grade 2 over ranks 1 and 2."""
+    made = make_data([["a"]], [[("x", 0), ("y", 1), ("z", 2)]])
+    hardness = [1 - (1 / 2 - 1 + 1) / 2, 1 - (1 / 3 - (1 + 1 / 2) / 2 + 1) / 2]
+    assert SCORINGS["reciprocal_rank"](scored_of(made)) == pytest.approx(hardness)
 
 
 @pytest.mark.parametrize(
@@ -311,6 +351,11 @@ def test_a_changed_file_of_vectors_makes_another_entry(tmp_path: Path) -> None:
     assert difficulty("semantic_std", scored)[1]
     os.utime(tmp_path / "vectors.txt", (1, 1))
     assert not difficulty("semantic_std", scored)[1]
+    turned = tmp_path / "turned.txt"  # of the same time, as files of one archive are
+    turned.write_text(VECTORS.replace("blue 0 3", "blue -2 0"))
+    os.utime(turned, (1, 1))
+    others, cached = difficulty("semantic_std", replace(scored, vectors=str(turned)))
+    assert not cached and others == pytest.approx([np.sqrt(2)])  # cosines 1 and -1
 
 
 def test_another_teacher_is_another_difficulty(data: RankingData) -> None:

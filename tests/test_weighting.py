@@ -192,6 +192,8 @@ def test_weights_may_come_from_the_instances_difficulty() -> None:
 
 def test_the_code_adds_a_little_to_the_ease() -> None:
     assert weigher(True, epsilon=1e-8)(PAIRS, 0)[1] - 0.1 == pytest.approx(1e-8)
+    turned = weigher(True, epsilon=1e-8, anti=True)(PAIRS, 0)  # w = (1 - D) + 1e-8: added to the ease turned round
+    assert turned[0] - 0.1 == pytest.approx(1e-8)
 
 
 def test_without_weighting_all_samples_count_the_same() -> None:
