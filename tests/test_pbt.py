@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+import pytest
+
+from tune_cl.search.leaves import Choice, Uniform
 from tune_cl.search.schedulers.base import Setup, Verdict
-from tune_cl.search.schedulers.pbt import Pbt
+from tune_cl.search.schedulers.pbt import Pbt, perturbed
 
 
 def population(*values: float) -> Pbt:
@@ -67,3 +71,48 @@ def test_who_copied_is_copied_as_it_then_was() -> None:
     assert first_copy(pbt) == ("d", "a")
     change = pbt.change("d")
     assert change is not None and change.chosen == {"of": "d's"}
+
+
+@pytest.mark.parametrize(("trials", "copying"), [(1, 0), (2, 1), (6, 1), (7, 1), (8, 2)])
+def test_a_quarter_rounded_down_copies_but_of_two_one(trials: int, copying: int) -> None:
+    pbt = population(*(0.1 * number for number in range(trials)))
+    pbt.next_paused(False)
+    assert sorted(pbt.changes[2]) == list("abcdefgh"[:copying])
+
+
+def test_the_end_of_a_trial_and_the_baseline_wait_for_nobody() -> None:
+    pbt = population(0.1, 0.2)
+    assert pbt.judge("a", 12, 0.5) is Verdict.GO_ON, "its last iteration"
+    assert pbt.judge("baseline", 2, 0.5) is Verdict.GO_ON, "never started here"
+
+
+def test_a_population_that_will_not_be_whole_goes_on_once_no_new_trial_comes() -> None:
+    """As where search.hours ends the search before all its trials have begun."""
+    pbt = population(0.1, 0.2, 0.3)
+    pbt.setup = replace(pbt.setup, population=4)
+    assert pbt.next_paused(False) is None
+    assert pbt.next_paused(True) == "a"
+
+
+def test_who_is_a_round_ahead_keeps_nobody_behind() -> None:
+    pbt = population(0.4, 0.3, 0.2, 0.1)
+    assert pbt.next_paused(False) == "d"
+    pbt.resumed("d", {})
+    assert pbt.judge("d", 4, 0.5) is Verdict.PAUSE
+    assert pbt.next_paused(False) == "a", "of those that wait after iteration 2"
+
+
+def test_a_choice_moves_to_its_neighbour_by_size_and_an_absent_key_stays_absent() -> None:
+    leaves = {"curriculum.m": Choice(options=(20, 5, 10)), "curriculum.delta": Uniform(low=0.1, high=0.9)}
+    moved = [perturbed({"curriculum.m": 10}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
+    assert {tuple(chosen.items()) for chosen in moved} == {(("curriculum.m", 5),), (("curriculum.m", 20),)}
+
+
+def test_learning_rate_open_share_and_the_weights_end_move_and_nothing_else() -> None:
+    chosen = {"training.lr": 1e-3, "curriculum.delta": 0.4, "curriculum.T": 0.4, "curriculum.m": 8.0}
+    others = {"curriculum.n": 4.0, "training.batch_size": 16}
+    leaves = {key: Uniform(low=0, high=100) for key in chosen | others}
+    moved = [perturbed(chosen | others, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
+    for key, value in chosen.items():
+        assert {one[key] for one in moved} == {0.8 * value, 1.25 * value}
+    assert all({key: one[key] for key in others} == others for one in moved)
