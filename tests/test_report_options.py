@@ -12,6 +12,7 @@ from tune_cl.experiment import load_experiment
 from tune_cl.place import Place
 from tune_cl.report.fairness import _stopping
 from tune_cl.report.findings import Findings, gather
+from tune_cl.report.formats import latex_table
 from tune_cl.report.parameters import importances
 from tune_cl.report.verdict import _on_dev, rows
 from tune_cl.search.runner import baseline_of, best_of
@@ -32,6 +33,7 @@ def test_it_goes_by_means_over_seeds_as_the_result_does(tmp_path: Path) -> None:
     assert (first.mean, second.mean) == pytest.approx((baseline["dev_mean"], best["dev_mean"]))
     assert second.difference == pytest.approx(best["dev_mean"] - baseline["dev_mean"])
     assert f"the mean over {len(best['seeds'])} seeds" in _on_dev(findings)
+    assert "% search toy; means over seeds where there are several, no test: not confirmed" in latex_table(findings)
     configurations = {trial.configuration for trial, _ in findings.ranked}
     assert len(configurations) < len(findings.ranked)
     ranked, _ = importances(findings)

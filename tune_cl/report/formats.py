@@ -29,7 +29,8 @@ def latex_table(findings: Findings) -> str:
     best = best_row(entries)
     split = confirmed["split"] if confirmed else "dev"
     heads = ["configuration", f"{findings.metric} ({split})", "difference", *(["$p$ (adjusted)"] if confirmed else [])]
-    over = f"seeds {', '.join(map(str, confirmed['seeds']))}" if confirmed else "one seed, no test: not confirmed"
+    several = "means over seeds where there are several" if any(row.seeds > 1 for row in entries) else "one seed"
+    over = f"seeds {', '.join(map(str, confirmed['seeds']))}" if confirmed else f"{several}, no test: not confirmed"
     lines = [
         f"% search {latex(findings.state.name)}; {over}",
         r"% \usepackage{booktabs}",
