@@ -9,10 +9,10 @@ import pytest
 import scipy.stats
 
 from benchmarks.power import Noise, draw, estimate, rates
-from trainables.evaluation.significance import bootstrap_ci, paired_t_test, seeded_test
+from trainables.evaluation.significance import SeededTest, bootstrap_ci, paired_t_test, seeded_test
 from trainables.randomness import generator
 from tune_cl.confirmation.race import LEAST, chances, survivors
-from tune_cl.confirmation.verdict import judge, verdict_of
+from tune_cl.confirmation.verdict import Judged, best_on_dev, higher, judge, leader, verdict_of
 
 REPETITIONS = 1000
 MOST = 0.05 + 3 * math.sqrt(0.05 * 0.95 / REPETITIONS)  # three standard errors of the count above the level
@@ -35,6 +35,14 @@ def test_over_both_known_answer() -> None:
     differences = np.array([[-1.0], [1.0]]) + np.array([1.0, 2.0, 3.0])
     expected = 2 * scipy.stats.t.sf(2 / math.sqrt(4 / 3), 1)
     assert seeded_test(differences, np.zeros((2, 3))).p_both == pytest.approx(expected)
+
+
+def test_over_both_counts_what_is_in_both_errors_once() -> None:
+    """Differences 3 ± 1 by seed ± 1 by query ± .5 of the two together: squared errors 1 and 1 less .25, their residual
+    mean square 1 over 4 values (Clark 1973)."""
+    differences = 3 + np.array([[-1.0], [1.0]]) + np.array([-1.0, 1.0]) + np.array([[0.5, -0.5], [-0.5, 0.5]])
+    expected = 2 * scipy.stats.t.sf(3 / math.sqrt(1 + 1 - 0.25), 1)
+    assert seeded_test(differences, np.zeros((2, 2))).p_both == pytest.approx(expected)
 
 
 def test_over_both_has_the_freedom_of_the_fewer() -> None:
@@ -132,6 +140,36 @@ def test_verdict_rule(shifts: tuple[float, float], verdict: str, marks: list[str
     others = [series(3, 40, shift, number) for number, shift in enumerate(shifts, 1)]
     judged = judge([(values, baseline) for values in others], "holm")
     assert (verdict_of(judged, judged[0]), [one.marks for one in judged]) == (verdict, marks)
+
+
+@pytest.mark.parametrize(("p", "mark"), [(0.01, "‡"), (0.0101, "†"), (0.05, "†"), (0.0501, "")])
+def test_marks_and_worse_begin_at_95_percent(p: float, mark: str) -> None:
+    """p of at most .05 and .01, and marks only for more than the baseline (Penha & Hauff 2020, Table 5)."""
+    above, level, below = (Judged(SeededTest(by, (p,), p, p), p, p) for by in (0.01, 0.0, -0.01))
+    assert [one.marks for one in (above, level, below)] == [mark, "", ""]
+    assert [one.worse for one in (above, level, below)] == [False, False, bool(mark)]
+
+
+def test_p_over_both_is_corrected_as_well_and_is_none_with_one_seed() -> None:
+    wave = np.tile([1.0, -1.0], 50)
+    values = [np.array([0.3, 0.32])[:, None] + wave, *(np.array([0.1, -0.1])[:, None] + wave for _ in range(2))]
+    first, *_ = judge([(one, np.zeros((2, 100))) for one in values], "bonferroni")
+    assert first.p_both_adjusted == pytest.approx(3 * first.test.p_both) and 0 < first.test.p_both < 1 / 3
+    [alone] = judge([(values[0], np.zeros((2, 100)))], "bonferroni")
+    assert alone.p_both_adjusted == first.test.p_both
+    of_one_seed = judge([(one[:1], np.zeros((1, 100))) for one in values], "bonferroni")
+    assert all(math.isnan(one.p_both_adjusted) for one in of_one_seed)
+
+
+def test_the_verdict_is_about_the_largest_marked_difference_or_the_first() -> None:
+    rows = [{"marks": mark, "difference": by} for mark, by in (("", 0.05), ("†", 0.02), ("‡", 0.03), ("", 0.05))]
+    document = {"configurations": rows}
+    assert leader(document) is rows[2] and higher(document) is rows[0]
+    unmarked = {"configurations": [rows[0], rows[3]]}
+    assert leader(unmarked) is rows[0] and higher(unmarked) is None, "none is higher than one that is level"
+    assert best_on_dev(document) == "the best on dev"
+    for others in ("failed", "dropped"):
+        assert best_on_dev(document | {others: [{}]}) == "the best on dev of those tested"
 
 
 def test_marks_follow_the_corrected_value() -> None:

@@ -1,0 +1,219 @@
+"""What `tune-cl confirm` is asked by default, what it notes, and the sentences of its verdict."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, place, state_of
+from tests.tracking_cases import journal_of, search_event
+from trainables.errors import DataError, WorkFailed
+from trainables.evaluation.significance import adjust
+from tune_cl.cli import main
+from tune_cl.commands.confirm import in_words, of_curriculum, render
+from tune_cl.confirmation import runner
+from tune_cl.confirmation.ablation import _label, ablations, differences
+from tune_cl.confirmation.plan import Configuration, baseline_of, label_of
+from tune_cl.confirmation.race import FEWEST
+from tune_cl.confirmation.runner import Request, confirm_search
+from tune_cl.experiment import Experiment
+from tune_cl.place import Place
+from tune_cl.state import TrialState
+
+__all__ = ["crew", "data", "place"]  # fixtures
+
+
+def test_it_confirms_three_configurations_with_five_seeds_on_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal_of(tmp_path / "toy", [search_event("toy", name="toy", tracking_uri="")])
+    asked: list[Request] = []
+    monkeypatch.setattr(runner, "confirm_search", lambda place, request, uri, address: asked.append(request) or {})
+    monkeypatch.setattr("tune_cl.commands.confirm.render", lambda document: "")
+    assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
+    assert asked == [Request()] == [Request(3, 5, "test", "holm", race=False, ablate=False)]
+
+
+def test_the_command_that_goes_on_has_every_option() -> None:
+    request = Request(2, 4, "dev", "bh", race=True, ablate=True)
+    line = request.command(Place(Path("/runs"), "toy"), "head:6379")
+    options = "--address head:6379 --top 2 --seeds 4 --split dev --correction bh --race --ablate"
+    assert line.endswith(f"confirm toy --storage /runs {options}")
+    assert replace(request, race=False, ablate=False).command(Place(Path("/runs"), "toy"), None).endswith("bh")
+
+
+def test_what_should_be_known_before_is_noted(place: Place, crew: type[LocalCrew], capsys: Any) -> None:
+    def notes() -> list[str]:
+        return [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+
+    few = "note: the search has 2 distinct configurations, fewer than --top 3"
+    confirm(place, seeds=1)
+    assert notes() == [few, "note: one seed shows nothing of how much the seed matters"]
+    confirm(place, top=2, seeds=2)
+    assert notes() == []
+    whole = place.journal.read_text()
+    place.journal.write_text("".join(line for line in whole.splitlines(True) if '"search_end"' not in line))
+    confirm(place, top=2, seeds=2)
+    assert notes() == ["note: the search has not ended; the best of its 5 trials so far are confirmed"]
+
+
+def test_a_split_of_one_query_is_too_small_for_a_test(place: Place) -> None:
+    state = state_of(place)
+    work = runner.Confirmation(place, state, Experiment.from_yaml(state.yaml), Request())
+    work.prepare()
+    [materials] = work.materials.values()
+    split = materials.data.splits["test"]
+    one, two = (
+        replace(materials, data=replace(materials.data, splits={"test": replace(split, query=split.query[:queries])}))
+        for queries in (1, 2)
+    )
+    runner.require_queries(two, "test")
+    with pytest.raises(DataError, match=r"--split: 'test' has one query only; two or more"):
+        runner.require_queries(one, "test")
+
+
+def test_once_all_is_trained_what_is_left_takes_no_cluster(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(runner, "finish", lambda writer, command: told.append(command))
+    confirm_search(place, Request(top=1, seeds=1), "sqlite://", "head:6379")
+    crew.fails = {f"{LABELS[0]}, seed 3": "the loss is no number"}
+    with pytest.raises(WorkFailed):
+        confirm_search(place, Request(top=1, seeds=2), "sqlite://", "head:6379")
+    assert "--address" not in told[0] and "--address head:6379 --top 1 --seeds 2" in told[1]
+
+
+# -- labels --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "chosen", "label"),
+    [
+        ({"curriculum.pacing": "root", "curriculum.n": 2, "curriculum.scoring": "turns"}, {}, "root n=2, turns"),
+        ({"curriculum.weighting": "kde", "curriculum.m": 20.0, "curriculum.anti": True}, {}, "anti"),
+        ({"curriculum.weighting": "kde", "curriculum.m": math.inf}, {}, "m=inf"),
+        ({"curriculum.pacing": "linear", "curriculum.delta": 0.25}, {"curriculum.delta": 0.25}, "linear, delta=0.25"),
+        ({"training.lr": 0.02}, {"curriculum.pacing": "none"}, "t0007"),
+        ({"training.lr": 0.02}, {"training.lr": 0.02}, "lr=0.02"),
+    ],
+)
+def test_a_label_is_what_sets_a_trial_apart_from_the_baseline(
+    params: dict[str, Any], chosen: dict[str, Any], label: str
+) -> None:
+    baseline = {"curriculum.pacing": "none", "curriculum.weighting": "kde", "curriculum.m": 20.0, "training.lr": 0.01}
+    trial = SimpleNamespace(trial="t0007", params=baseline | params, chosen=chosen)
+    assert label_of(cast(TrialState, trial), baseline) == label
+
+
+# -- races and ablations -----------------------------------------------------------------------------------------
+
+
+def test_after_the_last_seed_nobody_leaves_the_race(place: Place, crew: type[LocalCrew]) -> None:
+    """FEWEST seeds go to everyone, so with as many in all the race is the full design."""
+    raced = confirm(place, seeds=FEWEST, race=True)
+    assert raced["dropped"] == [] and [row["label"] for row in raced["configurations"]] == LABELS
+
+
+def test_a_race_without_its_baseline_fails_in_words(place: Place, crew: type[LocalCrew]) -> None:
+    crew.fails = {"baseline, seed 3": "the training loss became nan"}
+    with pytest.raises(WorkFailed, match="baseline, seed 3: the training loss became nan"):
+        confirm(place, seeds=3, race=True)
+
+
+def test_ablations_of_one_label_are_told_apart_by_their_trials(place: Place) -> None:
+    """Two learning rates that look alike in a label are two trainings all the same."""
+    state = state_of(place)
+    experiment = Experiment.from_yaml(state.yaml)
+    near = state.trials["t0002"].chosen | {"training.lr": 0.02000001}
+    state.trials["t0004"].params, state.trials["t0004"].chosen = experiment.training_run(near).in_force(), near
+    found = ablations(state, baseline_of(state, experiment), experiment)
+    labels = {name: one.label for name, one in found.items() if one and one.label != "baseline"}
+    assert labels == {LABELS[0]: "plain, lr=0.02", f"{LABELS[0]} (t0004)": "plain, lr=0.02 (t0004)"}
+
+
+def test_a_key_that_one_of_two_lacks_sets_them_apart() -> None:
+    """A margin is in force under loss hinge alone, and opened keys that are not stand in no label."""
+    ours, theirs = {"training.loss": "hinge", "training.margin": 1.0}, {"training.loss": "pairwise"}
+    for one, other in ((ours, theirs), (theirs, ours)):
+        assert differences(one, other) == {
+            "has_curriculum": False, "also_differs": ["training.loss", "training.margin"],
+        }  # fmt: skip
+    own = Configuration("root", "t0001", {}, {})
+    assert _label({"training.margin": 2.0, "training.lr": 0.02}, {"training.lr": 0.02}, own, []) == "plain, lr=0.02"
+
+
+def test_configurations_and_ablations_are_corrected_among_themselves(place: Place, crew: type[LocalCrew]) -> None:
+    document = confirm(place, seeds=2, ablate=True)
+    configurations = document["configurations"]
+    assert document["queries"] == 12 and len(configurations) == 2
+    for rows in (configurations, [row["ablation"] for row in configurations]):
+        for p, adjusted in (("p_value", "p_adjusted"), ("p_both", "p_both_adjusted")):
+            values, corrected = [row[p] for row in rows], [row[adjusted] for row in rows]
+            assert corrected == pytest.approx(adjust(values, "holm")) and corrected != values
+
+
+# -- the verdict in words ----------------------------------------------------------------------------------------
+
+
+def row_of(difference: float, p: float, p_both: float = 0.04, runs: int = 3, **other: Any) -> dict[str, Any]:
+    tested = {"difference": difference, "p_adjusted": p, "p_both_adjusted": p_both, "ci95": [-0.01, 0.03]}
+    told = {"label": "root", "trial_id": "t0001", "runs": [{}] * runs, "mean": 0.51234, "sd": 0.0125, "marks": ""}
+    return told | tested | {"also_differs": [], "has_curriculum": True} | other
+
+
+def document_of(*rows: dict[str, Any], verdict: str = "better", correction: str = "holm") -> dict[str, Any]:
+    base = {"label": "baseline", "trial_id": "t0000", "runs": rows[0]["runs"], "mean": 0.5, "sd": 0.02}
+    head = {"search": "toy", "storage": "/runs", "metric": "map", "split": "test", "queries": 12}
+    seeds = list(range(1, len(rows[0]["runs"]) + 1))
+    tested = {"baseline": base, "configurations": list(rows), "verdict": verdict, "correction": correction}
+    return head | tested | {"seeds": seeds, "failed": [], "dropped": []}
+
+
+def test_better_and_worse_are_told_with_what_they_were_corrected_for() -> None:
+    better = in_words(document_of(row_of(0.0123, 0.02, marks="†"), row_of(0.001, 0.9)))
+    assert better == (
+        "'root' is above the baseline by 0.0123 map, p = 0.02 (3 seeds, 12 queries; Holm over 2 configurations). "
+        "It holds for new seeds as well (p = 0.04 with the seeds as a sample too)."
+    )
+    worse = in_words(document_of(row_of(-0.0123, 0.02, p_both=0.06), verdict="worse", correction="bh"))
+    assert worse == (
+        "'root' is below the baseline by 0.0123 map, p = 0.02 (3 seeds, 12 queries; Benjamini-Hochberg over 1 "
+        "configuration). This speaks of these 3 seeds; that it holds for new ones is not shown (p = 0.06 with the "
+        "seeds as a sample too)."
+    )
+    alone = in_words(document_of(row_of(0.01, 0.02, p_both=math.nan, runs=1, marks="†")))
+    assert "(1 seed, 12 queries; " in alone and alone.endswith(
+        "This speaks of one seed; another might show something else."
+    )
+
+
+@pytest.mark.parametrize(("p", "told"), [(0.05, "It holds for new seeds as well"), (0.0501, "is not shown")])
+def test_of_new_seeds_is_spoken_at_95_percent(p: float, told: str) -> None:
+    assert told in in_words(document_of(row_of(0.01, 0.001, p_both=p, marks="‡")))
+    ablation = row_of(0.01, 0.05, p_both=p, label="plain")
+    assert told in of_curriculum(row_of(0.01, 0.001, also_differs=["training.lr"], ablation=ablation), "map")
+
+
+def test_of_many_other_keys_four_are_named() -> None:
+    keys = [f"training.k{number}" for number in range(6)]
+    assert "differs from the baseline in training.k0, training.k1, training.k2, training.k3 and 2 more keys too" in (
+        of_curriculum(row_of(0.01, 0.001, also_differs=keys), "map")
+    )
+    four = of_curriculum(row_of(0.01, 0.001, also_differs=keys[:4]), "map")
+    assert "training.k2, training.k3 too" in four and "more" not in four
+
+
+@pytest.mark.parametrize(
+    ("rows", "correction", "told"), [(1, "holm", False), (2, "none", False), (2, "holm", True), (3, "bh", True)]
+)
+def test_where_p_is_corrected_and_intervals_are_not_it_is_said(rows: int, correction: str, told: bool) -> None:
+    shown = render(document_of(*[row_of(0.01, 0.02)] * rows, correction=correction))
+    assert (f"Each interval is of one configuration; p is corrected for all {rows}." in shown) == told
+    assert "0.5123 ± 0.0125" in shown and "+0.0100 [-0.0100, +0.0300]" in shown
+    assert "±" not in render(document_of(row_of(0.01, 0.02, runs=1))).splitlines()[4], "one seed has no spread"
