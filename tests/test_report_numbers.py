@@ -1,0 +1,316 @@
+"""Numbers that the report shows, against known answers: importance, fairness of early stopping, cost, charts."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tests.report_cases import Case, whole
+from tests.test_report import Reader, report
+from trainables.errors import DataError
+from tune_cl.report import curves, fairness, tradeoff
+from tune_cl.report.analysis import PERMUTATIONS, importance, rank_agreement, slow_bias
+from tune_cl.report.charts import Interval, _queries, interval_chart, share_chart, strip_chart
+from tune_cl.report.findings import Findings, gather
+from tune_cl.report.markup import cut, number, p_value, plain
+from tune_cl.report.page import page
+from tune_cl.report.parallel import ABSENT, END, START, Traveller, axis_of
+from tune_cl.report.svg import Scale, path
+from tune_cl.search.leaves import Choice, LogUniform
+
+# -- importance --------------------------------------------------------------------------------------------------
+
+
+def test_importance_needs_eight_trials() -> None:
+    values, dev = list("abababab"), np.arange(8.0)
+    assert importance("x", values[:7], dev[:7], values[:7]) is None
+    assert importance("x", values, dev, values) is not None
+
+
+def test_importance_is_eta_squared_of_the_ranks() -> None:
+    """Ranks 1 to 8 in the groups {1..4} and {5..8}: 32 of the sum of squares 42 lie between them. The best group is the
+    one of the highest mean, however many the others are."""
+    values = list("aaaabbbb")
+    found = importance("x", values, np.arange(8.0) ** 2, values)
+    assert found and found.share == pytest.approx(32 / 42) and found.best == "b"
+    uneven = list("aaaaaaaab")
+    single = importance("x", uneven, np.arange(9.0), uneven)
+    assert single and single.best == "b"
+
+
+def test_the_smallest_p_is_one_of_all_exchanges_and_the_limit_is_that_of_one_in_twenty() -> None:
+    clear = importance("x", list("ab" * 20), np.tile([0.0, 1.0], 20) + np.arange(40) / 1000, list("ab" * 20))
+    assert clear and clear.p == pytest.approx(1 / (1 + PERMUTATIONS)) and PERMUTATIONS == 1000
+    random = np.random.default_rng(2)
+    found = [importance(f"k{i}", list("abcd" * 5), random.normal(size=20), list("abcd" * 5)) for i in range(200)]
+    above = [each.share > each.chance + 1e-9 for each in found if each]
+    assert above == [each.p <= 0.0505 for each in found if each] and any(above)
+
+
+@pytest.mark.parametrize(("values", "best"), [([1, 2, 3, 4, 5, 6] * 2, "6"), ([1, 2, 3, 4, 5, 6, 7] * 2, "above 5")])
+def test_more_than_six_values_of_a_number_are_cut_into_thirds(values: list[int], best: str) -> None:
+    found = importance("x", values, np.array(values, float) + np.arange(len(values)) / 100, [str(v) for v in values])
+    assert found and found.best == best
+
+
+# -- fairness ----------------------------------------------------------------------------------------------------
+
+
+def test_the_interval_of_tau_is_that_of_fieller_hartley_and_pearson() -> None:
+    """The variance of atanh τ is .437 / (n - 4); a perfect order counts as half an exchanged pair less."""
+    final = np.arange(12.0)
+    tau, half = 1 - 2 * 5 / 66, 1.96 * math.sqrt(0.437 / 8)
+    found = rank_agreement(2, final[[1, 0, 2, 3, 5, 4, 6, 7, 8, 11, 10, 9]], final)
+    assert found and (found.low, found.high) == pytest.approx(
+        (math.tanh(math.atanh(tau) - half), math.tanh(math.atanh(tau) + half))
+    )
+    same = rank_agreement(2, final, final)
+    assert same and same.low == pytest.approx(math.tanh(math.atanh(1 - 1 / 66) - half))
+
+
+@pytest.mark.parametrize(
+    ("past", "slow"), [([1, 1, 1, 4, 4, 4, 4, 8, 8, 8], 3), ([1, 1, 1, 8, 8, 8], 3), ([1, 1, 8, 8], None)]
+)
+def test_slow_are_those_above_the_median_and_three_a_side_are_needed(past: list[int], slow: int | None) -> None:
+    final = np.arange(len(past), dtype=float)
+    found = slow_bias(final, final, np.array(past, float))
+    assert (found and found.slow) == slow and (not found or found.fast == len(past) - found.slow)
+
+
+def trials(*dev: list[float], past: list[int] | None = None, audit: int = 0, **params: list[Any]) -> Findings:
+    """Trials that ran to the end with these curves under a scheduler with rungs at 1, 2 and 4; the last `audit` of
+    them were audited."""
+    ended = []
+    for place, values in enumerate(dev):
+        chosen = {f"curriculum.{key}": of_trials[place] for key, of_trials in params.items()}
+        trial = SimpleNamespace(
+            trial=f"t{place}", params=chosen, baseline=False, audit=2 if place >= len(dev) - audit else None,
+            past=past[place] if past else 0, dev=lambda metric, values=values: dict(enumerate(values, 1)),
+        )  # fmt: skip
+        ended.append((trial, SimpleNamespace(dev=max(value for value in values if value == value))))
+    search = SimpleNamespace(scheduler="asha", grace="none")
+    experiment = SimpleNamespace(rungs=[1, 2, 4], search=search)
+    made = SimpleNamespace(metric="map", experiment=experiment, ended=ended, past_curriculum=lambda trial: trial.past)
+    return cast(Findings, made)
+
+
+def cells(text: str) -> list[list[str]]:
+    """Rows of the first table of a page."""
+    rows = re.findall(r"<tr>(.*?)</tr>", text)
+    return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows]
+
+
+def test_a_rung_knows_the_best_value_up_to_it_and_none_behind_it() -> None:
+    falls = trials([0.3, math.nan, 0.1, 0.2, 0.9])
+    [(trial, _)] = falls.ended
+    assert [fairness._until(falls, trial, rung) for rung in (1, 2, 4, 5)] == [0.3, 0.3, 0.3, 0.9]
+    late = trials([math.nan, 0.5])
+    assert math.isnan(fairness._until(late, late.ended[0][0], 1))
+
+
+def test_the_table_of_rungs_counts_trials_with_a_value_and_their_tau() -> None:
+    """At 1 two pairs of ten stand the wrong way round; the sixth trial has no value until 2."""
+    early = [[0.2], [0.1], [0.3], [0.5], [0.4], [math.nan]]
+    whole_order = trials(*([*first, 0.6 + place / 10] for place, first in enumerate(early)))
+    count, tau, interval = fairness._agreement(whole_order, whole_order.ended, 1)
+    assert (count, tau) == (5, f"{1 - 2 * 2 / 10:.2f}")
+    low, high = (float(end) for end in str(interval).strip("[]").split(", "))
+    assert low < 0.6 < high
+    assert fairness._agreement(whole_order, whole_order.ended, 2)[:2] == (6, "1.00")
+    few = trials([0.1], [0.2], [0.3], [0.4])
+    assert fairness._agreement(few, few.ended, 1) == (4, "–", "too few, or all equal")
+
+
+def test_groups_of_five_and_more_are_split_by_pacing_and_by_m() -> None:
+    pacing, m = ["root"] * 5 + ["linear"] * 4, [2.0] * 4 + [4.0] * 5
+    found = trials(*([place / 10, place / 5] for place in range(9)), pacing=pacing, m=m)
+    [told] = fairness._splits(found)
+    assert [row[:3] for row in cells(told)[1:]] == [
+        [group, rung, "5"] for group in ("m 4", "pacing root") for rung in ("1", "2", "4")
+    ]
+    found.ended[0][0].baseline = True  # plain training is in no group
+    assert [row[0] for row in cells(fairness._splits(found)[0])[1:]] == ["m 4"] * 3
+
+
+@pytest.mark.parametrize(
+    ("early", "told"),
+    [
+        ([0.6, 0.7, 0.8, 0.9, 0.1, 0.2, 0.3, 0.4], ("8.0 places worse", "stopping early is unfair to slow curricula")),
+        ([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], ("0.0 places better", "no bias against them is shown")),
+    ],
+)
+def test_slow_curricula_are_judged_at_the_first_rung(early: list[float], told: tuple[str, str]) -> None:
+    """The slow four end above the quick four. At iteration 1 they stood below them, or did not; later it does not
+    matter."""
+    curves = [[value, 1 + place / 10] for place, value in enumerate(early)]
+    [shown] = fairness._slow(trials(*curves, past=[1] * 4 + [8] * 4))
+    assert "At iteration 1 the 4 trials with the longer curricula" in shown
+    assert all(words in shown for words in told)
+
+
+def test_a_bias_for_slow_curricula_is_none_against_them() -> None:
+    curves = [[value, 1 - place / 10] for place, value in enumerate([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9])]
+    [shown] = fairness._slow(trials(*curves, past=[1] * 4 + [8] * 4))
+    assert "places better" in shown and "p 0.0" in shown and "no bias against them is shown" in shown
+
+
+def test_audited_trials_are_held_against_the_best_and_the_median_of_those_let_through() -> None:
+    found = trials([0.5], [0.6], [0.7], [0.1], [0.65], [0.8], audit=3)
+    [told] = fairness._audit(found)
+    assert (
+        "Of the 3 audited trials 1 ended above the best trial that was let through (0.7000), 2 above the median" in told
+    )
+    assert "the median of those (0.6000)" in told and "would have lost 0.1000 map (t5" in told
+
+
+# -- cost --------------------------------------------------------------------------------------------------------
+
+
+def test_cost_stands_beside_its_forecast(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.events[0]["forecast"] |= {"hours_forecast": 0.5, "cpu_hours_forecast": 1.25}
+    case.add([0.5, 0.5], "baseline")
+    case.add([0.3, 0.4, 0.35], "completed")
+    forecast = case.experiment.forecast()
+    told = cells("".join(curves.spent_section(gather(case.write()))))[1:]
+    assert told[:3] == [
+        ["trials", "16", "2"],
+        ["iterations, expected", str(forecast["iterations_expected"]), "5"],
+        ["iterations, at most", str(forecast["iterations_at_most"]), "5"],
+    ]
+    assert told[3][:2] == ["seconds, from start to end", "1,800"]
+    assert told[4:] == [["CPU hours reserved by trials", "1.250", "–"], ["GPU hours reserved by trials", "–", "–"]]
+    assert "has not come to its end" in "".join(curves.spent_section(gather(case.place)))
+
+
+def test_hours_are_those_of_the_search_s_end(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.5], "baseline")
+    case.finish()
+    section = "".join(curves.spent_section(gather(case.write())))
+    assert [row[2] for row in cells(section)[-2:]] == ["0.500", "0.000"] and "its end" not in section
+
+
+def charts_of(section: Any, module: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    drawn: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(module, "line_chart", lambda *given: drawn.append(given) or "")
+    section()
+    return drawn
+
+
+def test_only_rises_above_all_before_are_drawn_and_a_repeated_result_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(tmp_path)
+    case.add([0.5, 0.45], "baseline")
+    case.add([0.3, 0.4], "completed")
+    case.events.insert(-1, dict(case.events[-2]))  # a trial that went on from a checkpoint tells its last result again
+    case.add([0.4, 0.6], "completed")
+    case.add([0.9], "failed", "it broke")
+    findings = gather(case.write())
+    over_iterations, over_seconds = charts_of(lambda: curves.cost_section(findings), curves, monkeypatch)
+    [line] = over_iterations[0]
+    assert line.points == [(3, 0.3), (4, 0.4), (6, 0.6), (7, 0.6)]
+    assert over_iterations[4] == over_seconds[4] == 0.5, "the dashed line: plain training at its best"
+    assert [at for at, _ in over_seconds[0][0].points] == sorted(at for at, _ in over_seconds[0][0].points)
+
+
+def test_the_pareto_set_is_drawn_over_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(tmp_path)
+    case.add([0.3, 0.45], "baseline")
+    case.add([0.4], "completed")
+    case.add([0.1, 0.2, 0.3], "completed")
+    findings = gather(case.write())
+    findings.state.trials["t0001"].results[1]["seconds"] = 1.5
+    [chart] = charts_of(lambda: tradeoff.tradeoff_section(findings), tradeoff, monkeypatch)
+    *others, pareto = chart[0]
+    assert pareto.points == [(1.5, 0.4), (2.0, 0.45)] and chart[4] == 0.45
+    assert [line.points for line in others] == [[(3.0, 0.3)]]
+
+
+def test_shares_that_were_open_all_the_time_are_no_chart(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.3], "baseline")
+    for event in case.events:
+        if event["event"] == "result":
+            event["metrics"]["available_share"] = 1.0
+    assert "No trial held training data back" in report(case)[0].sections["pacing"]
+
+
+# -- what is read ------------------------------------------------------------------------------------------------
+
+
+def test_a_baseline_that_failed_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.9], "failed", "it broke")
+    case.add([0.3], "completed")
+    findings = gather(case.write())
+    assert findings.baseline is None and [trial.trial for trial, _ in findings.ended] == ["t0001"]
+    assert "The baseline gave no dev value" in Reader(page(findings)).sections["verdict"]
+
+
+@pytest.mark.parametrize("lacking", ["split", "seeds", "baseline", "configurations", "verdict"])
+def test_a_confirmation_without_a_part_is_damaged(lacking: str, tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.confirm()
+    place = case.write()
+    file = place.folder / "confirmation" / "test.json"
+    file.write_text(file.read_text().replace(f'"{lacking}":', '"other":'))
+    with pytest.raises(DataError, match=f"test.json: lacks {lacking}"):
+        gather(place)
+
+
+# -- drawings ----------------------------------------------------------------------------------------------------
+
+
+def test_ticks_are_a_fifth_of_one_apart() -> None:
+    assert Scale(0, 1, 0, 100).ticks(5) == [0, 0.2, 0.4, 0.6, 0.8, 1]
+
+
+def test_steps_go_sideways_first() -> None:
+    assert path([(0, 1), (2, 3)], stepped=True) == "M0 1H2V3"
+
+
+def test_bars_say_what_they_are_of() -> None:
+    chart = interval_chart(["short"], [(Interval(0.6, 0.5, 0.7), Interval(0.4, 0.3, 0.5))], "map")
+    assert "short, best: 0.6000 [0.5000, 0.7000]" in chart and "short, baseline: 0.4000 [0.3000, 0.5000]" in chart
+    shares = share_chart(["lr", "n"], [0.5, 0.1], [0.3, 0.2], "share")
+    assert re.findall(r'class="share (\w+)"', shares) == ["best", "trial"]
+
+
+def test_queries_that_gained_and_lost_are_counted_and_drawn_above_and_below_zero() -> None:
+    differences = np.array([0.1, 0.0, -0.2, 0.0, 0.3, 0.0])
+    assert _queries(differences) == "2 queries gained, 1 lost, 3 unchanged"
+    gain, loss = (
+        re.search(rf'd="([^"]*)" class="{role}"', strip_chart(differences, "map")) for role in ("gain", "loss")
+    )
+    assert gain and loss and (gain[1].count("M"), loss[1].count("M")) == (2, 1)
+
+
+def test_parameters_stand_where_their_values_are() -> None:
+    travellers = [Traveller(f"t{i}", i, {"lr": lr}, 0.5, 0.5, "") for i, lr in enumerate((1e-4, 1e-3, 1e-2))]
+    axis = axis_of("lr", LogUniform(low=1e-4, high=1e-2), travellers)
+    assert axis({"lr": 1e-3}) == pytest.approx((START + END) / 2) and axis({}) == ABSENT
+    assert {label: x for x, label in axis.ticks()}["0.001"] == pytest.approx((START + END) / 2)
+    finite = axis_of("n", Choice(options=(2, 5, 10)), [])
+    assert [finite({"n": n}) for n in (2, 5, 10)] == [START, (START + END) / 2, END]
+
+
+def test_the_best_trial_has_the_strongest_colour(tmp_path: Path) -> None:
+    findings = gather(whole(tmp_path).write())
+    strongest = re.findall(r'style="--mix:100%" data-trial="(\w+)"', page(findings))
+    assert strongest == [findings.ranked[0][0].trial]
+    assert f"{findings.state.iterations} iterations, searched by random" in page(findings)
+
+
+def test_numbers_for_reading() -> None:
+    assert [number(value) for value in (0.12345, math.nan, None)] == ["0.1235", "–", "–"]
+    assert [p_value(p) for p in (0.0009, 0.001, 0.0123, 1.0, None)] == ["< 0.001", "0.001", "0.012", "1.000", "–"]
+    assert [plain(value) for value in (0.000123456, 3, True, None, "x")] == ["0.0001235", "3", "true", "null", "x"]
+    assert [cut("four", 4), cut("fives", 4)] == ["four", "fiv…"]
