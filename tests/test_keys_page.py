@@ -14,6 +14,7 @@ from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.rankers import RANKERS
 from trainables.registry import Registry
+from trainables.validation import expected
 from tune_cl.resolve import TEXTS
 from tune_cl.search.config import SEARCH_KEYS
 from tune_cl.search.samplers import SEARCHERS
@@ -23,6 +24,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "keys.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([^`]+)` \| (.*?) \|", TEXT, re.MULTILINE)
 DEFAULTS = dict(ROWS)
+VALUES = dict(re.findall(r"^\| `([^`]+)` \| .*? \| (.*?) \|", TEXT, re.MULTILINE))
 NAMES = dict(re.findall(r"^\| (an? \w+) \| ([^|]+) \|", TEXT, re.MULTILINE))
 FIELDS = {**configuration_fields(()), **SEARCH_KEYS}
 
@@ -43,6 +45,13 @@ def test_every_key_stands_on_the_page_once() -> None:
 @pytest.mark.parametrize("key", FIELDS)
 def test_the_page_has_the_default(key: str) -> None:
     assert DEFAULTS[key] == written(FIELDS[key].get_default(call_default_factory=True))
+
+
+@pytest.mark.parametrize("key", [key for key in FIELDS if "number" in VALUES[key]])
+def test_the_page_has_the_range_that_a_wrong_number_is_told(key: str) -> None:
+    """But for `inf`, which two keys take beside it, and the name of what a list is."""
+    told = expected(FIELDS[key].annotation, FIELDS[key].metadata).removeprefix("one of ")
+    assert told.replace(", or ", " or ") == VALUES[key].removesuffix(", or inf").replace(", or ", " or ")
 
 
 @pytest.mark.parametrize("ranker", RANKERS)

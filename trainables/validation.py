@@ -113,7 +113,8 @@ def expected(annotation: Any, metadata: Iterable[Any] = ()) -> str:
         inner, *more = get_args(annotation)
         return expected(inner, [*more, *metadata])
     if origin in (Union, UnionType):
-        return " or ".join(expected(part) for part in get_args(annotation))
+        parts = [expected(part, metadata if part in (int, float) else ()) for part in get_args(annotation)]
+        return (", or " if any("," in part for part in parts[:-1]) else " or ").join(parts)
     if origin is Literal:
         names = [str(name) for name in get_args(annotation)]
         return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
