@@ -1,0 +1,156 @@
+"""Where a search lives: its name, its address, and the commands that name it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tracking_cases import journal_of, search_event
+from trainables.errors import ConfigError
+from tune_cl import place as module
+from tune_cl.place import DEFAULT_STORAGE, Place, begun, found_again, known_place, new_place, place_of, program
+
+
+def search(storage: Path, name: str) -> None:
+    journal_of(storage / name, [search_event(name, name=name)])
+
+
+def problem(call: Any, *given: Any) -> tuple[str, str, str]:
+    with pytest.raises(ConfigError) as refused:
+        call(*given)
+    [found] = refused.value.problems
+    return found.place, found.wrong, found.right
+
+
+def test_a_space_s_name_gets_the_first_free_number(tmp_path: Path) -> None:
+    names = []
+    for _ in range(3):
+        names.append(new_place(str(tmp_path), None, "toy").name)
+        search(tmp_path, names[-1])
+    assert names == ["toy", "toy-2", "toy-3"]
+    assert new_place(str(tmp_path), "mine", "toy").name == "mine"
+
+
+def test_a_given_name_is_free_or_refused(tmp_path: Path) -> None:
+    search(tmp_path, "mine")
+    place, wrong, right = problem(new_place, str(tmp_path), "mine", "toy")
+    assert (place, wrong) == ("--name", f"a search 'mine' exists in {tmp_path}")
+    assert right.endswith(f"resume mine --storage {tmp_path}, or another name")
+
+
+@pytest.mark.parametrize("bad", ["a/b", "..", ". .", "", "a\tb"])
+def test_a_bad_name_is_placed_where_it_was_given(bad: str, tmp_path: Path) -> None:
+    assert problem(new_place, str(tmp_path), bad, "toy")[0] == "--name"
+    assert problem(new_place, str(tmp_path), None, bad)[0] == "name", "the key of the file"
+    assert problem(known_place, str(tmp_path), bad)[0] == "NAME"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_search_names_the_nearest_or_the_command_that_starts_one(tmp_path: Path) -> None:
+    assert problem(known_place, str(tmp_path), "toy") == (
+        "NAME", f"no search 'toy' in {tmp_path}", "tune-cl run starts one",
+    )  # fmt: skip
+    search(tmp_path, "quickstart")
+    assert problem(known_place, str(tmp_path), "quikstart")[2] == "did you mean quickstart?"
+    assert known_place(str(tmp_path), "quickstart") == Place(tmp_path, "quickstart")
+
+
+@pytest.mark.parametrize(
+    ("content", "there"), [("", False), ('{"event": "sea', False), ('{"event": "search"}\n', True)]
+)
+def test_a_search_has_begun_with_its_first_whole_line(content: str, there: bool, tmp_path: Path) -> None:
+    journal = Place(tmp_path, "toy").journal
+    assert not begun(journal)
+    journal.parent.mkdir()
+    journal.write_text(content)
+    assert begun(journal) == there
+    if not there:
+        assert problem(known_place, str(tmp_path), "toy")[1] == f"no search 'toy' in {tmp_path}"
+        assert new_place(str(tmp_path), "toy", "space").name == "toy"
+
+
+def test_a_journal_that_others_may_not_read_is_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    search(tmp_path, "toy")
+    monkeypatch.setattr(Path, "open", refuse)
+    assert begun(tmp_path / "toy" / "journal.jsonl") and not begun(tmp_path / "other" / "journal.jsonl")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_what_may_not_be_written_is_the_storage_s_or_the_cache_s_fault(number: int, tmp_path: Path) -> None:
+    for place, option in ((Place(tmp_path, "a"), "--storage"), (Place(tmp_path, "a", "s3://b"), "XDG_CACHE_HOME")):
+        with pytest.raises(ConfigError, match=option), place.writing():
+            raise OSError(number, "no")
+        with pytest.raises(OSError, match="disk is full"), place.writing():
+            raise OSError(errno.ENOSPC, "disk is full")
+
+
+# -- S3 ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The buckets asked for; of these `there` alone exists."""
+    found: list[str] = []
+    monkeypatch.setattr(module, "exists", lambda address: found.append(address) or "there" in address)
+    return found
+
+
+def test_an_address_has_a_bucket_that_exists_and_no_keys_in_it(asked: list[str]) -> None:
+    assert problem(place_of, "s3://key:secret@there/runs", "toy")[:2] == ("--storage", "has a key in it")
+    assert asked == [] and problem(place_of, "s3://gone/runs", "toy")[1] == "there is no bucket 'gone'"
+    place_of("s3://there/some/runs?region=x", "toy")
+    assert asked[-1] == "s3://there?region=x"
+
+
+def test_a_slash_at_the_end_is_the_same_storage_and_another_folder_another_copy(asked: list[str]) -> None:
+    one, same, other = (place_of(f"s3://there/{folder}", "toy") for folder in ("runs", "runs/", "other"))
+    assert one == same and one.remote == "s3://there/runs" and one.remote_folder == "s3://there/runs/toy"
+    assert other.storage != one.storage and place_of("s3://there/runs", "b").storage == one.storage
+    assert one.below("trials", "a b") == "s3://there/runs/toy/trials/a%20b"
+
+
+def test_a_database_in_this_machine_s_copy_is_no_other_s(asked: list[str], tmp_path: Path) -> None:
+    remote, here = place_of("s3://there/runs", "toy"), Place(tmp_path, "toy")
+    assert remote.elsewhere(f"sqlite:///{remote.storage}/mlflow.db") == ""
+    assert remote.elsewhere("http://mlflow:5000") == "http://mlflow:5000"
+    assert here.elsewhere(f"sqlite:///{tmp_path}/mlflow.db") == f"sqlite:///{tmp_path}/mlflow.db"
+
+
+# -- commands and files --------------------------------------------------------------------------------------------
+
+
+def test_commands_leave_out_the_default_storage_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    default = place_of(DEFAULT_STORAGE, "toy")
+    assert default.command("report").endswith("tune-cl report toy")
+    assert default.command("resume", "head:6379").endswith("tune-cl resume toy --address head:6379")
+    assert place_of("runs", "toy").command("report").endswith(f"report toy --storage {tmp_path}/runs")
+
+
+def test_a_program_is_called_by_its_name_where_the_shell_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program("tool") == os.path.relpath(Path(sys.executable).parent / "tool")
+    (tmp_path / "tool").touch(0o755)
+    assert program("tool") == "tool"
+
+
+def test_a_file_is_found_again_below_the_last_folder_of_the_search(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "toy"
+    inside = folder / "runs" / "toy" / "a.tsv"
+    assert found_again("/other/machine/runs/toy/trials/a.tsv", folder) == folder / "trials" / "a.tsv"
+    assert found_again("/runs/toy/runs/toy/a.tsv", folder) == folder / "a.tsv"
+    assert found_again("/elsewhere/a.tsv", folder) == Path("/elsewhere/a.tsv")
+    inside.parent.mkdir(parents=True)
+    inside.touch()
+    assert found_again(str(inside), folder) == inside, "it is where it was"
