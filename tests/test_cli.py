@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
-from trainables.errors import DataError
+from trainables.errors import DataError, Interrupted, Problem, WorkFailed
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.commands.list import KINDS
 from tune_cl.commands.rerank import _documents
@@ -45,6 +46,51 @@ def errors(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     shown = capfd.readouterr()
     assert shown.out == ""
     return shown.err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "line"),
+    [
+        (None, 0, ""),
+        (WorkFailed("the teacher failed"), 1, "error: the teacher failed"),
+        (RuntimeError("a bug"), 1, "error: RuntimeError: a bug; --debug shows where"),
+        (DataError(Problem("a.tsv:3", "no tab", "a tab")), 2, "error: a.tsv:3: no tab; a tab"),
+        (Interrupted("stopped; go on with: x"), 130, "stopped; go on with: x"),
+        (KeyboardInterrupt(), 130, "stopped"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_exit_statuses(
+    raised: BaseException | None,
+    status: int,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def execute(options: object) -> list[Any]:
+        if raised:
+            raise raised
+        return []
+
+    monkeypatch.setattr("tune_cl.commands.weigh.execute", execute)
+    assert main(["weigh", "--difficulty", "1", "--json"]) == status
+    shown = capfd.readouterr()
+    assert shown.err == f"{line}\n" * bool(line) and shown.out == ("[]\n" if raised is None else "")
+
+
+def test_json_has_no_number_that_is_none(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    found = {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": (np.float32(0.5), np.int64(3)), 4: None}
+    monkeypatch.setattr("tune_cl.commands.weigh.execute", lambda options: found)
+    assert document(capfd, "weigh", "--difficulty", "1") == {"a": None, "b": ["inf", "-inf"], "c": [0.5, 3], "4": None}
+
+
+def test_twenty_problems_are_told_and_the_others_counted() -> None:
+    told = [DataError([Problem(f"line {n}", "wrong", "right") for n in range(count)]).lines() for count in (20, 21, 25)]
+    assert [len(lines) for lines in told] == [20, 21, 21]
+    assert [lines[-1] for lines in told] == [
+        "error: line 19: wrong; right",
+        *(f"error: and {count} more problems like these" for count in (1, 5)),
+    ]
 
 
 def test_pace_prints_the_shares(capfd: pytest.CaptureFixture[str]) -> None:

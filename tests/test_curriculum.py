@@ -12,7 +12,7 @@ import torch
 
 from tests.builders import tiny_data
 from tests.test_weighting import split_of
-from trainables.config import TrainingRun
+from trainables.config import TrainingRun, validated
 from trainables.data.instances import make_instances
 from trainables.training import losses
 from trainables.training.curriculum import make_weigher, objective
@@ -205,10 +205,44 @@ ALWAYS = {"pacing", "weighting", "sampling", "objective_switch"}
         ({"weighting": "kde"}, {"m", "anti", "weight_reduction", "reference"}),
         ({"weighting": "difficulty"}, {"m", "anti", "weight_reduction", "reference", "scoring"}),
         ({"objective_switch": "mse"}, {"switch_at"}),
+        ({"scoring": "self_paced"}, set()),
+        ({"weighting": "kde", "scoring": "self_paced"}, {"m", "anti", "weight_reduction", "reference"}),
+        (
+            {"weighting": "difficulty", "scoring": "self_paced"},
+            {"m", "anti", "weight_reduction", "reference", "scoring", "refresh"},
+        ),
+        ({"pacing": "linear", "scoring": "bm25_std"}, {"scoring", "delta", "T", "warm", "anti", "reference"}),
+        (
+            {"pacing": "linear", "scoring": "semantic_std"},
+            {"scoring", "delta", "T", "warm", "anti", "reference", "vectors"},
+        ),
+        ({"scoring": "semantic_std"}, set()),
     ],
 )
 def test_only_keys_with_an_effect_are_in_force(keys: dict[str, Any], more: set[str]) -> None:
     assert in_force(**keys) == ALWAYS | more
+
+
+def test_teacher_margin_and_pretraining_are_in_force_where_they_are_read() -> None:
+    def sections(run: TrainingRun) -> set[str]:
+        return {key.rpartition(".")[0] for key in run.in_force()} | (run.in_force().keys() & {"training.margin"})
+
+    assert "curriculum.teacher" in sections(make_run(pacing="linear", scoring="model_loss"))
+    assert "curriculum.teacher" not in sections(make_run(scoring="model_loss"))
+    assert "training.margin" in sections(make_run("hinge")) and "training.margin" not in sections(make_run("pairwise"))
+    before = {key for key in make_run().in_force() if "pretrain" in key}
+    run = make_run().model_copy(update={"training": make_run().training.model_copy(update={"pretrain_data": "there"})})
+    after = {key for key in run.in_force() if "pretrain" in key}
+    assert before == set() and after == {
+        f"training.pretrain_{key}" for key in ("data", "iterations", "lr", "relevance_level", "seed")
+    }
+
+
+def test_a_given_learning_rate_goes_before_the_ranker_s_own() -> None:
+    own = validated({"ranker": "lambdamart"}).training.lr
+    assert own != validated({"ranker": "conv_knrm"}).training.lr
+    assert validated({"ranker": "lambdamart", "training": {"lr": 0.5}}).training.lr == 0.5
+    assert validated({"training": {"clip": "Infinity"}}).training.clip == float("inf")
 
 
 def test_the_objective_switches_at_its_share_of_the_steps() -> None:

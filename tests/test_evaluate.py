@@ -13,7 +13,7 @@ from tests.trec_cases import write_qrels
 from trainables.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_metrics
 from trainables.evaluation.trec import read_qrels, read_run
-from tune_cl.commands.evaluate import evaluate, per_query, render
+from tune_cl.commands.evaluate import _p, evaluate, per_query, render
 
 # As the README files of the data give them.
 GIVEN_RUNS = [
@@ -77,6 +77,53 @@ def test_later_runs_are_compared_with_the_first(files: dict[str, str]) -> None:
 def test_correction_is_over_the_runs_of_each_metric(files: dict[str, str]) -> None:
     document = evaluate(files["qrels"], [files["a"], files["b"]], list(METRICS), correction="bonferroni")
     assert all(test["p_adjusted"] == test["p"] for test in document["runs"][1]["vs_first"].values())
+
+
+@pytest.mark.parametrize(("correction", "times"), [("none", 1), ("bonferroni", 2), ("holm", 2)])
+def test_the_correction_is_the_one_asked_for(correction: str, times: int, files: dict[str, str]) -> None:
+    """Of two runs one is worse, the other the same: p of the first is the smaller one."""
+    test = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], ["map"], correction=correction)
+    worse = test["runs"][1]["vs_first"]["map"]
+    assert worse["p_adjusted"] == pytest.approx(times * worse["p"]) and 0 < worse["p"] < 0.5
+
+
+def test_known_values_of_every_family() -> None:
+    """Relevant d1 (grade 2) and d3 (grade 1), ranked d2, d1, d4, d3."""
+    run = {"q": {"d2": 4.0, "d1": 3.0, "d4": 2.0, "d3": 1.0}}
+    names = [
+        "map",
+        "map@3",
+        "mrr",
+        "mrr@1",
+        "mrr@2",
+        "p@1",
+        "p@2",
+        "recall@2",
+        "recall@4",
+        "rprec",
+        "ndcg",
+        "ndcg@2",
+        "accuracy",
+    ]
+    found = per_query({"q": {"d1": 2, "d3": 1, "d2": 0}}, run, parse_metrics(names))
+    ideal = 2 + 1 / np.log2(3)
+    assert {name: values[0] for name, values in found.items()} == pytest.approx({
+        "map": (1 / 2 + 2 / 4) / 2, "map@3": (1 / 2) / 2, "mrr": 1 / 2, "mrr@1": 0, "mrr@2": 1 / 2, "p@1": 0,
+        "p@2": 1 / 2, "recall@2": 1 / 2, "recall@4": 1, "rprec": 1 / 2, "accuracy": 0,
+        "ndcg": (2 / np.log2(3) + 1 / np.log2(5)) / ideal, "ndcg@2": 2 / np.log2(3) / ideal,
+    })  # fmt: skip
+    strict = per_query({"q": {"d1": 2, "d3": 1, "d2": 0}}, run, parse_metrics(["map", "recall@2"]), relevance_level=2)
+    assert (strict["map"][0], strict["recall@2"][0]) == pytest.approx((1 / 2, 1))
+
+
+def test_the_highest_grade_is_a_level_and_one_above_is_none(files: dict[str, str]) -> None:
+    assert evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32767)["runs"][0]["metrics"] == {"map": 0}
+    with pytest.raises(ConfigError, match="--relevance-level: 32768 is no grade; give 32767 or less"):
+        evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32768)
+
+
+def test_a_p_below_what_four_digits_show_is_told_as_below() -> None:
+    assert [_p(p) for p in (0.00009, 0.0001, 0.05, 1.0)] == ["<0.0001", "0.0001", "0.0500", "1.0000"]
 
 
 def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:

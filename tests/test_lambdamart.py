@@ -322,6 +322,7 @@ def test_only_keys_in_force_are_told() -> None:
         staged
     )
     assert "curriculum.subset_share" not in tree_run(subset="label_extremes").in_force()
+    assert "curriculum.switch" in tree_run(objective_switch="mse").in_force()
     network = validated({"ranker": "conv_knrm"}).in_force()
     assert not {"curriculum.subset", "curriculum.switch", "curriculum.feature"} & set(network)
 

@@ -80,6 +80,26 @@ def test_a_search_of_everything_waits_for_the_objective_to_switch() -> None:
     assert "everything" in SPACES
 
 
+def test_what_is_shown_where_nothing_else_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    """Eleven steps from 0 to T = 1000 of root 2 and δ .33 (.7446 at the middle), eleven iterations from 0 to 20."""
+    shares = {row["step"]: row["share"] for row in document(capfd, "pace", "root")}
+    assert list(shares) == list(range(0, 1001, 100))
+    assert [shares[step] for step in (0, 500, 1000)] == pytest.approx([0.33, 0.744614, 1], abs=1e-6)
+    weights = {row["iteration"]: row["weight"] for row in document(capfd, "weigh", "--difficulty", "0")}
+    assert weights == pytest.approx({i: i / 20 for i in range(0, 21, 2)})
+    assert [row["iteration"] for row in document(capfd, "weigh", "--difficulty", "1", "--m", "inf")][-1] == 100
+    assert [row["iteration"] for row in document(capfd, "weigh", "--difficulty", "1", "--m", "2.5")] == [0, 1, 2, 3]
+
+
+def test_the_ends_of_what_is_possible_are_possible(capfd: pytest.CaptureFixture[str]) -> None:
+    options = ["--n", "1", "--delta", "1", "--stages", "100", "--at", "0", "0.5"]
+    assert document(capfd, "pace", "root", *options) == [{"step": 0, "share": 1.0}, {"step": 0.5, "share": 1.0}]
+    assert document(capfd, "weigh", "--difficulty", "0", "--m", "1", "--at", "0") == [{"iteration": 0, "weight": 0.0}]
+    lines = errors(capfd, "weigh", "--difficulty", "1.01", "--m", ".99", "--at", "-1")
+    assert [line.split(": ")[1] for line in lines] == ["--difficulty", "--m", "--at"]
+    assert errors(capfd, "pace", "step", "--stages", "101")[0].endswith("101 stages are not possible; 2 to 100")
+
+
 def test_steps_may_be_asked_for_one_by_one(capfd: pytest.CaptureFixture[str]) -> None:
     for command in (["pace", "linear", "--steps", "10"], ["weigh", "--difficulty", ".5"]):
         together = document(capfd, *command, "--at", "1", "2")

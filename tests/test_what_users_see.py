@@ -130,6 +130,39 @@ def test_where_the_baseline_wins_the_best_curriculum_stands_beside_it() -> None:
     assert "Test it:   " in shown and "Prove it" not in shown
 
 
+def test_a_level_curriculum_is_not_above_plain_training() -> None:
+    assert "the best of them (t0001) is at +0.0000 x." in render(result(0.45, 0.45))
+
+
+def test_seeds_are_told_where_both_have_several() -> None:
+    """The difference is that of means, where both have one."""
+    found = result(0.5, 0.4)
+    best, baseline = found["best"], found["baseline"]
+    assert "+0.1000 x on dev. The best of many trials on one seed looks better" in render(found)
+    best |= {"dev_mean": 0.47, "seeds": [0, 1]}
+    assert "+0.1000 x on dev. The best of many trials on one seed looks better" in render(found)
+    baseline |= {"dev_mean": 0.41, "seeds": [0, 1, 2]}
+    assert "+0.0600 x on dev. The best of many trials on a few seeds looks better" in render(found)
+
+
+def test_an_ablation_is_advised_where_more_than_the_curriculum_differs() -> None:
+    found = result(0.5, 0.4)
+    assert "confirm x --storage /tmp/runs --ablate\n" in render(found)
+    found["best"]["params"]["training.lr"] = found["baseline"]["params"]["training.lr"]
+    assert "confirm x --storage /tmp/runs\n" in render(found), "the curriculum alone"
+    found["best"]["params"] = {"curriculum.pacing": "none", "training.lr": 0.5}
+    assert "confirm x --storage /tmp/runs\n" in render(found), "no curriculum"
+
+
+def test_the_trials_are_opened_at_the_server_or_with_one() -> None:
+    found = result(0.5, 0.4) | {"address": "head:6379", "mlflow_view": "#/view", "tracking_uri": "http://here/"}
+    shown = render(found)
+    assert "Compare the trials:   http://here/#/view\n" in shown and "--address head:6379" in shown
+    local = render(found | {"tracking_uri": "sqlite:////tmp/my runs/mlflow.db"})
+    assert "ui --host 127.0.0.1 --port 5000 --backend-store-uri 'sqlite:////tmp/my runs/mlflow.db'\n" in local
+    assert "and open http://127.0.0.1:5000/#/view" in local
+
+
 def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add([0.3, 0.6], "baseline")
