@@ -15,6 +15,7 @@ from tests.builders import tiny_data
 from tests.test_cli import SMALL_OPTIONS
 from tests.test_experiment import OPEN, Write, problems, write
 from tests.trec_folder import write_trec_folder
+from trainables.config import configuration_fields
 from trainables.errors import ConfigError, Problem
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from tune_cl.experiment import load_experiment
@@ -131,6 +132,59 @@ def test_a_broken_part_is_not_missed_by_the_others(write: Write) -> None:
     pacing = "curriculum.pacing: {choice: [linear, none]}\nsearch.searcher: cmaes\n"
     assert problems(write(pacing)).keys() == {"search.searcher"}
     assert problems(write(pacing + "training.lr: {uniform: [1e-5, -1e-3]}\n")).keys() == {"training.lr.uniform"}
+
+
+# -- what is opened and under which condition --------------------------------------------------------------------
+
+SHARED = {"metric", "seed", "training.max_iterations", "training.pretrain_iterations", "training.pretrain_lr"}
+SHARED |= {"training.pretrain_relevance_level", "training.pretrain_seed"}
+
+
+@pytest.mark.parametrize("key", configuration_fields(()))
+def test_what_trials_share_is_never_opened(key: str) -> None:
+    """docs/keys.md: data.*, evaluation.*, metric, seed, training.max_iterations, curriculum.teacher.* and
+    training.pretrain_* except training.pretrain_data."""
+    never = key in SHARED or key.startswith(("data.", "evaluation.", "curriculum.teacher."))
+    with pytest.raises(ConfigError) as caught:
+        load_experiment("quickstart", [f"{key}={{choice: [one, one]}}", "search.trials=0"])
+    said = [problem.wrong for problem in caught.value.problems if problem.place == key]
+    assert (said == ["cannot be searched: its trials would not compare"]) == never
+
+
+def test_a_condition_of_which_the_command_line_leaves_something_stays() -> None:
+    """delta exists with six pacings; two of them are left, or one, or none."""
+    for pacing, left in (("{choice: [none, linear]}", True), ("linear", True), ("none", False)):
+        experiment = load_experiment("everything", [f"curriculum.pacing={pacing}", "search.points=[]"])
+        assert ("curriculum.delta" in experiment.space.leaves) == left
+        assert any("curriculum.delta is left out" in note for note in experiment.notes) != left
+
+
+def test_a_condition_of_the_file_is_possible_in_every_value_of_an_opened_key(write: Write) -> None:
+    n = "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: [root, linear]}}\n"
+    opened = problems(write(f"curriculum.pacing: {{choice: [linear, step]}}\n{n}"))
+    assert opened == {"curriculum.n.when.curriculum.pacing": "never 'root'; one of 'linear', 'step'"}
+    assert "curriculum.n" in load_experiment(write(f"curriculum.pacing: linear\n{n}")).space.leaves
+
+
+def test_what_depends_on_a_key_that_was_left_out_is_left_out_too(write: Write) -> None:
+    text = (
+        "curriculum.pacing: {choice: [root, linear]}\n"
+        "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: root}}\n"
+        "curriculum.T: {choice: [0.2, 0.4], when: {curriculum.n: 5}}\n"
+    )
+    experiment = load_experiment(write(text + OPEN), ["curriculum.pacing=linear"])
+    assert list(experiment.space.leaves) == ["training.lr"]
+    assert experiment.notes[-1] == "curriculum.T is left out: it exists only with curriculum.n"
+
+
+def test_the_command_line_s_baseline_goes_before_the_file_s(write: Write) -> None:
+    space = write(OPEN + "baseline: {training.lr: 1e-5, curriculum.T: 0.5}\n")
+    baseline = load_experiment(space, ["baseline.training.lr=1e-4"]).baseline
+    assert (baseline["training.lr"], baseline["curriculum.T"]) == (1e-4, 0.5)
+
+
+def test_texts_of_a_file_are_no_advice_for_the_command_line() -> None:
+    assert "description" not in problems("quickstart", "desciption=x")["desciption"]
 
 
 # -- conditions and YAML -----------------------------------------------------------------------------------------
