@@ -160,13 +160,22 @@ def test_a_bias_for_slow_curricula_is_none_against_them() -> None:
     assert "places better" in shown and "p 0.0" in shown and "no bias against them is shown" in shown
 
 
+def test_a_bias_that_may_be_chance_is_not_shown() -> None:
+    """Slow ones stood worse by two places on average, with p of some .2."""
+    curves = [[value, 1 + place / 10] for place, value in enumerate([0.1, 0.5, 0.2, 0.6, 0.3, 0.7, 0.4, 0.8])]
+    [shown] = fairness._slow(trials(*curves, past=[1] * 4 + [8] * 4))
+    p = re.search(r"p (0\.\d+)", shown)
+    assert p and 0.05 < float(p[1]) < 0.5 and "places worse" in shown and "no bias against them is shown" in shown
+
+
 def test_audited_trials_are_held_against_the_best_and_the_median_of_those_let_through() -> None:
-    found = trials([0.5], [0.6], [0.7], [0.1], [0.65], [0.8], audit=3)
+    found = trials([0.9], [0.5], [0.6], [0.7], [0.1], [0.65], [0.8], audit=3)
+    found.ended[0][0].baseline = True  # which no scheduler lets through or stops
     [told] = fairness._audit(found)
     assert (
         "Of the 3 audited trials 1 ended above the best trial that was let through (0.7000), 2 above the median" in told
     )
-    assert "the median of those (0.6000)" in told and "would have lost 0.1000 map (t5" in told
+    assert "the median of those (0.6000)" in told and "would have lost 0.1000 map (t6" in told
 
 
 # -- cost --------------------------------------------------------------------------------------------------------
