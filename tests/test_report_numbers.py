@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,6 +161,26 @@ def test_a_bias_for_slow_curricula_is_none_against_them() -> None:
     assert "places better" in shown and "p 0.0" in shown and "no bias against them is shown" in shown
 
 
+@pytest.mark.parametrize("others", [3, 4])
+def test_five_trials_that_ran_to_the_end_are_ranked_and_stopped_ones_do_not_count(others: int, tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.1, 0.2, 0.3], "baseline")
+    for place in range(others):
+        case.add([place / 10, place / 5], "completed")
+    case.add([0.9], "stopped_early")
+    case.add([0.8])
+    ranking = report(case)[0].sections["ranking"]
+    assert ("Too few trials ran to the end (4)" in ranking) == (others == 3)
+    assert ("over 5 trials. Only trials that were let through" in ranking) == (others == 4)
+
+
+def test_without_a_scheduler_all_ran_to_the_end() -> None:
+    found = trials([0.5])
+    found.experiment.search.scheduler = "none"  # type: ignore[misc]
+    told = "Rank correlation of the best value up to each rung with the final one, over 1 trials."
+    assert fairness._over_whom(found) == told
+
+
 def test_a_bias_that_may_be_chance_is_not_shown() -> None:
     """Slow ones stood worse by two places on average, with p of some .2."""
     curves = [[value, 1 + place / 10] for place, value in enumerate([0.1, 0.5, 0.2, 0.6, 0.3, 0.7, 0.4, 0.8])]
@@ -262,6 +283,47 @@ def test_a_baseline_that_failed_is_nothing_to_compare_with(tmp_path: Path) -> No
     findings = gather(case.write())
     assert findings.baseline is None and [trial.trial for trial, _ in findings.ended] == ["t0001"]
     assert "The baseline gave no dev value" in Reader(page(findings)).sections["verdict"]
+
+
+def test_the_newest_verdict_is_shown(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.confirm()
+    place = case.write()
+    older, newer = place.folder / "confirmation" / "test.json", place.folder / "confirmation" / "dev.json"
+    newer.write_text(older.read_text().replace('"split": "test"', '"split": "dev"'))
+    for file, time in ((older, 1000), (newer, 2000)):
+        os.utime(file, (time, time))
+    assert (gather(place).confirmation or {})["split"] == "dev"
+    os.utime(older, (3000, 3000))
+    assert (gather(place).confirmation or {})["split"] == "test"
+
+
+def test_ten_failures_are_told_and_the_others_counted(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.3], "baseline")
+    for place in range(12):
+        case.add([], "failed", f"reason {place}.")
+    told = report(case)[0].sections["learning"]
+    assert "12 failed; the first 10:" in told and "reason 9." in told and "reason 10." not in told
+
+
+def test_failed_trials_are_drawn_where_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert curves.MOST_LINES == 250
+    case = Case(tmp_path)
+    case.add([0.3], "baseline")
+    for dev, outcome in (([0.4], "completed"), ([0.5], "completed"), ([0.1], "failed"), ([0.2], "failed")):
+        case.add(dev, outcome, "it broke")
+    findings = gather(case.write())
+    drawn = {}
+    for most in (4, 3, 2, 1):
+        monkeypatch.setattr(curves, "MOST_LINES", most)
+        drawn[most] = [trial.trial for trial in curves.drawn(findings)]
+        left = "".join(curves._left_out(findings) or "")
+        assert left == ("" if most == 4 else f"<p>Not drawn: {4 - most} of 5 trials.</p>")
+    assert drawn == {
+        4: ["t0000", "t0002", "t0001", "t0003", "t0004"], 3: ["t0000", "t0002", "t0001", "t0003"],
+        2: ["t0000", "t0002", "t0001"], 1: ["t0000", "t0002"],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("lacking", ["split", "seeds", "baseline", "configurations", "verdict"])

@@ -49,6 +49,10 @@ def test_it_goes_by_means_over_seeds_as_the_result_does(tmp_path: Path) -> None:
             "No trial was judged before its own curriculum was",
         ),
         (["search.scheduler=model"], "judged while still inside their curriculum, too"),
+        (
+            ["search.scheduler=model", "search.promotion=false"],
+            "while still inside their curriculum (search.grace: 2).",
+        ),
         (["search.scheduler=pbt", "search.interval=2"], "judged while still inside their curriculum, too"),
         (["search.scheduler=asha", "search.grace=scaled"], "planned for their rung, curriculum included"),
     ],
