@@ -16,14 +16,10 @@ from tests.report_cases import Case, whole
 from tests.test_report import Reader, report
 from trainables.errors import DataError
 from tune_cl.report import curves, fairness, tradeoff
-from tune_cl.report.analysis import PERMUTATIONS, importance, rank_agreement, slow_bias
-from tune_cl.report.charts import Interval, _queries, interval_chart, share_chart, strip_chart
+from tune_cl.report.analysis import PERMUTATIONS, Importance, importance, rank_agreement, slow_bias
 from tune_cl.report.findings import Findings, gather
-from tune_cl.report.markup import cut, number, p_value, plain
 from tune_cl.report.page import page
-from tune_cl.report.parallel import ABSENT, END, START, Traveller, axis_of
-from tune_cl.report.svg import Scale, path
-from tune_cl.search.leaves import Choice, LogUniform
+from tune_cl.report.parameters import _how, importances
 
 # -- importance --------------------------------------------------------------------------------------------------
 
@@ -58,6 +54,30 @@ def test_the_smallest_p_is_one_of_all_exchanges_and_the_limit_is_that_of_one_in_
 def test_more_than_six_values_of_a_number_are_cut_into_thirds(values: list[int], best: str) -> None:
     found = importance("x", values, np.array(values, float) + np.arange(len(values)) / 100, [str(v) for v in values])
     assert found and found.best == best
+
+
+def test_parameters_are_told_by_their_share_over_the_trials_of_the_space(tmp_path: Path) -> None:
+    findings = gather(whole(tmp_path).write())
+    known, passed = importances(findings)
+    shares = [one.share for one in known]
+    assert shares == sorted(shares, reverse=True) and len(set(shares)) > 1
+    assert {one.key: one.trials for one in known}["curriculum.pacing"] == len(findings.ranked), "not the baseline"
+    assert {one.key for one in known} | set(passed) == set(findings.experiment.space.leaves)
+
+
+def test_what_is_beyond_chance_is_so_after_correction() -> None:
+    known = [Importance(key, 20, 0.5, 0.3, p, "2") for key, p in (("training.lr", 0.025), ("curriculum.n", 0.026))]
+    search = SimpleNamespace(searcher="random")
+    state = SimpleNamespace(counts=lambda: {"stopped_early": 0})
+    findings = cast(Findings, SimpleNamespace(state=state, experiment=SimpleNamespace(search=search)))
+    told = _how(findings, known, [])
+    assert told.endswith("Beyond chance after correction for 2 parameters: training.lr. ")
+    search.searcher, state.counts = "tpe", lambda: {"stopped_early": 1}
+    told = _how(findings, known[1:], ["curriculum.m"])
+    assert "for 1 parameters: curriculum.n. Trials stopped early count with the value they had reached" in told
+    assert "Trials chosen by tpe are not independent" in told and told.endswith(
+        "Too few trials or values for: curriculum.m."
+    )
 
 
 # -- fairness ----------------------------------------------------------------------------------------------------
@@ -335,53 +355,3 @@ def test_a_confirmation_without_a_part_is_damaged(lacking: str, tmp_path: Path) 
     file.write_text(file.read_text().replace(f'"{lacking}":', '"other":'))
     with pytest.raises(DataError, match=f"test.json: lacks {lacking}"):
         gather(place)
-
-
-# -- drawings ----------------------------------------------------------------------------------------------------
-
-
-def test_ticks_are_a_fifth_of_one_apart() -> None:
-    assert Scale(0, 1, 0, 100).ticks(5) == [0, 0.2, 0.4, 0.6, 0.8, 1]
-
-
-def test_steps_go_sideways_first() -> None:
-    assert path([(0, 1), (2, 3)], stepped=True) == "M0 1H2V3"
-
-
-def test_bars_say_what_they_are_of() -> None:
-    chart = interval_chart(["short"], [(Interval(0.6, 0.5, 0.7), Interval(0.4, 0.3, 0.5))], "map")
-    assert "short, best: 0.6000 [0.5000, 0.7000]" in chart and "short, baseline: 0.4000 [0.3000, 0.5000]" in chart
-    shares = share_chart(["lr", "n"], [0.5, 0.1], [0.3, 0.2], "share")
-    assert re.findall(r'class="share (\w+)"', shares) == ["best", "trial"]
-
-
-def test_queries_that_gained_and_lost_are_counted_and_drawn_above_and_below_zero() -> None:
-    differences = np.array([0.1, 0.0, -0.2, 0.0, 0.3, 0.0])
-    assert _queries(differences) == "2 queries gained, 1 lost, 3 unchanged"
-    gain, loss = (
-        re.search(rf'd="([^"]*)" class="{role}"', strip_chart(differences, "map")) for role in ("gain", "loss")
-    )
-    assert gain and loss and (gain[1].count("M"), loss[1].count("M")) == (2, 1)
-
-
-def test_parameters_stand_where_their_values_are() -> None:
-    travellers = [Traveller(f"t{i}", i, {"lr": lr}, 0.5, 0.5, "") for i, lr in enumerate((1e-4, 1e-3, 1e-2))]
-    axis = axis_of("lr", LogUniform(low=1e-4, high=1e-2), travellers)
-    assert axis({"lr": 1e-3}) == pytest.approx((START + END) / 2) and axis({}) == ABSENT
-    assert {label: x for x, label in axis.ticks()}["0.001"] == pytest.approx((START + END) / 2)
-    finite = axis_of("n", Choice(options=(2, 5, 10)), [])
-    assert [finite({"n": n}) for n in (2, 5, 10)] == [START, (START + END) / 2, END]
-
-
-def test_the_best_trial_has_the_strongest_colour(tmp_path: Path) -> None:
-    findings = gather(whole(tmp_path).write())
-    strongest = re.findall(r'style="--mix:100%" data-trial="(\w+)"', page(findings))
-    assert strongest == [findings.ranked[0][0].trial]
-    assert f"{findings.state.iterations} iterations, searched by random" in page(findings)
-
-
-def test_numbers_for_reading() -> None:
-    assert [number(value) for value in (0.12345, math.nan, None)] == ["0.1235", "–", "–"]
-    assert [p_value(p) for p in (0.0009, 0.001, 0.0123, 1.0, None)] == ["< 0.001", "0.001", "0.012", "1.000", "–"]
-    assert [plain(value) for value in (0.000123456, 3, True, None, "x")] == ["0.0001235", "3", "true", "null", "x"]
-    assert [cut("four", 4), cut("fives", 4)] == ["four", "fiv…"]

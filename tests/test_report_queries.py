@@ -103,6 +103,7 @@ def test_values_of_several_seeds_are_their_mean_where_all_have_the_query(tmp_pat
     for file, names, values in zip(files, (["a", "b"], ["b", "a", "c"]), ([0.2, 0.4], [0.8, 0.6, 1.0]), strict=True):
         write_per_query(file, names, {"map": np.array(values), "p@1": np.ones(len(names))})
     assert per_query._mean(files, "map") == pytest.approx({"a": 0.4, "b": 0.6})
+    assert per_query._mean(files[::-1], "map") == pytest.approx({"a": 0.4, "b": 0.6})
     assert per_query._mean(files[1:], "map") == {"b": 0.8, "a": 0.6, "c": 1.0}
 
 
