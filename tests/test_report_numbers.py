@@ -15,7 +15,7 @@ import pytest
 from tests.report_cases import Case, whole
 from tests.test_report import Reader, report
 from trainables.errors import DataError
-from tune_cl.report import curves, fairness, tradeoff
+from tune_cl.report import curves, fairness, tradeoff, trees
 from tune_cl.report.analysis import PERMUTATIONS, Importance, importance, rank_agreement, slow_bias
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.page import page
@@ -355,3 +355,23 @@ def test_a_confirmation_without_a_part_is_damaged(lacking: str, tmp_path: Path) 
     file.write_text(file.read_text().replace(f'"{lacking}":', '"other":'))
     with pytest.raises(DataError, match=f"test.json: lacks {lacking}"):
         gather(place)
+
+
+# -- trees -------------------------------------------------------------------------------------------------------
+
+
+def test_trees_are_counted_by_each_training_s_own_number_an_iteration() -> None:
+    """Plain training, 5 trees an iteration, has .5 with 10; what it never reaches takes more than its 15."""
+
+    def trial(trees_each: int, dev: list[float], baseline: bool = False) -> Any:
+        results = dict(enumerate(dev, 1))
+        params = {trees.TREES: trees_each}
+        return SimpleNamespace(
+            trial="t1", params=params, results=results, baseline=baseline, dev=lambda metric: results
+        )
+
+    plain, best = trial(5, [0.3, 0.5, 0.6], baseline=True), trial(10, [0.5, 0.7])
+    state = SimpleNamespace(baseline_trial=lambda: plain)
+    findings = cast(Findings, SimpleNamespace(metric="map", state=state, ranked=[(best, None)]))
+    [shown] = trees.trees_section(findings)
+    assert cells(shown)[1:] == [["10", "0.5000", "10", "1.00"], ["20", "0.7000", "more than 15", "–"]]

@@ -71,6 +71,7 @@ def test_groups_show_the_best_beside_plain_training() -> None:
     shown = "".join(queries.groups_section(cast(Findings, SimpleNamespace(metric="map")), values))
     assert "1 turn (2), best: 0.6000" in shown and "1 turn (2), baseline: 0.2000" in shown
     assert "2 turns (1), best: 0.9000" in shown
+    assert shown.count("<figure") == 1, "a chart of turns, the only kind with two groups"
     assert "By domain: all queries are in one group (all)." in shown and "By number of turns: all" not in shown
 
 
@@ -91,6 +92,8 @@ def test_the_five_that_gained_and_lost_most_are_told_and_none_that_did_not() -> 
     assert re.findall(r">q(\d), 1 turns<", lost) == ["8", "7"]
     assert "+0.400" in gained and "(0.500 → 0.900)" in gained and "-0.300" in lost and "(0.500 → 0.200)" in lost
     assert "Lost most: none." in changes(values_of([["text"]], [0.6], [0.5]), 1)
+    few = changes(values_of([["text"]] * 3, [0.6, 0.5, 0.4], [0.5] * 3), 1)
+    assert re.findall(r">q(\d), 1 turns<", few) == ["0", "2"], "one that gained, one that lost"
 
 
 @pytest.mark.parametrize(("level", "text"), [(1, "one"), (2, "two"), (3, "no candidate of this query is relevant")])
