@@ -151,6 +151,19 @@ def test_what_trials_share_is_never_opened(key: str) -> None:
     assert (said == ["cannot be searched: its trials would not compare"]) == never
 
 
+def test_a_misspelt_ranker_of_a_condition_is_told_as_that(write: Write) -> None:
+    filters = "{choice: [8, 16], when: {ranker.name: [conv_knrm, conv_knmr]}}"
+    space = write(f"ranker: {{name: {{choice: [bert, conv_knrm]}}, model: tiny, filters: {filters}}}\n")
+    assert problems(space) == {"ranker.filters.when.ranker.name": "unknown value 'conv_knmr'; did you mean conv_knrm?"}
+
+
+def test_a_choice_holds_each_value_once() -> None:
+    """As the configuration holds it: 5 and 5.0 are one m."""
+    assert problems("quickstart", "curriculum.m={choice: [5, 10, 5.0]}") == {
+        "curriculum.m.choice": "5.0 stands there twice; each value once"
+    }
+
+
 def test_a_condition_of_which_the_command_line_leaves_something_stays() -> None:
     """delta exists with six pacings; two of them are left, or one, or none."""
     for pacing, left in (("{choice: [none, linear]}", True), ("linear", True), ("none", False)):
