@@ -244,6 +244,8 @@ def test_metric_and_loss_follow_the_data_unless_given(tmp_path: Path) -> None:
     assert [note.partition(":")[0] for note in over.notes] == ["metric is left out", "training.loss is left out"]
     with pytest.raises(ConfigError, match="'map' judges rankings"):
         build("fixed", {"data": pairs, "metric": "map"}, {})
+    with pytest.raises(ConfigError, match="'map' judges rankings"):
+        build("both", space, {"data.source": pairs, "metric": "map"})
     with pytest.raises(ConfigError, match="'pairwise' learns to rank"):
         build("drawn", space | {"data": pairs, "metric": "accuracy"}, {})
     assert build("ranking", space | {"metric": "map"}, {}).metric == "map"

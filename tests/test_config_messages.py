@@ -151,6 +151,11 @@ def test_what_trials_share_is_never_opened(key: str) -> None:
     assert (said == ["cannot be searched: its trials would not compare"]) == never
 
 
+def test_a_condition_on_a_wrong_value_is_not_told_too(write: Write) -> None:
+    text = "curriculum: {pacing: roof, n: {choice: [2, 5], when: {curriculum.pacing: root}}}\n"
+    assert problems(write(OPEN + text)).keys() == {"curriculum.pacing"}
+
+
 def test_a_misspelt_ranker_of_a_condition_is_told_as_that(write: Write) -> None:
     filters = "{choice: [8, 16], when: {ranker.name: [conv_knrm, conv_knmr]}}"
     space = write(f"ranker: {{name: {{choice: [bert, conv_knrm]}}, model: tiny, filters: {filters}}}\n")

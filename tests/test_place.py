@@ -51,6 +51,11 @@ def test_a_bad_name_is_placed_where_it_was_given(bad: str, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_search_has_a_cache_before_it_has_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
+    assert problem(new_place, str(tmp_path), "mine", "toy")[0] == "XDG_CACHE_HOME"
+
+
 def test_an_unknown_search_names_the_nearest_or_the_command_that_starts_one(tmp_path: Path) -> None:
     assert problem(known_place, str(tmp_path), "toy") == (
         "NAME", f"no search 'toy' in {tmp_path}", "tune-cl run starts one",
