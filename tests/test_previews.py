@@ -14,6 +14,7 @@ from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.experiment import load_experiment
+from tune_cl.search.leaves import LogUniform
 
 
 def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -72,6 +73,17 @@ def test_everything_is_in_the_space_of_everything() -> None:
         assert set(space.leaves[f"curriculum.{key}"].values() or ()) == set(registry)
     opened = {key.removeprefix("curriculum.") for key in space.leaves}
     assert opened >= {"m", "delta", "T", "n", "stages", "sampling", "warm", "refresh", "objective_switch", "switch_at"}
+
+
+def test_a_search_of_everything_forecasts_curves_and_tries_the_papers_first() -> None:
+    """docs/decisions.md: the scheduler to choose for a search over curricula."""
+    experiment = load_experiment("everything")
+    assert (experiment.search.scheduler, experiment.search.searcher, len(experiment.search.points)) == (
+        "model",
+        "tpe",
+        3,
+    )
+    assert experiment.space.leaves["training.lr"] == LogUniform(low=5e-6, high=1e-4)
 
 
 def test_a_search_of_everything_waits_for_the_objective_to_switch() -> None:
