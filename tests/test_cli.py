@@ -78,6 +78,20 @@ def test_exit_statuses(
     assert shown.err == f"{line}\n" * bool(line) and shown.out == ("[]\n" if raised is None else "")
 
 
+def test_ctrl_c_while_a_stop_is_carried_out_takes_nothing_from_its_words(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def execute(options: object) -> None:
+        try:
+            raise Interrupted("stopped; go on with: x") from None
+        finally:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("tune_cl.commands.weigh.execute", execute)
+    assert main(["weigh", "--difficulty", "1"]) == 130
+    assert capfd.readouterr().err == "stopped; go on with: x\n"
+
+
 def test_json_has_no_number_that_is_none(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     found = {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": (np.float32(0.5), np.int64(3)), 4: None}
     monkeypatch.setattr("tune_cl.commands.weigh.execute", lambda options: found)
@@ -137,6 +151,19 @@ def test_list_names_what_there_is(kind: str, capfd: pytest.CaptureFixture[str]) 
         (["rerank", "/no/such/ranker", "--data", "x"], "error: /no/such/ranker: is not a trained ranker; "),
         (["rerank", "x"], "error: rerank: needs one task; either --data DATA, or --query TEXT with --documents FILE"),
         (["run", "quickstart", "--storage", "ftp://x"], "error: --storage: 'ftp://x' is not a folder; "),
+        (["run", "quickstart", "--name", 256 * "x"], f"error: --name: '{256 * 'x'}' is no name of a folder; "),
+        (["data", 5000 * "x"], f"error: {60 * 'x'}...: the name is too long; a shorter one"),
+        (["report", 5000 * "x"], f"error: NAME: '{5000 * 'x'}' is no name of a search; "),
+        (["check", f"{5000 * 'x'}.yaml"], f"error: {60 * 'x'}...: the name is too long; a shorter one"),
+        (
+            ["check", "quickstart", "--set", f"seed={3000 * '['}{3000 * ']'}"],
+            "error: --set seed:1: nested too deeply; ",
+        ),
+        (["check", "quickstart", "--set", "search.trials={}"], "error: search.trials: {} is not possible; a whole "),
+        (
+            ["check", "quickstart", "--set", "search.repeats=3000000000"],
+            "error: search.repeats: 3000000000 is too large; a whole number up to 2147483647",
+        ),
     ],
 )
 def test_bad_input_gives_its_place_and_advice(

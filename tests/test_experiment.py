@@ -323,6 +323,13 @@ def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -
     assert materials_for(run, known).data is data
 
 
+@pytest.mark.parametrize("name", ["../evil", "a/b", "..", "", 256 * "x"])
+def test_a_space_s_name_is_that_of_a_folder(name: str, write: Write) -> None:
+    told = problems(write(f"name: {name!r}\nsearch.trials: 0\n{OPEN}"))
+    assert told["name"] == f"{name!r} is no name of a folder; a word without '/', of 255 bytes at most"
+    assert "search.trials" in told
+
+
 def test_a_space_is_named_after_its_file_unless_it_says_its_name(write: Write) -> None:
     assert load_experiment(write(OPEN)).name == "mine"
     named = load_experiment(write(f"name: theirs\n{OPEN}"))

@@ -337,6 +337,16 @@ def test_wrong_data_is_told_before_training(data: RankingData) -> None:
     training_notes(tree_run(subset="feature_ndcg", feature=8, switch=8), materials_of(data))  # the last one
 
 
+def test_labels_that_never_differ_within_a_query_are_told_before_training() -> None:
+    data = letor_data({"train": 3, "dev": 2, "test": 2})
+    train = data.splits["train"]
+    train.grade[:] = train.owner % 2  # those of two queries differ, which no pair is made of
+    with pytest.raises(DataError, match="no training query has both a relevant and a less relevant candidate"):
+        prepare(tree_run(), data)
+    train.grade[:2] = 0, 1
+    prepare(tree_run(), data)
+
+
 def test_data_without_a_split_fails_with_advice() -> None:
     few = letor_data({"train": 1, "dev": 1, "test": 1}, candidates=4)
     with pytest.raises(WorkFailed, match=r"a lower ranker\.min_data_in_leaf than 20"):

@@ -212,6 +212,33 @@ def test_a_signal_while_ray_starts_is_heard_when_it_has_started(place: Path, num
     assert_stopped(place, number.name, finish(running, status=130))
 
 
+STOPPED_AT_THE_END = """
+import os, signal, sys, time
+import ray
+
+def then_a_signal(*arguments, init=ray.init, **options):
+    init(*arguments, **options)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.1)
+
+def slowly(*arguments, shutdown=ray.shutdown, **options):
+    time.sleep(3.5)
+    shutdown(*arguments, **options)
+
+ray.init, ray.shutdown = then_a_signal, slowly
+from tune_cl.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver(place: Path) -> None:
+    """Ray's C++ core, which hears it there, gives the process 3 seconds."""
+    command = [sys.executable, "-c", STOPPED_AT_THE_END, *search(place, "at-the-end")]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 130, done.stderr
+    assert_stopped(place, "at-the-end", (done.stdout, done.stderr))
+
+
 def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(place: Path, whole: dict[str, Any]) -> None:
     shutil.copytree(place / "whole", place / "copy")
     confirm = ["confirm", "toy", "--storage", "copy", "--top", "1", "--json", "--seeds"]

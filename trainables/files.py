@@ -11,6 +11,8 @@ from uuid import uuid4
 
 from trainables.errors import ConfigError, Problem
 
+LONGEST_NAME = 255  # bytes: what file systems take
+
 
 def require_file(option: str, path: Path) -> None:
     """For commands to ask before they work. Raises ConfigError where no file can be written at the path."""
@@ -46,6 +48,12 @@ def folder_on_the_way(option: str, path: Path) -> Path:
     if not os.path.isdir(there):
         raise ConfigError(Problem(option, f"'{there}' is no folder", "a path through folders"))
     return there
+
+
+def names_folder(name: str) -> bool:
+    """Whether a word can name a folder within another one."""
+    short = len(os.fsencode(name)) <= LONGEST_NAME
+    return name.isprintable() and bool(name.strip(". ")) and "/" not in name and short
 
 
 def write_text(path: str | Path, text: str) -> None:

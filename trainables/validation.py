@@ -47,9 +47,16 @@ def checked(key: str, field: FieldInfo, value: Any) -> Any:
         found = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
     except ValidationError as error:
         raise ConfigError(field_problem(key, error.errors(), value, field)) from None
-    if isinstance(found, int) and abs(found) > LARGEST:
-        raise ConfigError(Problem(key, f"{shown(value)} is too large", f"a whole number up to {LARGEST}"))
+    if problems := too_large(key, found):
+        raise ConfigError(problems)
     return found
+
+
+def too_large(key: str, value: Any) -> list[Problem]:
+    """What is wrong with a whole number beyond what libraries read."""
+    if not isinstance(value, int) or abs(value) <= LARGEST:
+        return []
+    return [Problem(key, f"{shown(value)} is too large", f"a whole number up to {LARGEST}")]
 
 
 def takes_bool(annotation: Any) -> bool:

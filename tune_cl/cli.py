@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import json
 import math
@@ -37,6 +38,7 @@ COMMANDS = {
     "list": "what there is: rankers, scorings, pacings, spaces, ...",
 }
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+SHOWN = 60  # characters of a name that is too long
 
 
 class Parser(argparse.ArgumentParser):
@@ -64,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as stop:
         _say(False, str(stop))
         return INTERRUPTED
-    except KeyboardInterrupt:
-        _say(debug, "stopped")
+    except KeyboardInterrupt as again:
+        _say(debug, _last_words(again))
         return INTERRUPTED
     except WorkFailed as error:
         _say(debug, f"error: {error}")
@@ -74,8 +76,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:  # noqa: BLE001 - the last resort: a line for the user, the traceback under --debug
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            _say(debug, str(Problem(f"{str(error.filename)[:SHOWN]}...", "the name is too long", "a shorter one")))
+            return BAD_INPUT
         _say(debug, f"error: {type(error).__name__}: {error}; --debug shows where")
         return FAILED
+
+
+def _last_words(stop: BaseException | None) -> str:
+    """What a stop says: also where Ctrl-C came once more while it was carried out."""
+    while stop is not None and not isinstance(stop, Interrupted):
+        stop = stop.__context__
+    return str(stop or "stopped")
 
 
 def _run(arguments: list[str]) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from trainables.config import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
 from trainables.data import task_of
 from trainables.errors import ConfigError, Problem, gathering
+from trainables.files import LONGEST_NAME, names_folder
 from trainables.fit import require_fit
 from trainables.randomness import generator
 from trainables.rankers import load_ranker
@@ -246,8 +247,9 @@ def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Pr
     with done.collecting():
         search = search_config(written(file["search"], done.problems) | written(line["search"], done.problems))
     name = tree.get("name", name)
-    if not isinstance(name, str):
-        done.problems.append(Problem("name", f"{name!r} is no name", "a word"))
+    if not (isinstance(name, str) and names_folder(name)):
+        right = f"a word without '/', of {LONGEST_NAME} bytes at most"
+        done.problems.append(Problem("name", f"{name!r} is no name of a folder", right))
     done.problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
     whole = not done.problems  # else parts are left out, and what does not fit the others cannot be told
     done.problems += misfits(search)

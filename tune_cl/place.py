@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from trainables.data.cache import ROOT, cache_root, digest_of
 from trainables.errors import ConfigError, Problem, nearest
-from trainables.files import folder_on_the_way, require_folder, unwritable
+from trainables.files import folder_on_the_way, names_folder, require_folder, unwritable
 from trainables.storage import exists, folders_in, is_remote, joined, size
 from tune_cl.journal import FILE, Journal
 from tune_cl.mirror import WATCH_SECONDS, MirroredJournal, pull
@@ -155,11 +155,6 @@ def new_place(storage: str, name: str | None, space: str) -> Place:
     if place.exists():
         raise taken(place)
     return place
-
-
-def names_folder(name: str) -> bool:
-    """Whether it names a folder right in the storage."""
-    return name.isprintable() and bool(name.strip(". ")) and "/" not in name
 
 
 def taken(place: Place) -> ConfigError:

@@ -54,7 +54,8 @@ def ray_session(address: str | None) -> Iterator[None]:
 def _signals_held() -> Iterator[list[int]]:
     """Around `ray.init`: SIGINT and SIGTERM that come meanwhile, to be raised after it. An exception in a fork of it is
     swallowed and leaves the lock of `logging` taken for ever. A second signal is heard at once. Ray's own SIGTERM, an
-    exit without a word, is kept out; that of its C++ core stands for some milliseconds at the end.
+    exit without a word, is kept out. That of its C++ core stands for some milliseconds at the end: it calls ours, and
+    sets an alarm that aborts the process 3 seconds later, which is taken back.
 
     The signals are not blocked: Ray's processes would inherit that.
     """
@@ -75,6 +76,7 @@ def _signals_held() -> Iterator[list[int]]:
         for number in before:
             signal.signal(number, hold)
         yield held
+        signal.alarm(0)
     finally:
         ray_utils.set_sigterm_handler = set_by_ray
         for number, heard in before.items():

@@ -120,7 +120,8 @@ def join(flat: Flat, found: Flat, problems: list[Problem]) -> None:
 
 def is_range(key: str, value: Mapping[str, Any]) -> bool:
     """Whether a mapping opens a leaf (perhaps misspelt), or else is a section."""
-    return bool(value.keys() & {*KINDS, *BESIDE}) or key.startswith("ranker.") or key in configuration_fields(())
+    whole = key.startswith("ranker.") or key in configuration_fields(()) or key in SEARCH_KEYS
+    return whole or bool(value.keys() & {*KINDS, *BESIDE})
 
 
 def possible_rankers(value: Any) -> list[str]:

@@ -65,6 +65,8 @@ def parsed(text: str, place: str) -> tuple[Any, list[Problem]]:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         wrong = PLAIN.get(error.problem or "", error.problem) or "not YAML"
         raise ConfigError([*repeated, Problem(f"{place}:{line}", wrong, "valid YAML")]) from None
+    except RecursionError:
+        raise ConfigError([*repeated, Problem(f"{place}:1", "nested too deeply", "valid YAML")]) from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
         wrong = " ".join(str(error).split())
         raise ConfigError([*repeated, Problem(f"{place}:1", wrong, "valid YAML")]) from None

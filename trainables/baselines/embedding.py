@@ -33,7 +33,9 @@ class Embedding(Baseline):
         super().__init__(data, run, splits, collection)
         if "vectors" not in run.ranker:
             raise ConfigError(
-                Problem("ranker.name", f"{run.ranker['name']} has no word vectors", f"{self.ranker}, or another that has")
+                Problem(
+                    "ranker.name", f"{run.ranker['name']} has no word vectors", f"{self.ranker}, or another that has"
+                )
             )
         if run.ranker["vectors"] == TRAIN:
             required_split(data, "train")  # vectors are trained on its queries too

@@ -94,4 +94,8 @@ def require_features(data: RankingData) -> np.ndarray:
         if train.grade.max() > HIGHEST_LABEL:
             wrong = f"label {train.grade.max()} in the training data"
             raise DataError(Problem("data.source", wrong, f"labels from 0 to {HIGHEST_LABEL} for lambdamart"))
+        filled = train.offsets[:-1][train.sizes > 0]
+        if (np.maximum.reduceat(train.grade, filled) == np.minimum.reduceat(train.grade, filled)).all():
+            wrong = "no training query has both a relevant and a less relevant candidate"
+            raise DataError(Problem("data.source", wrong, "labels that differ within a query"))
     return data.features

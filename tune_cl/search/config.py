@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from trainables.config import Section, configuration_fields, known_keys, one_of, unflatten
+from trainables.config import Section, configuration_fields, flatten, known_keys, one_of, unflatten
 from trainables.errors import ConfigError, Problem
-from trainables.validation import key_problem, problems_of
+from trainables.validation import key_problem, problems_of, too_large
 from tune_cl.search.leaves import Leaf, Range
 from tune_cl.search.samplers import SEARCHERS
 from tune_cl.search.schedulers import SCHEDULERS, unfit
@@ -92,6 +92,8 @@ def search_config(flat: Mapping[str, Any]) -> SearchConfig:
         config = SearchConfig.model_validate(tree)
     except ValidationError as error:
         raise ConfigError([*problems, *problems_of(error, SEARCH_KEYS, "search.")]) from None
+    values = {f"search.{key}": value for key, value in flatten(config.model_dump()).items()}
+    problems += [problem for key, value in values.items() for problem in too_large(key, value)]
     if problems:
         raise ConfigError(problems)
     return config
