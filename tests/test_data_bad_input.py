@@ -77,3 +77,17 @@ def test_at_most_twenty_problems_are_shown(tmp_path: Path, capsys: pytest.Captur
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 21
     assert lines[-1] == "error: and 10 more problems like these"
+
+
+def test_a_link_that_leads_nowhere_is_no_file_that_was_not_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_folder(tmp_path / "data", TREC)
+    (folder / ".#run.dev.txt").symlink_to("an-editor@host.1")
+    assert main(["data", str(folder)]) == 0
+    (folder / "run.dev.txt").unlink(missing_ok=True)
+    (folder / "run.dev.txt").symlink_to("../runs/bm25.txt")
+    capsys.readouterr()
+    assert main(["data", str(folder)]) == 2
+    wrong = "leads to ../runs/bm25.txt, which is not there; a link to a file, or none"
+    assert capsys.readouterr().err == f"error: {folder / 'run.dev.txt'}: {wrong}\n"

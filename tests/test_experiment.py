@@ -323,6 +323,11 @@ def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -
     assert materials_for(run, known).data is data
 
 
+def test_a_space_s_file_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text(OPEN)
+    assert load_experiment(str(tmp_path / "mine")).name == "mine"
+
+
 @pytest.mark.parametrize("name", ["../evil", "a/b", "..", "", 256 * "x"])
 def test_a_space_s_name_is_that_of_a_folder(name: str, write: Write) -> None:
     told = problems(write(f"name: {name!r}\nsearch.trials: 0\n{OPEN}"))

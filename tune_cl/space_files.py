@@ -98,7 +98,7 @@ def find_space(space: str) -> Path:
     path = Path(space)
     if space in SPACES:
         return SPACES[space]
-    if path.suffix not in (".yaml", ".yml"):
+    if path.suffix not in (".yaml", ".yml") and not path.is_file():
         right = f"{nearest(space, SPACES)}; or a YAML file"
         raise ConfigError(Problem("SPACE", f"unknown search space '{space}'", right))
     if not path.is_file():

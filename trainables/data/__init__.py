@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
@@ -68,6 +69,8 @@ def task_of(source: str) -> Task:
 
 
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:
+    if os.access(folder, os.R_OK):  # else readers find what they know by name
+        _require_whole_links(folder)
     name = reader_for(folder)
     reader = READERS[name]
     digest = _folder_digest(name, reader.files(folder), config)
@@ -76,6 +79,18 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
         save_data(replace(reader.read(folder, config, entry), digest=digest), entry)
 
     return replace(load_data_folder(cached("data", digest, build)), name=folder.resolve().name)
+
+
+def _require_whole_links(folder: Path) -> None:
+    """Raises DataError for links that lead nowhere: readers would take the file for one that was not given."""
+    named = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]  # editors lock by hidden ones
+    problems = [
+        Problem(str(path), f"leads to {path.readlink()}, which is not there", "a link to a file, or none")
+        for path in named
+        if path.is_symlink() and not path.exists()
+    ]
+    if problems:
+        raise DataError(problems)
 
 
 def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
