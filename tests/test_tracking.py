@@ -345,8 +345,3 @@ def test_prepared_view_lists_the_trials_of_this_search_best_first(database: Path
     assert [run.data.tags["tune_cl.trial_id"] for run in found] == ["t0001", "t0000", "t0002", "t0003"]
     assert {run.data.tags["tune_cl.search"] for run in found} == {"other"}
     assert layout.view_path(other[0], "3").startswith(f"#/experiments/3/runs?viewStateShareKey={tag.split('.')[-1]}&")
-
-
-def test_the_words_of_a_curriculum_name_its_scoring_wherever_it_counts() -> None:
-    weighted = {"curriculum.weighting": "difficulty", "curriculum.m": 20.0, "curriculum.scoring": "turns"}
-    assert layout.curriculum(weighted) == "turns difficulty m=20"

@@ -212,7 +212,7 @@ def test_what_a_lost_machine_told_beyond_its_journal_is_not_told_twice(
         tell(journal, uri, [result_event(1, 4, 0.5), result_event(3, 2, 0.5)], delivery)
         monkeypatch.setattr(delivery.store, "steps", lambda *_: pytest.fail("it asks at each batch"))
         tell(journal, uri, [result_event(1, 5, 0.5), result_event(2, 2, 0.5), result_event(3, 3, 0.5)], delivery)
-    runs = snapshot(uri, "lost")
+    runs = {name.partition(" ")[0]: run for name, run in snapshot(uri, "lost").items()}
     steps = {name: [step for step, _ in run["metrics"].get("dev_mrr_at_10", [])] for name, run in runs.items()}
     assert steps == {"pacing": [], "t0001": [1, 2, 3, 4, 5], "t0002": [1, 2], "t0003": [1, 2, 3]}
     assert runs["t0002"]["params"] == {"n": "4"}

@@ -54,8 +54,8 @@ def test_layout_on_a_server(server: Server, expected: Snapshot, database: Path, 
     journal = journal_of(tmp_path / "pacing", events("layout", database))
     assert caught_up(journal, server.uri) == 0
     runs = snapshot(server.uri, "layout")
-    assert set(runs) == {"pacing", "t0000 baseline", "t0001 root 2 turns anti", "t0002 kde m=inf", "t0003",
-                         "t0001 seed 8 root 2"}  # fmt: skip
+    assert set(runs) == {"pacing", "t0000 baseline", "t0001 root 2 turns anti", "t0002 kde m=inf",
+                         "t0003 no curriculum", "t0001 seed 8 root 2"}  # fmt: skip
     parent, best, stopped = runs["pacing"], runs["t0001 root 2 turns anti"], runs["t0002 kde m=inf"]
     assert parent["status"] == "FINISHED" and parent["times"] == (1000_000, 1200_000) and parent["parent"] is None
     assert parent["artifacts"] == ["best_checkpoint", "search.yaml"]
@@ -85,7 +85,8 @@ def test_layout_on_a_server(server: Server, expected: Snapshot, database: Path, 
     }
     assert {f"tune_cl.{key}": value for key, value in tags.items()}.items() <= best["tags"].items()
     assert stopped["metrics"]["dev_mrr_at_10"] == [(1, "nan")] and stopped["params"]["curriculum.m"] == "inf"
-    assert (runs["t0003"]["status"], runs["t0003"]["tags"]["tune_cl.reason"]) == ("FAILED", "it broke")
+    assert runs["t0003 no curriculum"]["status"] == "FAILED"
+    assert runs["t0003 no curriculum"]["tags"]["tune_cl.reason"] == "it broke"
     assert runs["t0001 seed 8 root 2"]["tags"]["tune_cl.kind"] == "confirmation"
     assert runs == expected  # the database and the server hold the same
 

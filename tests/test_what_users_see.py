@@ -23,11 +23,12 @@ from tune_cl.experiment import load_experiment
 from tune_cl.journal import Event
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
-from tune_cl.search.progress import Progress, describe
+from tune_cl.search.progress import Progress
 from tune_cl.search.runner import _document
 from tune_cl.state import replay
 from tune_cl.tracking.layout import confirmation_name
 from tune_cl.tracking.mlflow_writer import MlflowWriter
+from tune_cl.wording import describe
 
 SPACE = """
 ranker: conv_knrm

@@ -97,9 +97,7 @@ class Experiment:
         """`ranker.*` keys that decide what trials can share of their texts."""
         if "training.pretrain_data" in self.space.leaves or self.value("training.pretrain_data") is not None:
             return {key for key in self.space.leaves if key.startswith("ranker.")}
-        names = self.space.leaves.get("ranker.name")
-        rankers = list(names.samples()) if names else [self.value("ranker.name")]
-        return {"ranker.name", *(f"ranker.{key}" for ranker in rankers for key in load_ranker(ranker).text_keys)}
+        return {"ranker.name", *(f"ranker.{key}" for ranker in self.rankers for key in load_ranker(ranker).text_keys)}
 
     # -- values of the configuration that all trials share -------------------------------------------------------
 
@@ -126,6 +124,12 @@ class Experiment:
         """Every scoring function that a trial can use."""
         leaf = self.space.leaves.get("curriculum.scoring")
         return list(leaf.samples()) if leaf else [self.value("curriculum.scoring")]
+
+    @property
+    def rankers(self) -> list[str]:
+        """Every ranker that a trial can train."""
+        leaf = self.space.leaves.get("ranker.name")
+        return list(leaf.samples()) if leaf else [self.value("ranker.name")]
 
     @property
     def trials(self) -> int:

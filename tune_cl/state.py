@@ -99,6 +99,7 @@ class SearchState:
     baseline: str
     yaml: str
     time: float  # of the newest event
+    rankers: list[str] = field(default_factory=list)  # all that trials may have; empty in journals of older versions
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None

@@ -9,6 +9,7 @@ from tune_cl.commands.tables import short, table
 from tune_cl.confirmation.ablation import differences
 from tune_cl.confirmation.plan import seedless
 from tune_cl.place import place_of, program
+from tune_cl.wording import rankers
 
 PORT = 5000  # MLflow's own default
 Shown = dict[str, Any]
@@ -20,7 +21,7 @@ def render(document: Shown) -> str:
     metric, best, baseline = document["metric"], document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
     lines = [
-        f"search {document['search']}: {document['ranker']} on {document['data']}, {document['trials']} trials "
+        f"search {document['search']}: {rankers(document)} on {document['data']}, {document['trials']} trials "
         f"({document['stopped_early']} stopped early, {document['errored']} failed), "
         f"{document['iterations']} iterations, {document['seconds']:.0f} s",
         "",

@@ -16,7 +16,7 @@ from tune_cl.journal import read_events
 from tune_cl.place import Place
 from tune_cl.search.schedulers.grace import curriculum_grace
 from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, begun
-from tune_cl.tracking.layout import curriculum
+from tune_cl.wording import curriculum
 
 CONFIRMATION = "confirmation"  # folder of a search, with a verdict a split
 Document = dict[str, Any]

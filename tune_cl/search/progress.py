@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from rich.console import Console, Group
 from rich.constrain import Constrain
@@ -13,13 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tune_cl.search.course import PAUSED
-from tune_cl.search.space import short
 from tune_cl.state import RUNNING, SearchState, TrialState
-from tune_cl.tracking.layout import curriculum
+from tune_cl.wording import curriculum, trial_words
 
-WORDED = ("ranker.name", *(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "weighting", "m", "subset")))
-BARE = tuple(key for key in WORDED if key != "curriculum.m")  # told by their values alone
-OFF = (None, "none", False)
 MARGIN = 3  # columns right of the panel, for the terminal's ^C, and lines below it
 REFRESHES = 2  # of the panel, a second
 
@@ -156,12 +151,4 @@ def label(trial: TrialState) -> str:
     again = f", again with seed {trial.seed}" if trial.repeat_of else ""
     if trial.baseline:
         return f"baseline: {curriculum(trial.params) or 'no curriculum'}{again}"
-    return describe({key: value for key, value in trial.chosen.items() if key in trial.params}) + again
-
-
-def describe(chosen: Mapping[str, Any]) -> str:
-    """Opened keys in a line, e.g. `root 2 random reciprocal_rank m=4 delta=0.3`, without what is turned off."""
-    keys = [*(key for key in WORDED if key in chosen), *(key for key in chosen if key not in WORDED)]
-    said = {key: short(chosen[key]) for key in keys if chosen[key] not in OFF}
-    words = [value if key in BARE else f"{key.rsplit('.', 1)[-1]}={value}" for key, value in said.items()]
-    return " ".join("anti" if word == "anti=True" else word for word in words) or "no curriculum"
+    return trial_words(trial.chosen, trial.params) + again

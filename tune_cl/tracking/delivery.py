@@ -132,6 +132,7 @@ class Delivery:
         """Id of the run with the key: the known one, else the one found by its tag, else a new one."""
         if key not in self.cursor.runs:
             found = self.find(key, params) if self.in_doubt(key) else None
+            name = layout.cut(name, layout.NAME_LENGTH)
             self.cursor.runs[key] = found or self.store.create(self.experiment(), name, tags(), milliseconds(start))
             if not found:
                 self.untold.add(key)

@@ -11,12 +11,15 @@ from trainables.config import flatten
 from trainables.evaluation.metrics import dev_key
 from tune_cl.journal import Event
 from tune_cl.tracking.uri import masked
+from tune_cl.wording import in_order, rankers, trial_words
 
 PARENT = "search"  # key of the parent run; a child's key is its trial id, or names its confirmation
 PARAM_LENGTH = 6000  # mlflow.utils.validation.MAX_PARAM_VAL_LENGTH
 TAG_LENGTH = 5000  # the smallest limit of the stores that MLflow supports
+NAME_LENGTH = 250  # of a run, in the tables of every store
 NAMED = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")  # in `curriculum`
-COLUMNS = ("pacing", "n", "scoring", "delta", "T", "weighting", "m")  # of the prepared view
+COLUMNS = tuple(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "delta", "T", "weighting", "m"))
+FEWEST_COLUMNS, MOST_COLUMNS = 3, 24  # of the prepared view: with fewer opened keys those of COLUMNS stand beside them
 STATUS = {"failed": "FAILED"}  # of a trial's outcomes; any other is FINISHED
 
 
@@ -70,10 +73,11 @@ def run_key(search: Event, key: str) -> str:
 
 def search_tags(search: Event) -> dict[str, str]:
     """Tags of the parent run from the event `search`."""
-    held = ("ranker", "metric", "seed", "baseline", "yaml", "git_commit", "forecast")
+    held = ("metric", "seed", "baseline", "yaml", "git_commit", "forecast")
     versions = ", ".join(f"{package} {version}" for package, version in search["versions"].items())
     values = {"kind": "search", "search": search["name"], "search_id": search_id(search), "versions": versions}
-    values |= {"key": run_key(search, PARENT), "data": search["data"]["name"], "data_digest": search["data"]["digest"]}
+    values |= {"key": run_key(search, PARENT), "ranker": rankers(search)}
+    values |= {"data": search["data"]["name"], "data_digest": search["data"]["digest"]}
     commit = {"mlflow.source.git.commit": search["git_commit"]} if search.get("git_commit") else {}
     source = {"mlflow.source.name": f"tune-cl run {search['space']}", "mlflow.source.type": "LOCAL"}
     return tags(values | {key: search.get(key) for key in held}) | commit | source
@@ -109,9 +113,10 @@ def confirmation_key(confirmation: Event) -> str:
 
 
 def trial_name(trial: Event) -> str:
-    """Run name: the trial id and what makes the trial recognisable, e.g. `t0003 root 2 response_words`."""
+    """Run name: the trial id and what the terminal tells of the trial, e.g. `t0003 knrm root 2 lr=0.0005`."""
     again = f" seed {trial['seed']}" if trial.get("repeat_of") else ""
-    return f"{trial['trial']} {'baseline' if trial['baseline'] else curriculum(trial['params'])}".rstrip() + again
+    words = "baseline" if trial["baseline"] else trial_words(trial.get("chosen", {}), trial["params"])
+    return f"{trial['trial']} {words}{again}"
 
 
 def confirmation_name(confirmation: Event) -> str:
@@ -119,27 +124,10 @@ def confirmation_name(confirmation: Event) -> str:
     return f"{confirmation.get('trial') or 'confirm'} seed {confirmation['seed']} {confirmation['label']}"
 
 
-def curriculum(params: Mapping[str, Any]) -> str:
-    """A few words for the curriculum among flat parameters; empty where there is none."""
-
-    def chosen(key: str) -> str:
-        value = params.get(f"curriculum.{key}")
-        if value in (None, "none", False):
-            return ""
-        return f"{value:g}" if isinstance(value, float) else text(value)
-
-    words = [chosen("pacing"), chosen("n"), chosen("scoring")]
-    if chosen("weighting"):
-        words += [chosen("weighting"), f"m={chosen('m')}"]
-    words += [chosen("subset"), chosen("objective_switch"), f"t={chosen('switch')}" if chosen("switch") else ""]
-    words += ["anti" if chosen("anti") else ""]
-    return " ".join(filter(None, words))
-
-
 def view(search: Event) -> tuple[str, str]:
     """Tag of the experiment, and its value, that MLflow 3's pages read as a shared view: the trials, best first."""
     best = f"metrics.`{best_name(search)}`"
-    columns = [best, *(f"params.`curriculum.{key}`" for key in COLUMNS), "tags.`tune_cl.outcome`"]
+    columns = [best, *(f"params.`{key}`" for key in _columns(search)), "tags.`tune_cl.outcome`"]
     trials = f"tags.`tune_cl.search_id` = '{search_id(search)}' AND tags.`tune_cl.kind` = 'trial'"
     state = {
         "searchFilter": trials,
@@ -152,6 +140,13 @@ def view(search: Event) -> tuple[str, str]:
         "selectedColumns": columns,
     }
     return f"mlflow.sharedViewState.{search_id(search)}", json.dumps(state)
+
+
+def _columns(search: Event) -> list[str]:
+    """Parameters of the view: the keys that the search opens, by which its trials differ."""
+    opened = in_order(search.get("opened", []))
+    usual = [] if len(opened) >= FEWEST_COLUMNS else [key for key in COLUMNS if key not in opened]
+    return [*opened, *usual][:MOST_COLUMNS]
 
 
 def view_path(search: Event, experiment: str) -> str:
@@ -167,7 +162,7 @@ def best_name(search: Event) -> str:
 def summary(search: Event, end: Event) -> str:
     """The parent run's description (Markdown): the best trial, its parameters, and the cost."""
     best = end["best"] or {}
-    lines = [f"Search of `{search['space']}` over {search['data']['name']} with {search['ranker']}."]
+    lines = [f"Search of `{search['space']}` over {search['data']['name']} with {rankers(search)}."]
     if best:
         reached = f"dev {search['metric']} {best['dev']:.4f} at iteration {best['iteration']}"
         lines += ["", f"Best: **{best['trial_id']}**, {reached}."]

@@ -1,0 +1,83 @@
+"""Names, columns and tags, by which trials and searches are told apart in MLflow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.tracking_cases import (
+    database,
+    delivered,
+    journal_of,
+    root,
+    search_event,
+    snapshot,
+    trial_event,
+)
+from tune_cl.journal import Event
+from tune_cl.search.progress import label
+from tune_cl.state import replay
+from tune_cl.tracking import layout
+from tune_cl.tracking.uri import resolve_tracking_uri
+from tune_cl.wording import curriculum
+
+__all__ = ["database"]  # a fixture
+
+
+def test_the_view_has_a_column_for_each_key_that_the_search_opens() -> None:
+    def columns(opened: list[str] | None) -> list[str]:
+        told = search_event("view") | ({} if opened is None else {"opened": opened})
+        shown: list[str] = json.loads(layout.view(told)[1])["selectedColumns"]
+        assert (shown[0], shown[-1]) == ("metrics.`best_dev_mrr_at_10`", "tags.`tune_cl.outcome`")
+        return [column.removeprefix("params.`").rstrip("`") for column in shown[1:-1]]
+
+    usual = [f"curriculum.{key}" for key in ("pacing", "n", "scoring", "delta", "T", "weighting", "m")]
+    assert columns(None) == usual, "the journal of an older version"
+    opened = ["training.lr", "curriculum.scoring", "ranker.filters", "ranker.name"]
+    assert columns(opened) == ["ranker.name", "curriculum.scoring", "training.lr", "ranker.filters"]
+    assert columns(["training.lr"]) == ["training.lr", *usual]
+    many = columns([f"ranker.key{number}" for number in range(60)])
+    assert len(many) == layout.MOST_COLUMNS and len(layout.view(search_event("v", opened=many))[1]) < layout.TAG_LENGTH
+
+
+def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
+    def named(chosen: Event, number: int = 1, **other: Any) -> str:
+        """The name of a trial with these values of opened keys; `other`: more parameters in force."""
+        params = root(2) | other | {key: value for key, value in chosen.items() if key != "curriculum.m"}
+        event = trial_event(number, params) | {"chosen": chosen}
+        [trial] = replay([search_event("names"), event]).trials.values()
+        name = layout.trial_name(event)
+        assert trial.baseline or name == f"{trial.trial} {label(trial)}"
+        return name
+
+    lr, ranker = {"training.lr": 0.000501}, {"ranker.name": "knrm"}
+    assert named(lr | ranker) == "t0001 knrm lr=0.000501"
+    assert named(lr | {"curriculum.m": 3}) == "t0001 lr=0.000501", "m is not in force"
+    assert named({"curriculum.anti": False}) == "t0001 root 2 turns"
+    assert named({"ranker.dropout": 0}) == "t0001 dropout=0"
+    assert named(lr, number=0) == "t0000 baseline"
+    again = trial_event(1, root(2)) | {"chosen": {"curriculum.n": 2}, "repeat_of": "t0000"}
+    assert layout.trial_name(again) == "t0001 2 seed 7"
+    assert layout.trial_name(trial_event(1, root(2))) == "t0001 root 2 turns anti", "of an older journal"
+
+
+def test_a_name_is_no_longer_than_every_server_takes(database: Path, tmp_path: Path) -> None:
+    keys = {f"ranker.key{number}": number for number in range(90)}
+    uri = resolve_tracking_uri(database)
+    delivered(journal_of(tmp_path / "s", [search_event("long"), trial_event(1, keys) | {"chosen": keys}]), uri)
+    [name] = snapshot(uri, "long").keys() - {"pacing"}
+    assert name.startswith("t0001 key0=0 key1=1 ") and len(name) == layout.NAME_LENGTH
+
+
+def test_all_rankers_that_were_searched_are_named() -> None:
+    told = search_event("rankers", rankers=["conv_knrm", "knrm"])
+    assert layout.search_tags(told)["tune_cl.ranker"] == "conv_knrm, knrm"
+    end = {"best": None, "seconds": 1.0}
+    assert "docstrings with conv_knrm, knrm." in layout.summary(told, end)
+    assert layout.search_tags(search_event("rankers"))["tune_cl.ranker"] == "knrm", "of an older journal"
+
+
+def test_the_words_of_a_curriculum_name_its_scoring_wherever_it_counts() -> None:
+    weighted = {"curriculum.weighting": "difficulty", "curriculum.m": 20.0, "curriculum.scoring": "turns"}
+    assert curriculum(weighted) == "turns difficulty m=20"

@@ -1,0 +1,54 @@
+"""What a trial and a search are called, the same on the terminal, in MLflow and in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tune_cl.search.space import short
+
+WORDED = ("ranker.name", *(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "weighting", "m", "subset")))
+BARE = tuple(key for key in WORDED if key != "curriculum.m")  # told by their values alone
+
+
+def trial_words(chosen: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+    """A trial by the opened keys that are in force for it (`params`). Where they say nothing, or are not known, by its
+    curriculum."""
+    return describe({key: value for key, value in chosen.items() if key in params}, curriculum(params))
+
+
+def describe(chosen: Mapping[str, Any], otherwise: str = "") -> str:
+    """Opened keys in a line, e.g. `root 2 random reciprocal_rank m=4 delta=0.3`, without what is turned off."""
+    said = {key: short(chosen[key]) for key in in_order(chosen) if not off(chosen[key])}
+    words = [value if key in BARE else f"{key.rsplit('.', 1)[-1]}={value}" for key, value in said.items()]
+    return " ".join("anti" if word == "anti=True" else word for word in words) or otherwise or "no curriculum"
+
+
+def off(value: Any) -> bool:
+    """Whether a value turns its key off; 0 is a value."""
+    return value is None or value is False or value == "none"
+
+
+def in_order(keys: Mapping[str, Any] | list[str]) -> list[str]:
+    """Opened keys as they are told: what most tells trials apart comes first."""
+    return [*(key for key in WORDED if key in keys), *(key for key in keys if key not in WORDED)]
+
+
+def curriculum(params: Mapping[str, Any]) -> str:
+    """A few words for the curriculum among flat parameters; empty where there is none."""
+
+    def chosen(key: str) -> str:
+        value = params.get(f"curriculum.{key}")
+        return "" if off(value) else f"{value:g}" if isinstance(value, float) else str(value)
+
+    words = [chosen("pacing"), chosen("n"), chosen("scoring")]
+    if chosen("weighting"):
+        words += [chosen("weighting"), f"m={chosen('m')}"]
+    words += [chosen("subset"), chosen("objective_switch"), f"t={chosen('switch')}" if chosen("switch") else ""]
+    words += ["anti" if chosen("anti") else ""]
+    return " ".join(filter(None, words))
+
+
+def rankers(told: Mapping[str, Any]) -> str:
+    """All rankers of a search, from its event or its document; one of an older version names but the baseline's."""
+    return ", ".join(told.get("rankers") or [told["ranker"]])
