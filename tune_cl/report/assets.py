@@ -2,10 +2,11 @@
 
 STYLE = """
 :root { color-scheme: light dark; --bg: #fff; --card: #f5f6f8; --text: #1a1f25; --muted: #57616c; --rule: #d6dbe1;
-  --trial: #9aa5b1; --best: #c2410c; --baseline: #1d4ed8; --good: #15803d; --bad: #b91c1c; --low: #b3bcc7; }
+  --trial: #9aa5b1; --best: #c2410c; --baseline: #1d4ed8; --good: #15803d; --bad: #b91c1c; --low: #b3bcc7;
+  --shade: #0005; --under: var(--bg); }
 @media (prefers-color-scheme: dark) { :root { --bg: #12161b; --card: #1b2129; --text: #e6e9ed; --muted: #9da7b3;
   --rule: #353e49; --trial: #5d6977; --best: #fb923c; --baseline: #6ea8fe; --good: #4ade80; --bad: #f87171;
-  --low: #4b5563; } }
+  --low: #4b5563; --shade: #fff5; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1120px; padding: 1rem; background: var(--bg); color: var(--text);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; overflow-wrap: anywhere; }
@@ -49,12 +50,17 @@ svg text.halo { paint-order: stroke; stroke: var(--card); stroke-width: 4px; str
 .key.curriculum, .key.found { width: .7em; height: .7em; border: 0; border-radius: 50%; background: var(--trial); }
 .key.found { background: none; border: 2px solid var(--best); }
 .key.cross { border: 0; height: auto; width: auto; vertical-align: baseline; } .key.cross::before { content: "✕"; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; overflow-wrap: normal; }
+.scroll { overflow-x: auto; background: no-repeat local left / 2.5rem 100%
+    linear-gradient(90deg, var(--under) 40%, transparent),
+  no-repeat local right / 2.5rem 100% linear-gradient(270deg, var(--under) 40%, transparent),
+  no-repeat left top / .9rem calc(100% - 1px) linear-gradient(90deg, var(--shade), transparent),
+  no-repeat right top / .9rem calc(100% - 1px) linear-gradient(270deg, var(--shade), transparent); }
+table { border-collapse: collapse; font-size: .9rem; overflow-wrap: normal; }
 th, td { padding: .3rem .7rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--rule); }
 th { color: var(--muted); font-weight: 600; white-space: nowrap; }
-.wide { min-width: 7rem; max-width: 34rem; overflow-wrap: anywhere; }
+.wide { min-width: 7rem; max-width: 34rem; overflow-wrap: break-word; }
 sup { line-height: 0; } .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-details { background: var(--card); border-radius: 6px; padding: .5rem .8rem; margin: .4rem 0; }
+details { background: var(--card); --under: var(--card); border-radius: 6px; padding: .5rem .8rem; margin: .4rem 0; }
 details p { font-size: .92rem; } summary { cursor: pointer; } summary b { font-variant-numeric: tabular-nums; }
 #tip { position: fixed; z-index: 1; display: none; max-width: 18rem; padding: .3rem .5rem; border-radius: 4px;
   background: var(--text); color: var(--bg); font-size: .8rem; pointer-events: none; }

@@ -14,6 +14,7 @@ from tune_cl.report.svg import BOTTOM, LEFT, RIGHT, TOP, Point, Scale, drawing, 
 HEIGHT = 300.0
 ROW = 40.0  # height of a row in charts of rows
 NAMES = 160.0  # their room for names
+MOST_BARS = int(RIGHT - LEFT)  # of a strip: one a pixel
 ORDER = ("failed", "trial", "baseline", "best")  # the later, the higher on the pile
 
 
@@ -117,7 +118,8 @@ def share_chart(names: Sequence[str], shares: Sequence[float], chances: Sequence
 def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Html]:
     parts = [text(RIGHT, bottom + 38, x_label, "axis", "end")]
     for tick in x.ticks(6):
-        parts += [rule(x(tick), 8.0, x(tick), bottom, "grid"), text(x(tick), bottom + 18, f"{tick:g}")]
+        parts += [rule(x(tick), 8.0, x(tick), bottom, "grid")]
+        parts.append(text(min(x(tick), RIGHT - 6), bottom + 18, f"{tick:g}"))  # on a phone the last would be cut off
     return parts
 
 
@@ -126,19 +128,31 @@ def _row_name(name: str, middle: float) -> Html:
 
 
 def strip_chart(differences: np.ndarray, y_label: str) -> Html:
-    """Differences of Q queries [Q], sorted, as bars from zero; several queries share a column where they are many."""
-    values = np.sort(differences)[::-1]
-    columns = [part.mean() for part in np.array_split(values, min(len(values), int(RIGHT - LEFT)))]
+    """Differences of Q queries [Q], sorted, as bars from zero; several queries share a bar where they are many."""
+    columns, each, count = bars(differences), queries_a_bar(len(differences)), len(differences)
     bottom = HEIGHT - BOTTOM
-    x, y = Scale(0, len(columns), LEFT, RIGHT), scale([*columns, 0.0], bottom, TOP)
-    parts = [text(4.0, 16.0, y_label, "axis", "start"), text(RIGHT, bottom + 30, _queries(values), "axis", "end")]
+    x, y = Scale(0, count, LEFT, RIGHT), scale([*columns, 0.0], bottom, TOP)
+    parts = [text(4.0, 16.0, y_label, "axis", "start"), text(RIGHT, bottom + 30, _queries(differences), "axis", "end")]
     for tick in y.ticks(6):
         parts += [rule(LEFT, y(tick), RIGHT, y(tick), "grid"), text(LEFT - 6, y(tick) + 4, f"{tick:g}", anchor="end")]
     for role, sign in (("gain", 1), ("loss", -1)):
-        rows = [(x(i), x(i + 1), y(value)) for i, value in enumerate(columns) if sign * value > 0]
+        signed = [(i * each, value) for i, value in enumerate(columns) if sign * value > 0]
+        rows = [(x(start), x(min(start + each, count)), y(value)) for start, value in signed]
         d = "".join(path([(a, y(0)), (a, top), (b, top), (b, y(0))]) + "Z" for a, b, top in rows)
         parts.append(tag("path", d=d, class_=role))
     return drawing(HEIGHT, y_label, *parts, rule(LEFT, y(0), RIGHT, y(0), "zero"))
+
+
+def queries_a_bar(count: int) -> int:
+    """How many of so many queries share a bar of a strip."""
+    return math.ceil(count / MOST_BARS)
+
+
+def bars(differences: np.ndarray) -> list[float]:
+    """The heights of a strip's bars, the largest gain first: means over neighbouring queries, equally many in each but
+    the last."""
+    values, each = np.sort(differences)[::-1], queries_a_bar(len(differences))
+    return [float(values[start : start + each].mean()) for start in range(0, len(values), each)]
 
 
 def _queries(values: np.ndarray) -> str:

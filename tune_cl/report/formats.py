@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tune_cl.report.findings import Findings
+from tune_cl.report.configurations import ablations, compared, label, mean
+from tune_cl.report.findings import Document, Findings
 from tune_cl.report.markup import number, p_value, plain, signed
 from tune_cl.report.verdict import Row, best_row, rows
 
@@ -25,7 +27,7 @@ def latex(text: str) -> str:
 
 def latex_table(findings: Findings) -> str:
     """The table of configurations for a paper; needs the package booktabs."""
-    entries, confirmed = rows(findings), findings.confirmation
+    entries, confirmed = rows(compared(findings, label)), findings.confirmation
     best = best_row(entries)
     split = confirmed["split"] if confirmed else "dev"
     heads = ["configuration", f"{findings.metric} ({split})", "difference", *(["$p$ (adjusted)"] if confirmed else [])]
@@ -34,15 +36,40 @@ def latex_table(findings: Findings) -> str:
     lines = [
         f"% search {latex(findings.state.name)}; {over}",
         r"% \usepackage{booktabs}",
-        rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+        *_tabular(heads, 1, (_latex_row(row, row is best, bool(confirmed)) for row in entries)),
+        *_latex_ablations(findings, f"{findings.metric} ({split})"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _tabular(heads: Sequence[str], names: int, lines: Iterable[str]) -> list[str]:
+    """A table whose first columns (`names`) hold texts, the others numbers."""
+    return [
+        rf"\begin{{tabular}}{{{'l' * names}{'r' * (len(heads) - names)}}}",
         r"\toprule",
         " & ".join(head if "$" in head else latex(head) for head in heads) + r" \\",
         r"\midrule",
-        *(_latex_row(row, row is best, bool(confirmed)) for row in entries),
+        *lines,
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    return "\n".join(lines) + "\n"
+
+
+def _latex_ablations(findings: Findings, value: str) -> list[str]:
+    """The second table: configurations against themselves without their curricula; nothing without ablations."""
+    pairs = ablations(findings)
+    heads = ["configuration", "without its curriculum", value, "difference", "$p$ (adjusted)"]
+    lines = [
+        f"{latex(entry['label'])} & {latex(own['label'])} & {mean(own)} & ${signed(own['difference'])}${_raised(own)}"
+        rf" & ${p_value(own.get('p_adjusted'))}$ \\"
+        for entry, own in pairs
+    ]
+    said = "% each configuration against itself without its curriculum; the value is of that"
+    return ["", said, *_tabular(heads, 2, lines)] if lines else []
+
+
+def _raised(own: Document) -> str:
+    return rf"\textsuperscript{{{latex(own['marks'])}}}" if own.get("marks") else ""
 
 
 def _latex_row(row: Row, best: bool, tested: bool) -> str:

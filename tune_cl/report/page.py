@@ -6,6 +6,7 @@ import base64
 import hashlib
 
 from tune_cl.report.assets import SCRIPT, STYLE
+from tune_cl.report.configurations import tables_section
 from tune_cl.report.curves import cost_section, learning_section, pacing_section, spent_section
 from tune_cl.report.fairness import ranking_section
 from tune_cl.report.findings import Findings
@@ -14,7 +15,7 @@ from tune_cl.report.parameters import parameters_section, repeat_section
 from tune_cl.report.queries import changes_section, groups_section, values_of
 from tune_cl.report.tradeoff import tradeoff_section
 from tune_cl.report.trees import trees_section
-from tune_cl.report.verdict import configurations_section, verdict_section
+from tune_cl.report.verdict import verdict_section
 
 TITLES = {
     "verdict": "Verdict",
@@ -37,7 +38,7 @@ def page(findings: Findings) -> str:
     values = values_of(findings)
     contents = {
         "verdict": verdict_section(findings),
-        "configurations": configurations_section(findings),
+        "configurations": tables_section(findings),
         "learning": [*learning_section(findings), *trees_section(findings)],
         "progress": cost_section(findings),
         "tradeoff": tradeoff_section(findings),
@@ -58,8 +59,8 @@ def page(findings: Findings) -> str:
 def _title(findings: Findings) -> Html:
     state, search = findings.state, findings.experiment
     told = (
-        f"{state.ranker} on {state.data.get('name', 'its data')}: {len(state.trials)} trials, {state.iterations} "
-        f"iterations, searched by {search.search.searcher} with scheduler {search.search.scheduler}."
+        f"{', '.join(search.rankers)} on {state.data.get('name', 'its data')}: {len(state.trials)} trials, "
+        f"{state.iterations} iterations, searched by {search.search.searcher} with scheduler {search.search.scheduler}."
     )
     return tag("header", tag("h1", f"Search {state.name}"), paragraph(told), paragraph(search.description))
 

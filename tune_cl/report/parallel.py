@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tune_cl.report.markup import Html, cut, number, plain, tag
+from tune_cl.report.markup import Html, cut, key_name, number, plain, tag
 from tune_cl.report.svg import RIGHT, Scale, drawing, path, rule, scale, text
 from tune_cl.search.leaves import Leaf, LogUniform, Range
 
@@ -76,7 +76,7 @@ def parallel_chart(leaves: Mapping[str, Leaf], travellers: Sequence[Traveller], 
         parts.append(_travel([*points, (values(traveller.dev), heights[-1])], traveller))
     for axis, y in zip(axes, heights[:-1], strict=True):
         absent = any(axis.key not in traveller.chosen for traveller in travellers)
-        parts += _axis(axis.key, axis.ticks(), y, absent)
+        parts += _axis(key_name(axis.key), axis.ticks(), y, absent)
     parts += _axis(f"dev {metric}", [(values(tick), f"{tick:g}") for tick in values.ticks(6)], heights[-1], False)
     return drawing(heights[-1] + 34, "parameters and dev value of each trial", *parts)
 

@@ -10,7 +10,7 @@ from tune_cl.report.analysis import FEWEST_TRIALS, PERMUTATIONS, Importance, imp
 from tune_cl.report.charts import share_chart
 from tune_cl.report.curves import MOST_LINES
 from tune_cl.report.findings import Findings, words
-from tune_cl.report.markup import NONE, Html, code, figure, number, p_value, paragraph, plain, table, tag
+from tune_cl.report.markup import NONE, Html, code, figure, key_name, number, p_value, paragraph, plain, table, tag
 from tune_cl.report.parallel import Traveller, parallel_chart
 from tune_cl.report.verdict import settings
 
@@ -45,7 +45,7 @@ def _importance(findings: Findings) -> Html:
             f"gave different dev values ({len(findings.ranked)} trials gave one)."
         )
         return tag("figure", head, paragraph(told))
-    names = [found.key.removeprefix("curriculum.") for found in known]
+    names = [key_name(found.key) for found in known]
     chart = share_chart(names, [found.share for found in known], [found.chance for found in known], "share of variance")
     lines = [(name, found.trials, number(found.share, 2), p_value(found.p), found.best)
              for name, found in zip(names, known, strict=True)]  # fmt: skip
@@ -69,7 +69,7 @@ def importances(findings: Findings) -> tuple[list[Importance], list[str]]:
 
 
 def _how(findings: Findings, known: list[Importance], passed: list[str]) -> str:
-    clear = [found.key for found in known if found.p <= LEVEL / len(known)]
+    clear = [key_name(found.key) for found in known if found.p <= LEVEL / len(known)]
     told = (
         "Share of the variance of the dev ranks that lies between the values of a parameter (a range is cut into "
         "thirds), over the trials in which it exists. The dashed tick is what the share stays below in 95 of 100 "
@@ -82,16 +82,16 @@ def _how(findings: Findings, known: list[Importance], passed: list[str]) -> str:
         searcher = findings.experiment.search.searcher
         told += f"Trials chosen by {searcher} are not independent, so p is only a rough guide. "
     if passed:
-        told += f"Too few trials or values for: {', '.join(passed)}."
+        told += f"Too few trials or values for: {', '.join(map(key_name, passed))}."
     return told
 
 
 def repeat_section(findings: Findings) -> list[Html]:
     """Versions, seeds, data, and the commands that do all of it again."""
-    state, place = findings.state, findings.place
+    state, place, rankers = findings.state, findings.place, findings.experiment.rankers
     facts = [
         ("data", f"{state.data.get('name', NONE)} (digest {str(state.data.get('digest', NONE))[:16]})"),
-        ("ranker", state.ranker),
+        ("rankers" if len(rankers) > 1 else "ranker", ", ".join(rankers)),
         ("metric", state.metric),
         ("seed of the search", state.seed),
         *([("seeds of the confirmation", ", ".join(map(str, findings.confirmation["seeds"])))]

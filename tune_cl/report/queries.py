@@ -6,7 +6,7 @@ import numpy as np
 
 from trainables.errors import UserError
 from tune_cl.report.analysis import mean_interval
-from tune_cl.report.charts import interval_chart, strip_chart
+from tune_cl.report.charts import interval_chart, queries_a_bar, strip_chart
 from tune_cl.report.findings import Findings
 from tune_cl.report.markup import Html, cut, figure, legend, number, paragraph, signed, tag
 from tune_cl.report.per_query import Groups, PerQuery, by_domain, by_length, by_turns, per_query
@@ -56,10 +56,17 @@ def changes_section(findings: Findings, values: PerQuery | str) -> list[Html]:
     gained = [int(at) for at in order[:SHOWN] if values.differences[at] > 0]
     lost = [int(at) for at in order[::-1][:SHOWN] if values.differences[at] < 0]
     return [
-        tag("div", figure(f"Each query of {values.split}", chart, paragraph(values.label)), class_="charts"),
+        tag("div", figure(_title(values), chart, paragraph(values.label)), class_="charts"),
         *_queries("Gained most", gained, findings, values),
         *_queries("Lost most", lost, findings, values),
     ]
+
+
+def _title(values: PerQuery) -> str:
+    each = queries_a_bar(len(values.row))
+    if each == 1:
+        return f"Each query of {values.split}"
+    return f"Queries of {values.split}: each bar is the mean of {each} neighbouring queries"
 
 
 def _queries(title: str, chosen: list[int], findings: Findings, values: PerQuery) -> list[Html]:

@@ -1,0 +1,73 @@
+"""The tables of the configurations, and of what the curriculum of each is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from tune_cl.report.findings import Document, Findings
+from tune_cl.report.markup import Html, number, p_value, paragraph, signed, table, tag
+from tune_cl.report.verdict import configurations_section
+
+
+def tables_section(findings: Findings) -> list[Html]:
+    """The best trials on dev; once confirmed, the configurations under their trial ids, then those with an ablation
+    beside it."""
+    return [*configurations_section(compared(findings, named)), *_ablations_section(findings)]
+
+
+def compared(findings: Findings, name: Callable[[Document], str]) -> Findings:
+    """The findings with the baseline and the configurations alone in the confirmation: ablations are not held against
+    the baseline, so they have a table of their own. `name`: what a configuration is called."""
+    confirmed = findings.confirmation
+    if confirmed is None:
+        return findings
+    baseline, *others = (
+        {key: value for key, value in entry.items() if key != "ablation"} | {"label": name(entry)}
+        for entry in (confirmed["baseline"], *confirmed["configurations"])
+    )
+    return replace(findings, confirmation=confirmed | {"baseline": baseline, "configurations": others})
+
+
+def label(entry: Document) -> str:
+    return entry["label"]
+
+
+def named(entry: Document) -> str:
+    """The label behind the trial id, as the terminal has it; documents of older versions hold no id."""
+    return f"{entry['trial_id']} {entry['label']}" if "trial_id" in entry else entry["label"]
+
+
+def ablations(findings: Findings) -> list[tuple[Document, Document]]:
+    """The confirmed configurations that were trained without their curriculum too, each with that ablation."""
+    entries = (findings.confirmation or {}).get("configurations", [])
+    return [(entry, entry["ablation"]) for entry in entries if "ablation" in entry]
+
+
+def mean(entry: Document) -> str:
+    """The mean, and in brackets the deviation over seeds where there are several."""
+    spread = "" if entry["sd"] is None or math.isnan(entry["sd"]) else f" ({number(entry['sd'])})"
+    return f"{number(entry['mean'])}{spread}"
+
+
+def _ablations_section(findings: Findings) -> list[Html]:
+    pairs, confirmed = ablations(findings), findings.confirmation
+    if not (pairs and confirmed):
+        return []
+    columns = ["configuration", "without its curriculum", f"{findings.metric} on {confirmed['split']} without it",
+               "difference", "95 % interval", "p adjusted"]  # fmt: skip
+    note = (
+        "Each configuration against itself without its curriculum: the same values of all other keys, and the "
+        "baseline's curriculum. Mean and marks as above; p is corrected over the rows of this table."
+    )
+    return [tag("h3", "What the curriculum is worth"), table(columns, map(_row, pairs), range(2, 6)), paragraph(note)]
+
+
+def _row(pair: tuple[Document, Document]) -> tuple[object, ...]:
+    _, own = pair
+    low, high = own.get("ci95") or (None, None)
+    marks = tag("sup", own["marks"]) if own.get("marks") else None
+    names = (tag("div", named(each), class_="wide") for each in pair)
+    difference = tag("span", signed(own["difference"]), marks)
+    return *names, mean(own), difference, f"[{signed(low)}, {signed(high)}]", p_value(own.get("p_adjusted"))
