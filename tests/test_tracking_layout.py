@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.tracking_cases import (
     database,
     delivered,
@@ -15,7 +17,10 @@ from tests.tracking_cases import (
     snapshot,
     trial_event,
 )
+from tune_cl.experiment import load_experiment
 from tune_cl.journal import Event
+from tune_cl.place import Place
+from tune_cl.search import runner
 from tune_cl.search.progress import label
 from tune_cl.state import replay
 from tune_cl.tracking import layout
@@ -70,12 +75,33 @@ def test_a_name_is_no_longer_than_every_server_takes(database: Path, tmp_path: P
     assert name.startswith("t0001 key0=0 key1=1 ") and len(name) == layout.NAME_LENGTH
 
 
+def test_a_run_that_an_older_version_named_otherwise_is_found_again(database: Path, tmp_path: Path) -> None:
+    uri = resolve_tracking_uri(database)
+    journal = journal_of(tmp_path / "s", [search_event("older"), trial_event(1, root(2)) | {"chosen": {"n": 2}}])
+    first = delivered(journal, uri)
+    first.store.client.update_run(first.cursor.runs["t0001"], name="t0001 as before")
+    (journal.parent / "tracking.json").unlink()
+    delivered(journal, uri)
+    assert snapshot(uri, "older").keys() == {"pacing", "t0001 as before"}
+
+
 def test_all_rankers_that_were_searched_are_named() -> None:
     told = search_event("rankers", rankers=["conv_knrm", "knrm"])
     assert layout.search_tags(told)["tune_cl.ranker"] == "conv_knrm, knrm"
     end = {"best": None, "seconds": 1.0}
     assert "docstrings with conv_knrm, knrm." in layout.summary(told, end)
     assert layout.search_tags(search_event("rankers"))["tune_cl.ranker"] == "knrm", "of an older journal"
+
+
+def test_a_search_tells_what_it_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "fingerprint", lambda *_: {"name": "docstrings", "digest": "sha-1"})
+    experiment = load_experiment("quickstart", ["ranker.name={choice: [conv_knrm, knrm]}"])
+    event = runner._search_event(experiment, Place(tmp_path, "s"), {}, "")
+    assert event["opened"] == list(experiment.space.leaves) and "ranker.name" in event["opened"]
+    assert replay([event]).rankers == ["conv_knrm", "knrm"]
+    assert layout.search_tags(event)["tune_cl.ranker"] == "conv_knrm, knrm"
+    usual = runner._search_event(load_experiment("quickstart"), Place(tmp_path, "s"), {}, "")
+    assert usual["rankers"] == ["conv_knrm"]
 
 
 def test_the_words_of_a_curriculum_name_its_scoring_wherever_it_counts() -> None:

@@ -124,6 +124,10 @@ def test_the_result_shows_opened_keys_with_the_digits_that_they_have() -> None:
     assert "best (t0001)" in shown and "Prove it:  " in shown
 
 
+def test_the_result_names_all_rankers_that_were_searched() -> None:
+    assert "search x: conv_knrm, knrm on x," in render(result(0.5, 0.4) | {"rankers": ["conv_knrm", "knrm"]})
+
+
 def test_where_the_baseline_wins_the_best_curriculum_stands_beside_it() -> None:
     shown = render(result(0.4, 0.45))
     assert "best curriculum (t0001)" in shown and "t0000" not in shown
