@@ -52,14 +52,15 @@ def mean(entry: Document) -> str:
 
 
 def _ablations_section(findings: Findings) -> list[Html]:
-    pairs, confirmed = ablations(findings), findings.confirmation
-    if not (pairs and confirmed):
+    pairs = ablations(findings)
+    if not pairs:
         return []
-    columns = ["configuration", "without its curriculum", f"{findings.metric} on {confirmed['split']} without it",
+    columns = ["configuration", "without its curriculum", f"{findings.metric} without it",
                "difference", "95 % interval", "p adjusted"]  # fmt: skip
     note = (
         "Each configuration against itself without its curriculum: the same values of all other keys, and the "
-        "baseline's curriculum. Mean and marks as above; p is corrected over the rows of this table."
+        "baseline's curriculum. † above that at 95 %, ‡ at 99 % confidence after correction, which is over the rows of "
+        "this table."
     )
     return [tag("h3", "What the curriculum is worth"), table(columns, map(_row, pairs), range(2, 6)), paragraph(note)]
 
