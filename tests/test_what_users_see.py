@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,8 @@ from tests.report_cases import Case
 from trainables.curriculum.pacing import PACINGS
 from trainables.data import load_data
 from trainables.errors import DataError
-from tune_cl.cli import DONE, main
+from trainables.evaluation.metrics import METRICS
+from tune_cl.cli import COMMANDS, DONE, Parser, main
 from tune_cl.commands.pace import OTHERS
 from tune_cl.commands.result import render
 from tune_cl.commands.tables import table
@@ -272,6 +274,27 @@ def test_check_says_in_words_what_a_search_will_do(
     forecast = json.loads(capfd.readouterr().out)
     hours = (20 * 6 + forecast["iterations_expected"] * 10 / 3) / 3600
     assert forecast["hours_forecast"] == pytest.approx(hours) and forecast["teacher_iterations"] == 20
+
+
+# -- help --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_is_whole(name: str) -> None:
+    parser = Parser(prog=name)
+    command = import_module(f"tune_cl.commands.{name}")
+    command.add_arguments(parser)
+    told = {action.dest: action.help or "" for action in parser._actions}
+    assert all(told.values()), "every argument has a text"
+    assert all("ir_datasets:NAME" in told[key] for key in told.keys() & {"data"})
+    assert all("(default " in told[key] for key in told.keys() & {"split"})
+    head, *lines = command.__doc__.split("\n\n")[0].splitlines()
+    assert (head == "Examples:" and lines) or head.startswith(f"Example: tune-cl {name} ")
+    assert all(line.startswith(f"  tune-cl {name} ") for line in lines)
+
+
+def test_a_metric_is_described_with_its_cut() -> None:
+    assert "first 10" in METRICS.entries["mrr@10"].summary and "first 10" in METRICS.entries["ndcg@10"].summary
 
 
 # -- the report --------------------------------------------------------------------------------------------------

@@ -177,10 +177,20 @@ ACCURACY = "accuracy"
 METRICS: Registry[Metric] = Registry(
     "metric",
     Entry("map", Metric("map"), "mean average precision over all candidates", f"{TREC_EVAL} map"),
-    Entry("mrr@10", Metric("mrr", 10), "reciprocal rank of the first relevant document", f"{TREC_EVAL} recip_rank"),
+    Entry(
+        "mrr@10",
+        Metric("mrr", 10),
+        "reciprocal rank of the first relevant document, 0 if it is not among the first 10",
+        f"{TREC_EVAL} recip_rank",
+    ),
     Entry("p@1", Metric("p", 1), "share of queries with a relevant document on top", f"{TREC_EVAL} P_1"),
     Entry("rprec", Metric("rprec"), "precision at the number of relevant documents", f"{TREC_EVAL} Rprec"),
-    Entry("ndcg@10", Metric("ndcg", 10), "graded gain discounted by log2(rank + 1)", f"{TREC_EVAL} ndcg_cut_10"),
+    Entry(
+        "ndcg@10",
+        Metric("ndcg", 10),
+        "graded gain of the first 10, discounted by log2(rank + 1)",
+        f"{TREC_EVAL} ndcg_cut_10",
+    ),
     Entry(
         ACCURACY,
         Metric(ACCURACY),

@@ -15,7 +15,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_cl.commands.settings import add_overrides
+from tune_cl.commands.settings import DATA_HELP, add_overrides, add_split
 from tune_cl.commands.tables import table
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("data", metavar="DATA", help="docstrings, or a folder in one of the forms of tune-cl list data")
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     parser.add_argument("baseline", metavar="BASELINE", help="bm25, sdm or embedding")
-    parser.add_argument("--split", default="test", choices=["train", "dev", "test"])
+    add_split(parser, "test", "queries are ranked")
     setting = parser.add_mutually_exclusive_group()
     setting.add_argument("--tune", action="store_true", help="the best parameters of a grid on dev")
     setting.add_argument("--optimize-on-test", action="store_true", help="the best parameters of the grid on test")

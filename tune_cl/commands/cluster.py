@@ -1,6 +1,6 @@
 """Examples:
-tune-cl cluster aws > cluster.yaml
-tune-cl cluster local > cluster.local.yaml
+  tune-cl cluster aws > cluster.yaml
+  tune-cl cluster local > cluster.local.yaml
 
 Prints a cluster file to fill in; docs/cluster.md goes on from there. aws and local are for `ray up` in a checkout,
 which goes to the nodes; kuberay-storage and then kuberay are for `kubectl apply`."""

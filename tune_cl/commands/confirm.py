@@ -1,6 +1,6 @@
 """Examples:
-tune-cl confirm quickstart
-tune-cl confirm penha2020_pacing --top 5 --seeds 10 --correction bonferroni
+  tune-cl confirm quickstart
+  tune-cl confirm penha2020_pacing --top 5 --seeds 10 --correction bonferroni
 
 Trains the K configurations that were best on dev, and the baseline, with N new seeds each; applies each best dev
 checkpoint to the split once, and tests the differences over queries. Asked again with more seeds, it trains those that
@@ -13,7 +13,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from tune_cl.commands.settings import add_session, require_cluster
+from tune_cl.commands.settings import add_name, add_session, require_cluster
 from tune_cl.commands.tables import table
 from tune_cl.confirmation.verdict import LEVEL, best_on_dev, higher, leader
 from tune_cl.journal import read_events
@@ -26,7 +26,7 @@ CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochbe
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    add_name(parser)
     parser.add_argument("--top", type=int, default=3, metavar="K", help="configurations, best on dev (default 3)")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="trainings of each (default 5)")
     parser.add_argument("--split", default="test", choices=("test", "dev"), help="what is compared on (default test)")

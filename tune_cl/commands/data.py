@@ -8,7 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from tune_cl.commands.settings import add_overrides
+from tune_cl.commands.settings import DATA_HELP, add_overrides
 from tune_cl.commands.tables import table
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ WIDTH = 100  # characters of a text
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("data", metavar="DATA", help="docstrings, ir_datasets:NAME, or a folder (tune-cl list data)")
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     add_overrides(parser)
 
 

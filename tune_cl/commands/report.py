@@ -14,6 +14,7 @@ from typing import Any
 
 from trainables.errors import ConfigError
 from trainables.files import require_file, write_text
+from tune_cl.commands.settings import add_name
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, Place, known_place
 from tune_cl.tracking.uri import resolve_tracking_uri
 
@@ -22,7 +23,7 @@ TRACKING_SECONDS = 20.0  # as long as the report waits for MLflow
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    add_name(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html, .tex or .csv")
     parser.add_argument("--format", choices=list(SUFFIXES), default="html", help="default html")
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)

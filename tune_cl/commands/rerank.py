@@ -24,6 +24,7 @@ from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.training.factory import load_saved
 from trainables.training.saved import SavedRanker
 from trainables.training.saved_trees import SavedTrees
+from tune_cl.commands.settings import DATA_HELP, add_split
 from tune_cl.commands.tables import table
 
 
@@ -31,8 +32,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "checkpoint", metavar="CHECKPOINT", help="folder of a trained ranker, as tune-cl train and run write it"
     )
-    parser.add_argument("--data", help="re-rank the candidates of this data")
-    parser.add_argument("--split", default="test", choices=["train", "dev", "test"])
+    parser.add_argument("--data", help=f"re-rank the candidates of {DATA_HELP}")
+    add_split(parser, "test", "candidates are re-ranked")
     parser.add_argument(
         "--output", type=Path, help="file to write (default: rerank.SPLIT.run.txt, or .predictions.tsv)"
     )

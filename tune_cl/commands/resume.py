@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from tune_cl.commands import result
-from tune_cl.commands.settings import add_session, require_cluster
+from tune_cl.commands.settings import add_name, add_session, require_cluster
 from tune_cl.journal import read_events
 from tune_cl.place import known_place
 from tune_cl.state import replay
@@ -19,7 +19,7 @@ render = result.render
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    add_name(parser)
     add_session(parser)
 
 

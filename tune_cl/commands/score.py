@@ -13,14 +13,14 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from tune_cl.commands.settings import add_overrides
+from tune_cl.commands.settings import DATA_HELP, add_overrides, add_split
 from tune_cl.commands.tables import table
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("data", metavar="DATA", help="docstrings, or a folder in one of the forms of tune-cl list data")
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     parser.add_argument("scoring", metavar="SCORING", help="see tune-cl list scorings")
-    parser.add_argument("--split", default="train", choices=["train", "dev", "test"])
+    add_split(parser, "train", "instances are scored")
     parser.add_argument("--output", type=Path, help="TSV file (default: SCORING.SPLIT.tsv)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: the distribution, and examples as text")
     add_overrides(parser)

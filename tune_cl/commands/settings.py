@@ -9,17 +9,29 @@ from trainables.errors import ConfigError, Problem
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP
 
+DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the forms of tune-cl list data"
 CONNECT_SECONDS = 10.0  # as long as a cluster's head may take to accept a connection
 
 
 def add_experiment(parser: ArgumentParser) -> None:
     """What is searched, and how much."""
     parser.add_argument("space", metavar="SPACE", help="a shipped space (tune-cl list spaces) or a YAML file")
-    parser.add_argument("--data", help="docstrings, or a folder in one of the forms of tune-cl list data")
+    parser.add_argument("--data", help=DATA_HELP)
     parser.add_argument("--ranker", help="see tune-cl list rankers")
     parser.add_argument("--trials", type=int, help="trials, the baseline included")
     parser.add_argument("--max-iterations", type=int, help="iterations a trial at most")
     parser.add_argument("--seed", type=int, help="of sampling and of every training")
+
+
+def add_name(parser: ArgumentParser) -> None:
+    """Which search."""
+    parser.add_argument("name", metavar="NAME", help="of a search in the storage, as tune-cl run printed it")
+
+
+def add_split(parser: ArgumentParser, default: str, what: str) -> None:
+    """Which part of the data, for `what`."""
+    told = f"whose {what} (default {default})"
+    parser.add_argument("--split", default=default, choices=["train", "dev", "test"], help=told)
 
 
 def add_overrides(parser: ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from trainables.errors import ConfigError, Interrupted, Problem
 from trainables.evaluation.metrics import dev_key
 from trainables.files import require_folder
 from tune_cl.commands.paths import absolute
-from tune_cl.commands.settings import add_overrides
+from tune_cl.commands.settings import DATA_HELP, add_overrides
 from tune_cl.commands.tables import table
 from tune_cl.experiment import load_training_run
 from tune_cl.place import DEFAULT_STORAGE, program
@@ -36,7 +36,7 @@ STATES = "state"  # folder of the output
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("space", nargs="?", metavar="SPACE", help="a shipped space or a YAML file")
-    parser.add_argument("--data", help="docstrings, or a folder in one of the forms of tune-cl list data")
+    parser.add_argument("--data", help=DATA_HELP)
     parser.add_argument("--ranker", help="see tune-cl list rankers")
     parser.add_argument(
         "--output",
