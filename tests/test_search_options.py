@@ -57,7 +57,11 @@ def test_weights_of_choices() -> None:
     assert shares == pytest.approx([1 / 8, 1 / 8 + 3 / 8, 1 / 8 + 1 / 8, 1 / 8], abs=0.03)
     assert leaf.middle() == "b"
     one = parse_leaf("key", {"choice": ["a", "b"], "prior": "b"})
-    assert one.middle() == "b" and one.document() == {"choice": ["a", "b"], "prior": [0.0, 1.0]}
+    assert one.middle() == "b" and one.document() == {"choice": ["a", "b"], "prior": "b"}
+    weighted = {"choice": [2, 5, 10], "prior": [3, 1, 0.5]}
+    assert repr(parse_leaf("key", weighted).document()) == repr(weighted), "weights as they were written"
+    listed = parse_leaf("key", {"choice": [(1, 2), (3, 4)], "prior": [0, 1]})
+    assert parse_leaf("key", listed.document()) == listed, "a list after prior is one of weights, not an option"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +103,7 @@ def test_the_most_likely_configuration_is_tried_first_and_shown(tmp_path: Path) 
     first = make_sampler(toy).ask(1)
     assert first is not None
     assert (first["curriculum.pacing"], first["curriculum.delta"]) == ("root", 0.33)
-    assert toy.describe()["priors"] == ["curriculum.pacing: [0.0, 1.0]", "curriculum.delta: 0.33"]
+    assert toy.describe()["priors"] == ["curriculum.pacing: root", "curriculum.delta: 0.33"]
     assert Experiment.from_yaml(toy.to_yaml()).space == toy.space
 
 
@@ -132,6 +136,17 @@ def test_points_are_completed_checked_and_kept(tmp_path: Path) -> None:
 def test_points_outside_the_space(tmp_path: Path, point: str, wrong: str) -> None:
     with pytest.raises(ConfigError, match=wrong):
         experiment(tmp_path, f"search.points=[{{curriculum.T: 0.5}}, {point}]")
+
+
+def test_a_point_outside_is_told_the_range_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "stepped.yaml"
+    path.write_text(SPACE.replace("{uniform: [0.1, 0.9], prior: 0.33}", "{uniform: [0.2, 0.6], step: 0.1, prior: 0.3}"))
+    with pytest.raises(ConfigError) as refused:
+        load_experiment(str(path), ["search.points=[{curriculum: {delta: 0.35, pacing: step}}]"])
+    assert [str(problem.right) for problem in refused.value.problems] == [
+        "a value of {uniform: [0.2, 0.6], step: 0.1}",
+        "a value of {choice: [linear, root]}",
+    ]
 
 
 def test_points_give_way_to_the_command_line(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tune_cl.search.points import Points, points_of
 from tune_cl.search.schedulers import setup_of, unfit_population
 from tune_cl.search.schedulers.grace import curriculum_grace
 from tune_cl.search.space import Flat, Space
-from tune_cl.space_files import dump_yaml, find_space, parse_yaml, read_space
+from tune_cl.space_files import dump_yaml, find_space, on_a_line, parse_yaml, read_space
 
 CHECKED_DRAWS = 16
 DEFAULTS = {key: field.get_default(call_default_factory=True) for key, field in configuration_fields(()).items()}
@@ -161,7 +161,7 @@ class Experiment:
             "conditional": sum(bool(leaf.when) for leaf in self.space.leaves.values()),
             "combinations": self.space.combinations(),
             "steps": [f"{key}: {steps}" for key, steps in self.space.steps.items()],
-            "priors": [f"{key}: {prior}" for key, prior in self.space.priors.items()],
+            "priors": [f"{key}: {on_a_line(prior)}" for key, prior in self.space.priors.items()],
             "points": len(self.search.points),
             **self.forecast(),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,12 @@ for kind in (Loader, Dumper):
 def dump_yaml(tree: Mapping[str, Any]) -> str:
     """YAML that `parse_yaml` reads back to an equal mapping."""
     return yaml.dump(dict(tree), Dumper=Dumper, sort_keys=False, allow_unicode=True)
+
+
+def on_a_line(value: Any) -> str:
+    """A value as one would write it behind a key, on one line."""
+    text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=inf)
+    return text.removesuffix("...\n").strip()
 
 
 def parse_yaml(text: str, place: str) -> Any:

@@ -286,7 +286,10 @@ class Choice(Leaf):
         return replace(self, weights=tuple(float(weight) for weight in prior))
 
     def written_prior(self) -> Any:
-        return list(self.weights)
+        likely = [option for option, weight in zip(self.options, self.weights, strict=True) if weight]
+        if len(likely) == sum(self.weights) == 1 and not isinstance(likely[0], tuple):  # a list would be weights
+            return likely[0]
+        return [int(weight) if weight.is_integer() else weight for weight in self.weights]
 
     @classmethod
     def of(cls, arguments: Any, when: Condition) -> Leaf:

@@ -10,6 +10,7 @@ from trainables.config import configuration_fields, flatten
 from trainables.errors import ConfigError, Problem, nearest
 from trainables.validation import checked, shown
 from tune_cl.search.space import Flat, Space, identity
+from tune_cl.space_files import on_a_line
 
 FIELDS = configuration_fields(())
 
@@ -66,7 +67,8 @@ def _point(space: Space, place: str, flat: Flat, given: Collection[str]) -> Flat
         elif key in given:
             return None
         else:
-            right = f"a value of {{{leaf.kind}: {leaf.arguments()}}}"
+            values_of = {name: part for name, part in leaf.document().items() if name not in ("prior", "when")}
+            right = f"a value of {on_a_line(values_of)}"
             problems.append(Problem(f"{place}.{key}", f"{shown(value)} is not in the space", right))
     chosen = space.decide(lambda key, leaf: values.get(key, leaf.middle()))
     if absent := [key for key in values if key not in chosen]:
