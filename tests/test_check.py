@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests.report_cases import Case
 from tests.test_device_memory import device_state
-from tune_cl.cli import DONE, main
-from tune_cl.commands.check import _at_a_time, _in_short, _scheduler, _threads, _time, _told
-from tune_cl.experiment import load_experiment
+from tune_cl.cli import BAD_INPUT, DONE, main
+from tune_cl.commands.check import _at_a_time
 from tune_cl.search import places
 from tune_cl.search.config import Resources, SearchConfig
 
+OPENED = """
+data: docstrings
+curriculum: {pacing: {choice: [linear, root]}, n: {choice: [2, 5], when: {curriculum.pacing: root}}}
+ranker.name: {choice: [conv_knrm, knrm]}
+training: {lr: {loguniform: [1e-4, 1e-2]}, max_iterations: 20}
+search: {searcher: tpe, trials: 9}
+"""
 __all__ = ["device_state"]  # a fixture
 
 
@@ -58,56 +67,56 @@ def test_a_step_is_measured_where_trials_train(
     assert seen[2] == "cpu" and capfd.readouterr().err == note and note not in told
 
 
-@pytest.mark.parametrize(
-    ("changed", "judged", "rungs"),
-    [
-        (["search.scheduler=none"], None, []),
-        (["search.scheduler=pbt", "search.searcher=random", "search.interval=3"], "every 3 iterations", []),
-        (["search.scheduler=model", "search.promotion=true"], "after every iteration, inside its curriculum too", []),
-        (["search.scheduler=asha"], "not before its own curriculum is over", [1, 2, 4, 8]),
-        (["search.scheduler=asha", "search.grace=none"], "whether or not its curriculum is over", [1, 2, 4, 8]),
-        (["search.scheduler=asha", "search.grace=5"], "not before iteration 5", [5]),
-        (["search.grace=scaled"], "after a training planned for its rung, curriculum included", [1, 2, 4, 8]),
-    ],
-)
-def test_check_says_when_a_trial_is_judged(changed: list[str], judged: str | None, rungs: list[int]) -> None:
-    told = _in_short(load_experiment("quickstart", changed))
-    assert (told["judged"], told["rungs"]) == (judged, rungs)
-    assert (f"a trial is judged {judged}" in _scheduler(told)) == (judged is not None)
+# -- what it tells -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("hours", "told"),
-    [(2.0, "about 2.0 hours"), (1.99, "about 119 min"), (2 / 60, "about 2 min"), (119 / 3600, "about 119 s")],
-)
-def test_times_are_told_in_a_unit_of_their_size(hours: float, told: str) -> None:
-    assert _time(hours) == told
+@pytest.fixture
+def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A space of two rankers, in the working folder; nothing is measured."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr("trainables.training.forecast.seconds_per_iteration", lambda *_, **__: 1.0)
+    (tmp_path / "space.yaml").write_text(OPENED)
+    return "space.yaml"
 
 
-def test_a_trial_has_the_threads_of_its_cores_as_far_as_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places.os, "cpu_count", lambda: 8)
-    assert [_threads(cpu) for cpu in (0, 0.5, 1, 2.9, 8, 64)] == [1, 1, 1, 2, 8, 8]
+def rows(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]:
+    """What `check` prints, by the name of the row."""
+    assert main(["check", *arguments]) == DONE
+    lines = [re.split(r"  +", line.strip(), maxsplit=1) for line in capfd.readouterr().out.splitlines()[2:]]
+    return {line[0]: line[-1] for line in lines}
 
 
-def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_the_baseline_is_told_with_the_values_that_it_takes_of_all_opened_keys(
+    space: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """10 s an iteration, two trials at a time on half a GPU each, and pre-training before them, one after the other."""
-    monkeypatch.setattr(
-        "trainables.training.forecast.seconds_per_iteration", lambda run, materials, threads, device: 10.0
-    )
-    monkeypatch.setattr("tune_cl.commands.check._at_a_time", lambda search: 2)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    changed = ["search.resources.gpu=0.5", "training.pretrain_data=docstrings", "training.pretrain_iterations=7"]
-    arguments = [part for override in changed for part in ("--set", override)]
-    assert main(["check", "quickstart", *arguments, "--json"]) == DONE
-    found = json.loads(capfd.readouterr().out)
-    assert found["pretraining_iterations"] == 7
-    searched = found["iterations_expected"] * 10 / 3600
-    assert found["hours_forecast"] == pytest.approx(70 / 3600 + searched / 2)
-    assert found["gpu_hours_forecast"] == pytest.approx(0.5 * (70 / 3600 + searched))
-    told = _told(found)
-    assert told["trials"] == "10, the baseline included, of at most 10 iterations"
-    assert told["pre-training"] == "at most 7 iterations before the first trial" and told["GPU"].endswith(" hours")
-    assert told["iterations"] == f"100 at most, about {found['iterations_expected']} expected"
-    assert _told(found | {"iterations_expected": 100})["iterations"] == "100 at most"
+    told = "curriculum.pacing none, curriculum.weighting none, ranker.name conv_knrm, training.lr 0.001"
+    assert rows(capfd, space)["baseline"] == f"{told}; never stopped early"
+    other = rows(capfd, space, "--set", "baseline={ranker.name: knrm, curriculum.anti: true}")["baseline"]
+    assert "curriculum.anti true, ranker.name knrm, training.lr 0.001; " in other
+
+
+# -- warm starts ---------------------------------------------------------------------------------------------------
+
+
+def test_a_warm_start_is_refused_as_run_refuses_it(
+    space: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    told = []
+    for command in ("run", "check"):
+        assert main([command, space, "--set", "search.warm_start=[before]"]) == BAD_INPUT
+        told.append(capfd.readouterr().err.splitlines()[-1])
+    assert told[0] == told[1] and "search.warm_start[0]: no search 'before' in " in told[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["space.yaml"], "nothing is written"
+
+
+def test_what_warms_a_search_up_is_told_from_the_storage(
+    space: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    case = Case(tmp_path / "elsewhere", "before")
+    case.add([0.3, 0.4], "baseline")
+    case.add([0.3, 0.5], "completed")
+    storage = str(case.write().storage)
+    assert main(["check", space, "--set", "search.warm_start=[before]", "--storage", storage]) == DONE
+    assert "note: before: " in capfd.readouterr().err

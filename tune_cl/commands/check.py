@@ -13,13 +13,16 @@ from typing import Any
 from tune_cl.commands.settings import add_experiment, add_overrides, experiment_of
 from tune_cl.commands.tables import short, table
 from tune_cl.experiment import Experiment
+from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, place_of
 from tune_cl.search.config import SearchConfig
 from tune_cl.search.samplers import SEARCHERS
 from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
+from tune_cl.space_files import on_a_line
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_experiment(parser)
+    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"of search.warm_start: {STORAGE_HELP}")
     add_overrides(parser)
 
 
@@ -36,10 +39,11 @@ def execute(options: Namespace) -> dict[str, Any]:
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
     pace = partial(seconds_per_iteration, threads=_threads(resources.cpu), device=device)
     materials = untrained(experiment)[materials_key(run)]
+    warmed = _warm_start(experiment, materials.data.digest, options.storage)
     seconds = pace(run, materials)
     teacher = teacher_run(run, materials.data.task)
     taught = teacher.training.max_iterations if any_needs(experiment.scorings, "teacher") else 0
-    notes = list(experiment.notes)  # told only now that the data is known to fit
+    notes = [*experiment.notes, *warmed]  # told only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
     notes += _too_large(experiment)
@@ -58,6 +62,17 @@ def execute(options: Namespace) -> dict[str, Any]:
         "hours_forecast": before + hours / _at_a_time(experiment.search),
         "gpu_hours_forecast": (before + hours) * resources.gpu,
     }
+
+
+def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
+    """What comes of the searches that `search.warm_start` names. Raises ConfigError as `run` does where there is no
+    such search."""
+    if not experiment.search.warm_start:
+        return []
+    from tune_cl.search.warm import notes_of, warm_start
+
+    event = warm_start(experiment, digest, place_of(storage, experiment.name))
+    return notes_of(event) if event else []
 
 
 def _threads(cpu: float) -> int:
@@ -102,7 +117,7 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
         "judged": _judged(experiment),
         "reduction_factor": search.reduction_factor,
         "rungs": experiment.rungs if search.scheduler in WITH_RUNGS else [],
-        "baseline": experiment.baseline,
+        "baseline": experiment.baseline_choice(),
         "at_a_time": _at_a_time(search),
     }
 
@@ -134,7 +149,7 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
     expected, combinations = document["iterations_expected"], document["combinations"]
     many = "any number of" if combinations is None else f"{combinations:,}"
     some = f" ({document['conditional']} only beside certain values of others)" if document["conditional"] else ""
-    baseline = ", ".join(f"{key} {short(value)}" for key, value in document["baseline"].items())
+    baseline = ", ".join(f"{key} {_written(value)}" for key, value in document["baseline"].items())
     before = document["pretraining_iterations"]
     seconds, places = document["seconds_per_iteration"], document["at_a_time"]
     return {
@@ -153,6 +168,10 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
         "time here": f"{_time(document['hours_forecast'])}, {places} at a time, {seconds:.3g} s an iteration",
         "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
     }
+
+
+def _written(value: Any) -> str:
+    return short(value) if isinstance(value, float) else on_a_line(value)
 
 
 def _scheduler(document: dict[str, Any]) -> str:

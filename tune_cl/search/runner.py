@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
@@ -29,7 +28,7 @@ from tune_cl.search.progress import Progress
 from tune_cl.search.ray_tune import run_trials
 from tune_cl.search.search import BASELINE_TRIAL, Search
 from tune_cl.search.selection_bias import selection_bias
-from tune_cl.search.warm import notes_of, warm_start_event
+from tune_cl.search.warm import notes_of, warm_start
 from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, replay
 from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
 from tune_cl.tracking.uri import masked
@@ -43,9 +42,7 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
     if address is None:
         require_room(experiment.search.resources)
     materials = materials_of(experiment, address)
-    for earlier in experiment.search.warm_start:
-        replace(place, name=earlier).pull()
-    warm = warm_start_event(experiment, next(iter(materials.values())).data.digest, place.storage)
+    warm = warm_start(experiment, next(iter(materials.values())).data.digest, place)
     if place.exists():  # another `run` took the name while this one read its data
         raise taken(place)
     with place.open() as journal:

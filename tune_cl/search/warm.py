@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
@@ -11,9 +11,17 @@ from typing import Any
 from trainables.errors import ConfigError, Problem, nearest
 from tune_cl.experiment import Experiment
 from tune_cl.journal import FILE, Event, read_events
+from tune_cl.place import Place
 from tune_cl.search.samplers import Observation
 from tune_cl.search.space import Flat, Space
 from tune_cl.state import RAN_TO_THE_END, SearchState, as_chosen, replay
+
+
+def warm_start(experiment: Experiment, digest: str, place: Place) -> Event | None:
+    """`warm_start_event` from the storage of `place`, in S3 with this machine's copies brought up to it."""
+    for earlier in experiment.search.warm_start:
+        replace(place, name=earlier).pull()
+    return warm_start_event(experiment, digest, place.storage)
 
 
 def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Event | None:
