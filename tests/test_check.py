@@ -120,3 +120,51 @@ def test_what_warms_a_search_up_is_told_from_the_storage(
     storage = str(case.write().storage)
     assert main(["check", space, "--set", "search.warm_start=[before]", "--storage", storage]) == DONE
     assert "note: before: " in capfd.readouterr().err
+
+
+# -- budgets -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "ends", "expected", "seconds", "cost"),
+    [
+        ([], None, 180, 60, None),
+        (["search.price.cpu_hour=36"], None, 180, 60, 1.8),
+        (["search.hours=0.01", "search.iterations=170"], "search.hours", 108, 36, None),
+        (["search.hours=1", "search.iterations=50"], "search.iterations", 50, 50 / 3, None),
+        (["search.cost=1.2", "search.price.cpu_hour=36"], "search.cost", 120, 40, 1.2),
+        (["search.cost=1.2", "search.price={cpu_hour: 30, gpu_hour: 8}", "search.resources.gpu=0.75"],
+         "search.cost", 120, 40, 1.2),
+        (["search.stop_when.probability=0.05"], None, 180, 60, None),
+    ],
+)  # fmt: skip
+def test_budgets_cut_what_is_forecast(
+    options: list[str],
+    ends: str | None,
+    expected: int,
+    seconds: float,
+    cost: float | None,
+    space: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("tune_cl.commands.check._at_a_time", lambda search: 3)
+    changed = [part for option in options for part in ("--set", option)]
+    assert main(["check", space, *changed, "--json"]) == DONE
+    told = json.loads(capfd.readouterr().out)
+    assert told["ends_by"] == ends and told["iterations_expected"] == expected
+    assert told["hours_forecast"] * 3600 == pytest.approx(seconds)
+    assert told["cost_forecast"] == (None if cost is None else pytest.approx(cost))
+    assert told["gpu_hours_forecast"] == pytest.approx(expected / 3600 * 0.75 if "gpu_hour" in str(options) else 0)
+
+
+def test_budgets_are_told_in_a_row(space: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert not rows(capfd, space).keys() & {"budgets", "cost"}
+    changed = ["search.iterations=50", "search.hours=2", "search.price.cpu_hour=36"]
+    told = rows(capfd, space, *(part for option in changed for part in ("--set", option)))
+    keys = "search.iterations 50, search.hours 2"
+    assert told["budgets"] == f"{keys}: the first that is reached ends the search; by this forecast search.iterations"
+    assert told["cost"] == "0.5 at search.price"
+    told = rows(capfd, space, "--set", "search.hours=2", "--set", "search.stop_when.probability=0.05")
+    keys = "search.hours 2, search.stop_when.probability 0.05"
+    assert told["budgets"] == f"{keys}: the first that is reached ends the search; by this forecast none is"

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from tune_cl.experiment import load_experiment
-from tune_cl.search.forecast import GOES_ON, forecast_event
+from tests.test_search import SPACE as TOY
+from tests.test_search import Crew
+from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.search.forecast import GOES_ON, Span, forecast_event, within_budgets
+from tune_cl.search.search import BASELINE_TRIAL
 
 SPACE = """
 ranker: conv_knrm
@@ -75,3 +78,80 @@ def test_never_more_than_at_most(tmp_path: Path, scheduler: str, iterations: int
         )
         assert told["trials"] <= told["iterations_expected"] <= told["iterations_at_most"]
         assert 1 <= told["repeats_expected"] < told["trials"]
+
+
+# -- budgets -------------------------------------------------------------------------------------------------------
+
+
+class LateBaseline(Crew):
+    """The baseline is so slow that it trains only when nothing else does: the most that a budget cannot stop."""
+
+    def work(self) -> Crew:
+        while True:
+            self.ask()
+            if not self.running:
+                self.journal.close()
+                return self
+            for trial in [trial for trial in self.running if trial != BASELINE_TRIAL] or list(self.running):
+                if not next(self.running[trial], False):
+                    del self.running[trial]
+
+
+def toy(folder: Path, *options: str) -> Experiment:
+    (folder / "toy.yaml").write_text(TOY)
+    return load_experiment(str(folder / "toy.yaml"), options)
+
+
+@pytest.mark.parametrize(
+    ("slots", "budget", "most"),
+    [(1, 4, 9), (1, 30, 30), (1, 400, 90), (2, 8, 8 + 9), (3, 8, 8 + 9 + 1), (3, 1, 1 + 9 + 1), (4, 88, 90)],
+)
+def test_a_budget_of_iterations_bounds_them_by_what_it_cannot_stop(
+    slots: int, budget: int, most: int, tmp_path: Path
+) -> None:
+    experiment = toy(tmp_path, f"search.iterations={budget}", "search.scheduler=none")
+    told = experiment.forecast(slots)
+    made = LateBaseline(tmp_path / "a", experiment, slots).work().search.state.iterations
+    assert made == told["iterations_at_most"] == most
+    assert told["iterations_expected"] == min(90, max(9, budget))
+
+
+@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median", "pbt", "model"])
+def test_no_scheduler_passes_the_bound(scheduler: str, tmp_path: Path) -> None:
+    for budget in (5, 13, 30):
+        ways = ["search.searcher=random", f"search.scheduler={scheduler}", f"search.iterations={budget}"]
+        experiment = toy(tmp_path, *ways, "search.max_concurrent=3")
+        most = experiment.forecast()["iterations_at_most"]
+        for crew in (Crew, LateBaseline):
+            made = crew(tmp_path / f"{budget} {crew.__name__}", experiment, 3).work().search.state.iterations
+            assert made <= most == budget + 9 + 1
+
+
+@pytest.mark.parametrize(
+    ("options", "slots", "hours", "training", "ends"),
+    [
+        ([], 2, 10, 20, None),
+        (["search.hours=4"], 2, 4, 8, "search.hours"),
+        (["search.hours=10"], 2, 10, 20, None),
+        (["search.hours=0.5"], 2, 2, 0.5 * 2 + 1.5, "search.hours"),  # the baseline goes on by itself, to hour 2
+        (["search.cost=12", "search.price.cpu_hour=3"], 2, 2, 4, "search.cost"),
+        (["search.cost=12", "search.price.cpu_hour=3", "search.hours=1"], 2, 2, 3, "search.hours"),
+        (["search.cost=3", "search.price.cpu_hour=3"], 1, 2, 2, "search.cost"),
+    ],
+)
+def test_hours_and_cost_cut_the_forecast(
+    options: list[str], slots: int, hours: float, training: float, ends: str | None, tmp_path: Path
+) -> None:
+    cut = within_budgets(toy(tmp_path, *options).search, training=20, baseline=2, slots=slots)
+    assert cut == Span(hours, training, ends)
+
+
+def test_what_the_baseline_forecasts_heeds_the_budgets(tmp_path: Path) -> None:
+    options = ["search.hours=0.5", "search.price.cpu_hour=2", "search.scheduler=none"]
+    state: Any = SimpleNamespace(baseline_trial=lambda: SimpleNamespace(results={2: {"seconds": 100.0}}), forecast={})
+    told = forecast_event(toy(tmp_path, *options), state, slots=2)
+    assert told is not None
+    assert told["hours_forecast"] == 0.5 and told["cpu_hours_forecast"] == 1.0 and told["cost_forecast"] == 2.0
+    assert told["iterations_expected"] == 36 and "iterations_expected" not in (
+        forecast_event(toy(tmp_path), state, slots=2) or {}
+    )

@@ -154,7 +154,7 @@ class Experiment:
         """The iteration with which the curriculum of a choice ends; 0 without one."""
         return curriculum_grace(self.training_run(choice))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, slots: int | None = None) -> dict[str, Any]:
         """Size of the space and cost of the search, as `tune-cl check` tells them."""
         return {
             "parameters": len(self.space.leaves),
@@ -163,12 +163,12 @@ class Experiment:
             "steps": [f"{key}: {steps}" for key, steps in self.space.steps.items()],
             "priors": [f"{key}: {on_a_line(prior)}" for key, prior in self.space.priors.items()],
             "points": len(self.search.points),
-            **self.forecast(),
+            **self.forecast(slots),
         }
 
-    def forecast(self) -> dict[str, int]:
-        """Trials and iterations, the baseline included (tune_cl.search.forecast)."""
-        return forecast_of(self)
+    def forecast(self, slots: int | None = None) -> dict[str, int]:
+        """Trials and iterations, the baseline included, with so many trials at a time (tune_cl.search.forecast)."""
+        return forecast_of(self, slots)
 
     # -- as YAML -------------------------------------------------------------------------------------------------
 

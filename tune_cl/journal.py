@@ -6,6 +6,7 @@ One line is one event with the key `event`; times are unix seconds. Kinds of eve
     session       number time                                      each start or resume that has work to do
     warm_start    sources observations time                        what earlier searches found (`search.warm_start`)
     forecast      seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast time
+                  [cost_forecast] [iterations_expected]            where there is a price, and where a budget ends it
     trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
                   [anew] [adopted] [repeat_of]                     anew: from the start; adopted{trial,iteration,
                                                                    checkpoint}: from there, under other params;

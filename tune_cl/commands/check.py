@@ -14,7 +14,9 @@ from tune_cl.commands.settings import add_experiment, add_overrides, experiment_
 from tune_cl.commands.tables import short, table
 from tune_cl.experiment import Experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, place_of
-from tune_cl.search.config import SearchConfig
+from tune_cl.search.budget import budgets
+from tune_cl.search.config import SearchConfig, price_of_an_hour
+from tune_cl.search.forecast import within_budgets
 from tune_cl.search.samplers import SEARCHERS
 from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
 from tune_cl.space_files import on_a_line
@@ -49,8 +51,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     notes += _too_large(experiment)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-    document = experiment.describe()
-    hours = document["iterations_expected"] * seconds / 3600
+    document = experiment.describe(_at_a_time(experiment.search))
     iterations_before = _pretraining_iterations(experiment)
     teaching = taught * pace(*prepare_teacher(run, materials.data)) if taught else 0.0
     before = (iterations_before * seconds + teaching) / 3600
@@ -59,8 +60,24 @@ def execute(options: Namespace) -> dict[str, Any]:
         "pretraining_iterations": iterations_before,
         "teacher_iterations": taught,
         "seconds_per_iteration": seconds,
-        "hours_forecast": before + hours / _at_a_time(experiment.search),
-        "gpu_hours_forecast": (before + hours) * resources.gpu,
+        **_spent(experiment, document["iterations_expected"], seconds, before),
+    }
+
+
+def _spent(experiment: Experiment, iterations: int, seconds: float, before: float) -> dict[str, Any]:
+    """What a search takes whose trials would make so many iterations, and what ends it. `before`: hours before the
+    first trial, of which no budget knows."""
+    search, training, price = experiment.search, iterations * seconds / 3600, price_of_an_hour(experiment.search)
+    baseline = experiment.max_iterations * seconds / 3600
+    span = within_budgets(search, training, baseline, _at_a_time(search))
+    used_up = search.iterations is not None and iterations >= search.iterations
+    return {
+        "iterations_expected": round(iterations * span.training / training) if span.ends else iterations,
+        "hours_forecast": before + span.hours,
+        "gpu_hours_forecast": (before + span.training) * search.resources.gpu,
+        "cost_forecast": span.training * price if price else None,
+        "budgets": budgets(search),
+        "ends_by": span.ends or ("search.iterations" if used_up else None),
     }
 
 
@@ -96,11 +113,9 @@ def _too_large(experiment: Experiment) -> list[str]:
 
 
 def _at_a_time(search: SearchConfig) -> int:
-    """Trials that this machine runs at a time; one where it holds none."""
-    from tune_cl.search.places import held, this_machine  # imports Ray
+    from tune_cl.search.places import at_a_time  # imports Ray
 
-    places = max(1, held([{"Resources": this_machine()}], search.resources))
-    return min(places, search.max_concurrent or places)
+    return at_a_time(search)
 
 
 def _in_short(experiment: Experiment) -> dict[str, Any]:
@@ -166,6 +181,8 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
         "teacher": _before(document["teacher_iterations"], ": one more training, which a scoring needs"),
         "pre-training": _before(before),
         "time here": f"{_time(document['hours_forecast'])}, {places} at a time, {seconds:.3g} s an iteration",
+        "budgets": _budgets(document),
+        "cost": f"{document['cost_forecast']:.3g} at search.price" if document["cost_forecast"] is not None else "",
         "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
     }
 
@@ -179,6 +196,12 @@ def _scheduler(document: dict[str, Any]) -> str:
     told = f"{document['scheduler']}: {summary.replace('reduction_factor', format(document['reduction_factor'], 'g'))}"
     rungs = f"; rungs at iterations {', '.join(map(str, document['rungs']))}" if document["rungs"] else ""
     return told + rungs + (f"; a trial is judged {document['judged']}" if document["judged"] else "")
+
+
+def _budgets(document: dict[str, Any]) -> str:
+    told = ", ".join(f"{key} {_written(limit)}" for key, limit in document["budgets"].items())
+    ends = document["ends_by"] or "none is"
+    return f"{told}: the first that is reached ends the search; by this forecast {ends}" if told else ""
 
 
 def _before(iterations: int, what: str = "") -> str:

@@ -14,13 +14,24 @@ from typing import TYPE_CHECKING
 
 from scipy.special import stdtr
 
-from tune_cl.search.config import SearchConfig
+from tune_cl.search.config import SearchConfig, price_of_an_hour
 from tune_cl.state import SearchState
 
 if TYPE_CHECKING:
     from tune_cl.experiment import Experiment
 
 FEWEST_FINISHED = 8  # trials before a distribution of final values is fitted
+
+
+def budgets(search: SearchConfig) -> dict[str, float]:
+    """What may end a search before its trials are used up, by key."""
+    keys = {
+        "search.iterations": search.iterations,
+        "search.hours": search.hours,
+        "search.cost": search.cost,
+        "search.stop_when.probability": search.stop_when.probability,
+    }
+    return {key: limit for key, limit in keys.items() if limit is not None}
 
 
 def ending(experiment: Experiment, state: SearchState) -> str | None:
@@ -63,8 +74,7 @@ def hours_so_far(state: SearchState) -> float:
 
 def cost_so_far(search: SearchConfig, state: SearchState) -> float:
     """What the trials' reserved cores and GPUs cost at `search.price`."""
-    hour = search.resources.cpu * search.price.cpu_hour + search.resources.gpu * search.price.gpu_hour
-    return state.training_seconds / 3600 * hour
+    return state.training_seconds / 3600 * price_of_an_hour(search)
 
 
 def finals(state: SearchState) -> list[float]:

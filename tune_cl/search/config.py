@@ -99,14 +99,18 @@ def search_config(flat: Mapping[str, Any]) -> SearchConfig:
     return config
 
 
+def price_of_an_hour(search: SearchConfig) -> float:
+    """What the cores and GPUs that a trial reserves cost in an hour."""
+    return search.resources.cpu * search.price.cpu_hour + search.resources.gpu * search.price.gpu_hour
+
+
 def misfits(search: SearchConfig) -> list[Problem]:
     """Keys that do not go together."""
     problems = []
     if search.warm_start and search.searcher in ("random", "grid"):
         wrong = f"searcher {search.searcher} learns nothing from earlier trials"
         problems.append(Problem("search.warm_start", wrong, "search.searcher: tpe, gp or cmaes"))
-    spent = search.resources.cpu * search.price.cpu_hour + search.resources.gpu * search.price.gpu_hour
-    if search.cost is not None and not spent:
+    if search.cost is not None and not price_of_an_hour(search):
         right = "search.price.cpu_hour or search.price.gpu_hour of what a trial reserves"
         problems.append(Problem("search.cost", "a trial costs nothing: no price is given", right))
     problems += [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from trainables.config import flatten
 from trainables.randomness import generator
 from tune_cl.journal import Event
+from tune_cl.search.config import SearchConfig, price_of_an_hour
 from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
 from tune_cl.search.schedulers.grace import curriculum_ends
 from tune_cl.state import SearchState
@@ -24,27 +25,70 @@ GOES_ON = 0.57
 .60 and .54 in searches of 6 and 12 trainings on the recorded curves (benchmarks/repeats.py)."""
 
 
-def forecast_of(experiment: Experiment) -> dict[str, int]:
-    """Trials and iterations of a search, the baseline included, before anything of it has run.
+@dataclass(frozen=True)
+class Span:
+    """A search in hours: of the clock, and of all its trainings together; `ends`: the budget that ends it, if any."""
+
+    hours: float
+    training: float
+    ends: str | None
+
+
+def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, int]:
+    """Trials and iterations of a search, the baseline included, before anything of it has run. `slots`: trials at a
+    time; None: as many as there may be.
 
     `iterations_expected` is a mean over configurations of the space, drawn at random where it is large, of what the
     scheduler lets a trial make; trainings that end by `training.patience` make it less. With `search.repeats` the
     baseline has all its seeds at once, of the other configurations that come to their end GOES_ON get another, and
-    all these trainings run to their end: `repeats_expected` says how many they are.
+    all these trainings run to their end: `repeats_expected` says how many they are. Of the budgets only that of
+    iterations is heeded: `within_budgets` heeds those that take a pace.
     """
     most, seeds, trials = experiment.max_iterations, experiment.search.repeats, experiment.trials
+    budget = experiment.search.iterations
     a_trial, to_the_end = _expected_of_a_trial(experiment)
     again = to_the_end * sum(GOES_ON**seed for seed in range(1, seeds))  # repeats of a configuration
     tried = max(0, trials - seeds) / (1 + again)
     if (combinations := experiment.space.combinations()) is not None:
         tried = min(tried, combinations)
     repeats = min(seeds, trials) - 1 + tried * again
+    expected = round(most * (1 + repeats) + tried * a_trial)
     told = {
         "trials": trials,
-        "iterations_at_most": trials * most,
-        "iterations_expected": round(most * (1 + repeats) + tried * a_trial),
+        "iterations_at_most": _iterations_at_most(experiment, slots),
+        "iterations_expected": expected if budget is None else min(expected, max(budget, most)),
     }
     return told | ({"repeats_expected": round(repeats)} if seeds > 1 else {})
+
+
+def _iterations_at_most(experiment: Experiment, slots: int | None) -> int:
+    """All iterations of all trials, or those with which `search.iterations` are used up, and what comes after them.
+
+    Once they are used up, each other trial that runs makes one more, and the baseline goes on to its end. That is the
+    most where it has yet to begin: N by others, of which the last stops at once, one each by the slots - 2 others
+    beside it and the baseline, and the baseline's.
+    """
+    most, trials, budget = experiment.max_iterations, experiment.trials, experiment.search.iterations
+    if budget is None:
+        return trials * most
+    slots = min(trials, slots or experiment.search.max_concurrent or trials)
+    after = most + slots - 2 if slots > 1 else max(0, most - budget)  # one at a time, the baseline comes first
+    return min(trials * most, budget + after)
+
+
+def within_budgets(search: SearchConfig, training: float, baseline: float, slots: int) -> Span:
+    """A search whose trials would train for so many hours, `slots` at a time, under `search.hours` and `search.cost`.
+
+    `baseline`: the hours of the baseline, which goes on by itself where a budget ends the others.
+    """
+    whole, price = training / slots, price_of_an_hour(search)
+    limits = {"search.hours": search.hours, "search.cost": search.cost and search.cost / price / slots}
+    given = {key: limit for key, limit in limits.items() if limit is not None and limit < whole}
+    if not given:
+        return Span(whole, training, None)
+    ends = min(given, key=lambda key: given[key])
+    alone = max(0.0, baseline - given[ends])
+    return Span(min(whole, given[ends] + alone), min(training, given[ends] * slots + alone), ends)
 
 
 def ends_no_trial(experiment: Experiment) -> list[str]:
@@ -99,7 +143,7 @@ def forecast_event(experiment: Experiment, state: SearchState, slots: int) -> Ev
     """The journal's event once the baseline has reported the iteration that is measured, None before and after.
 
     Trials run `slots` at a time, at the baseline's pace beside them, and as many iterations as
-    `Experiment.forecast` expects.
+    `Experiment.forecast` expects, or as the budgets allow.
     """
     baseline = state.baseline_trial()
     measured = min(MEASURED, experiment.max_iterations)
@@ -107,11 +151,16 @@ def forecast_event(experiment: Experiment, state: SearchState, slots: int) -> Ev
         return None
     seconds = baseline.results[measured]["seconds"]
     iterations = (state.forecast or experiment.forecast())["iterations_expected"]
-    resources, hours = experiment.search.resources, iterations * seconds / 3600
+    search, hours = experiment.search, iterations * seconds / 3600
+    span = within_budgets(search, hours, experiment.max_iterations * seconds / 3600, slots)
+    price = price_of_an_hour(search)
+    fewer = {"iterations_expected": round(span.training * 3600 / seconds)} if span.ends else {}
     return {
         "event": "forecast",
         "seconds_per_iteration": seconds,
-        "hours_forecast": hours / slots,
-        "cpu_hours_forecast": hours * resources.cpu,
-        "gpu_hours_forecast": hours * resources.gpu,
+        "hours_forecast": span.hours,
+        "cpu_hours_forecast": span.training * search.resources.cpu,
+        "gpu_hours_forecast": span.training * search.resources.gpu,
+        **({"cost_forecast": span.training * price} if price else {}),
+        **fewer,
     }

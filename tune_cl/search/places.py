@@ -12,7 +12,7 @@ import ray
 import torch
 
 from trainables.errors import ConfigError, Problem
-from tune_cl.search.config import Resources
+from tune_cl.search.config import Resources, SearchConfig
 from tune_cl.search.nodes import NodeCheck
 
 READ_SECONDS = 5.0  # between looks at the cluster
@@ -39,6 +39,12 @@ def lacking(need: Resources) -> list[Problem]:
         for kind, wanted in need.model_dump().items()
         if wanted > here[kind.upper()]
     ]  # fmt: skip
+
+
+def at_a_time(search: SearchConfig) -> int:
+    """Trials that this machine runs at a time; one where it holds none."""
+    places = max(1, held([{"Resources": this_machine()}], search.resources))
+    return min(places, search.max_concurrent or places)
 
 
 class Places:

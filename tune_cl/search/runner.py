@@ -23,7 +23,7 @@ from tune_cl.report.file import leave_report, report_left
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
 from tune_cl.search.pareto import pareto
-from tune_cl.search.places import Places, require_room
+from tune_cl.search.places import Places, at_a_time, require_room
 from tune_cl.search.progress import Progress
 from tune_cl.search.ray_tune import run_trials
 from tune_cl.search.search import BASELINE_TRIAL, Search
@@ -48,7 +48,7 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
     with place.open() as journal:
         if journal.size:  # or did so in this very moment
             raise taken(place)
-        journal.append(_search_event(experiment, place, materials, tracking_uri))
+        journal.append(_search_event(experiment, place, materials, tracking_uri, address))
         if warm:
             print(*(f"note: {note}" for note in notes_of(warm)), sep="\n", file=sys.stderr)
             journal.append(warm | {"time": time.time()})
@@ -193,8 +193,9 @@ def curves_of(state: SearchState) -> dict[str, list[float]]:
 
 
 def _search_event(
-    experiment: Experiment, place: Place, materials: Mapping[str, Materials], tracking_uri: str
+    experiment: Experiment, place: Place, materials: Mapping[str, Materials], tracking_uri: str, address: str | None
 ) -> dict[str, Any]:
+    slots = None if address else at_a_time(experiment.search)  # a cluster may grow
     run = experiment.base_run()
     return {
         "event": "search",
@@ -213,7 +214,7 @@ def _search_event(
         "git_commit": _git_commit(),
         "tracking_uri": place.elsewhere(masked(tracking_uri)),
         "storage": place.address,
-        "forecast": experiment.forecast(),
+        "forecast": experiment.forecast(slots),
         "time": time.time(),
     }
 
