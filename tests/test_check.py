@@ -12,6 +12,7 @@ import torch
 
 from tests.report_cases import Case
 from tests.test_device_memory import device_state
+from trainables.config import TrainingRun
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.commands.check import _at_a_time
 from tune_cl.search import places
@@ -168,3 +169,105 @@ def test_budgets_are_told_in_a_row(space: str, capfd: pytest.CaptureFixture[str]
     told = rows(capfd, space, "--set", "search.hours=2", "--set", "search.stop_when.probability=0.05")
     keys = "search.hours 2, search.stop_when.probability 0.05"
     assert told["budgets"] == f"{keys}: the first that is reached ends the search; by this forecast none is"
+
+
+# -- several rankers -----------------------------------------------------------------------------------------------
+
+SECONDS = {"conv_knrm": 1.0, "knrm": 3.0, "bert": 50.0}
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
+    """The trainings that are measured; a ranker has its own pace, and a batch takes as long as it is large."""
+    seen: list[TrainingRun] = []
+
+    def pace(run: TrainingRun, *_: Any, **__: Any) -> float:
+        seen.append(run)
+        return SECONDS[run.ranker["name"]] * run.training.batch_size / 16
+
+    monkeypatch.setattr("trainables.training.forecast.seconds_per_iteration", pace)
+    monkeypatch.setattr("tune_cl.commands.check._at_a_time", lambda search: 2)
+    return seen
+
+
+def document(capfd: pytest.CaptureFixture[str], space: str, *options: str) -> dict[str, Any]:
+    changed = [part for option in options for part in ("--set", option)]
+    assert main(["check", space, *changed, "--json"]) == DONE
+    return json.loads(capfd.readouterr().out)
+
+
+GRID = ["search={searcher: grid}", "training.lr=0.001"]
+
+
+def test_each_ranker_is_measured_and_weighs_by_its_trials(
+    space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
+) -> None:
+    told = document(capfd, space, *GRID)
+    assert [(run.ranker["name"], run.curriculum.pacing) for run in measured] == [
+        ("conv_knrm", "none"),
+        ("knrm", "none"),
+    ]
+    assert told["trials"] == 7 and told["iterations_expected"] == 140
+    assert told["hours_forecast"] * 3600 == pytest.approx(20 * (4 * 1 + 3 * 3) / 2)
+    assert told["seconds_per_iteration"] == pytest.approx((4 * 1 + 3 * 3) / 7)
+    assert told["paces"] == [
+        {"of": {"ranker.name": "knrm"}, "seconds_per_iteration": 3.0, "trials": pytest.approx(3)},
+        {"of": {"ranker.name": "conv_knrm"}, "seconds_per_iteration": 1.0, "trials": pytest.approx(4)},
+    ]
+    changed = [part for option in GRID for part in ("--set", option)]
+    told = rows(capfd, space, *changed)
+    assert told["an iteration"] == "knrm 3 s (3 trials), conv_knrm 1 s (4 trials)"
+    assert told["time here"] == "about 2 min, 2 at a time, 1.86 s an iteration on average"
+    assert "an iteration" not in rows(capfd, space, "--ranker", "knrm", *changed)
+
+
+def test_a_grid_that_is_cut_short_comes_to_its_first_points(
+    space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
+) -> None:
+    order = ["ranker.name={choice: [knrm, conv_knrm]}", "search.points=[{ranker.name: conv_knrm}]"]
+    told = document(capfd, space, "search={searcher: grid, trials: 3}", "training.lr=0.001", *order)
+    trials = {pace["of"]["ranker.name"]: pace["trials"] for pace in told["paces"]}
+    assert trials == {"knrm": pytest.approx(1 + 1), "conv_knrm": pytest.approx(1)}, "the baseline, point, first of all"
+    told = document(capfd, space, "search={searcher: grid, trials: 4}", "training.lr=0.001", order[0])
+    trials = {pace["of"]["ranker.name"]: pace["trials"] for pace in told["paces"]}
+    assert trials == {"knrm": pytest.approx(1 + 2), "conv_knrm": pytest.approx(1)}
+
+
+def test_a_sampler_weighs_rankers_by_priors_and_conditions(
+    space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
+) -> None:
+    told = document(
+        capfd, space, "ranker.name={choice: [conv_knrm, knrm, bert], prior: [3, 1, 0]}", "search.trials=101"
+    )
+    trials = {pace["of"]["ranker.name"]: pace["trials"] for pace in told["paces"]}
+    shares = {"conv_knrm": 1 / 6 + 3 / 8, "knrm": 1 / 6 + 1 / 8, "bert": 1 / 6}
+    drawn = 99  # one is the baseline, one the prior's most likely
+    assert trials["conv_knrm"] == pytest.approx(2 + drawn * shares["conv_knrm"], abs=4)
+    assert trials["knrm"] == pytest.approx(drawn * shares["knrm"], abs=4)
+    assert trials["bert"] == pytest.approx(drawn * shares["bert"], abs=4)
+    mean = sum(trials[name] * seconds for name, seconds in SECONDS.items()) / 101
+    assert told["seconds_per_iteration"] == pytest.approx(mean)
+
+
+def test_what_else_decides_the_pace_is_measured_while_it_makes_few_kinds(
+    space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
+) -> None:
+    rankers = "ranker.name={choice: [knrm, bert]}"
+    models = "ranker.model={choice: [tiny], when: {ranker.name: bert}}"
+    changed = [part for one in (rankers, models, "training.batch_size={choice: [16, 32]}") for part in ("--set", one)]
+    told = rows(capfd, space, *changed)["an iteration"]
+    assert [part.partition(" (")[0] for part in told.split(", ")] == [
+        "bert tiny batch_size 32 100 s", "bert tiny batch_size 16 50 s", "knrm batch_size 32 6 s",
+        "knrm batch_size 16 3 s",
+    ]  # fmt: skip
+    measured.clear()
+    many = "training.batch_size={choice: [1, 2, 4, 8, 16, 32, 64]}"
+    assert len(document(capfd, space, rankers, models, many)["paces"]) == len(measured) == 2
+
+
+def test_before_the_first_trial_each_ranker_is_pre_trained_at_its_own_pace(
+    space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
+) -> None:
+    told = document(capfd, space, "training.pretrain_data=docstrings", "training.pretrain_iterations=10")
+    assert told["pretraining_iterations"] == 20
+    assert told["hours_forecast"] * 3600 == pytest.approx(10 * (1 + 3) + 180 * told["seconds_per_iteration"] / 2)

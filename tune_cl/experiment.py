@@ -69,6 +69,10 @@ class Experiment:
         space = Space(leaves, self.space.context)
         return space.decide(lambda key, leaf: kept[key] if key in kept else leaf.middle(), given=given)
 
+    def plain_run(self, values: Mapping[str, Any]) -> TrainingRun:
+        """The baseline's training with these values of opened keys outside the curriculum."""
+        return self.training_run(self._without_curriculum({**self.baseline, **values}, {}))
+
     def base_run(self) -> TrainingRun:
         """The baseline's training."""
         return self.training_run(self.baseline_choice())

@@ -7,9 +7,11 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from trainables.config import TrainingRun
 from tune_cl.commands.settings import add_experiment, add_overrides, experiment_of
 from tune_cl.commands.tables import short, table
 from tune_cl.experiment import Experiment
@@ -17,6 +19,7 @@ from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, place_of
 from tune_cl.search.budget import budgets
 from tune_cl.search.config import SearchConfig, price_of_an_hour
 from tune_cl.search.forecast import within_budgets
+from tune_cl.search.paces import Paces, paces_of
 from tune_cl.search.samplers import SEARCHERS
 from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
 from tune_cl.space_files import on_a_line
@@ -33,16 +36,17 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.curriculum.scoring import any_needs
     from trainables.training.device import best_device
     from trainables.training.forecast import seconds_per_iteration  # imports torch: input errors come first
-    from trainables.training.materials import materials_key
+    from trainables.training.materials import materials_for, materials_key
     from trainables.training.teacher import prepare_teacher, teacher_run
     from tune_cl.search.materials import untrained
 
     run, resources = experiment.base_run(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
     pace = partial(seconds_per_iteration, threads=_threads(resources.cpu), device=device)
-    materials = untrained(experiment)[materials_key(run)]
+    known = untrained(experiment)
+    materials = known[materials_key(run)]
     warmed = _warm_start(experiment, materials.data.digest, options.storage)
-    seconds = pace(run, materials)
+    paces = paces_of(experiment, lambda run: pace(run, materials_for(run, known)))
     teacher = teacher_run(run, materials.data.task)
     taught = teacher.training.max_iterations if any_needs(experiment.scorings, "teacher") else 0
     notes = [*experiment.notes, *warmed]  # told only now that the data is known to fit
@@ -52,23 +56,22 @@ def execute(options: Namespace) -> dict[str, Any]:
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     document = experiment.describe(_at_a_time(experiment.search))
-    iterations_before = _pretraining_iterations(experiment)
+    starts = _pretrained(experiment)
     teaching = taught * pace(*prepare_teacher(run, materials.data)) if taught else 0.0
-    before = (iterations_before * seconds + teaching) / 3600
+    before = sum(start.training.pretrain_iterations * paces.of(start) for start in starts) + teaching
     return document | {
         **_in_short(experiment),
-        "pretraining_iterations": iterations_before,
+        "pretraining_iterations": sum(start.training.pretrain_iterations for start in starts),
         "teacher_iterations": taught,
-        "seconds_per_iteration": seconds,
-        **_spent(experiment, document["iterations_expected"], seconds, before),
+        **_spent(experiment, document["iterations_expected"], paces, before / 3600),
     }
 
 
-def _spent(experiment: Experiment, iterations: int, seconds: float, before: float) -> dict[str, Any]:
+def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float) -> dict[str, Any]:
     """What a search takes whose trials would make so many iterations, and what ends it. `before`: hours before the
     first trial, of which no budget knows."""
-    search, training, price = experiment.search, iterations * seconds / 3600, price_of_an_hour(experiment.search)
-    baseline = experiment.max_iterations * seconds / 3600
+    search, most, price = experiment.search, experiment.max_iterations, price_of_an_hour(experiment.search)
+    training, baseline = paces.hours(iterations, most), most * paces.baseline / 3600
     span = within_budgets(search, training, baseline, _at_a_time(search))
     used_up = search.iterations is not None and iterations >= search.iterations
     return {
@@ -77,6 +80,8 @@ def _spent(experiment: Experiment, iterations: int, seconds: float, before: floa
         "gpu_hours_forecast": (before + span.training) * search.resources.gpu,
         "cost_forecast": span.training * price if price else None,
         "budgets": budgets(search),
+        "seconds_per_iteration": training * 3600 / iterations,
+        "paces": [asdict(pace) for pace in paces.kinds],
         "ends_by": span.ends or ("search.iterations" if used_up else None),
     }
 
@@ -97,12 +102,12 @@ def _threads(cpu: float) -> int:
     return max(1, min(int(cpu), os.cpu_count() or 1))
 
 
-def _pretraining_iterations(experiment: Experiment) -> int:
-    """Iterations at most of all pre-trainings, which come one after the other before the first trial."""
+def _pretrained(experiment: Experiment) -> list[TrainingRun]:
+    """A training for each pre-training; these come one after the other before the first trial."""
     from trainables.training.materials import materials_key
 
-    trainings = {materials_key(run): run.training for run in experiment.distinct_rankers()}
-    return sum(keys.pretrain_iterations for keys in trainings.values() if keys.pretrain_data is not None)
+    runs = {materials_key(run): run for run in experiment.distinct_rankers()}
+    return [run for run in runs.values() if run.training.pretrain_data is not None]
 
 
 def _too_large(experiment: Experiment) -> list[str]:
@@ -167,6 +172,7 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
     baseline = ", ".join(f"{key} {_written(value)}" for key, value in document["baseline"].items())
     before = document["pretraining_iterations"]
     seconds, places = document["seconds_per_iteration"], document["at_a_time"]
+    mean = " on average" if len(document["paces"]) > 1 else ""
     return {
         "trains": f"{', '.join(document['rankers'])} on {document['data']}, for {document['metric']} on dev",
         "opens": f"{_count(document['parameters'], 'key')}{some}: {many} combinations",
@@ -180,7 +186,8 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
         "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
         "teacher": _before(document["teacher_iterations"], ": one more training, which a scoring needs"),
         "pre-training": _before(before),
-        "time here": f"{_time(document['hours_forecast'])}, {places} at a time, {seconds:.3g} s an iteration",
+        "time here": f"{_time(document['hours_forecast'])}, {places} at a time, {seconds:.3g} s an iteration{mean}",
+        "an iteration": _paces(document["paces"]),
         "budgets": _budgets(document),
         "cost": f"{document['cost_forecast']:.3g} at search.price" if document["cost_forecast"] is not None else "",
         "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
@@ -196,6 +203,19 @@ def _scheduler(document: dict[str, Any]) -> str:
     told = f"{document['scheduler']}: {summary.replace('reduction_factor', format(document['reduction_factor'], 'g'))}"
     rungs = f"; rungs at iterations {', '.join(map(str, document['rungs']))}" if document["rungs"] else ""
     return told + rungs + (f"; a trial is judged {document['judged']}" if document["judged"] else "")
+
+
+def _paces(paces: list[dict[str, Any]]) -> str:
+    """What an iteration of each kind of training takes, where there are several."""
+    told = [f"{_kind(pace['of'])} {pace['seconds_per_iteration']:.3g} s" for pace in paces]
+    trials = [_count(round(pace["trials"]), "trial") for pace in paces]
+    return ", ".join(map("{} ({})".format, told, trials)) if len(paces) > 1 else ""
+
+
+def _kind(values: dict[str, Any]) -> str:
+    """The values of opened keys that tell trainings apart: rankers and encoders by their names."""
+    named = ("ranker.name", "ranker.model")
+    return " ".join(str(of) if key in named else f"{key.rpartition('.')[2]} {of}" for key, of in values.items())
 
 
 def _budgets(document: dict[str, Any]) -> str:
