@@ -166,6 +166,7 @@ def test_budgets_are_told_in_a_row(space: str, capfd: pytest.CaptureFixture[str]
     keys = "search.iterations 50, search.hours 2"
     assert told["budgets"] == f"{keys}: the first that is reached ends the search; by this forecast search.iterations"
     assert told["cost"] == "0.5 at search.price"
+    assert told["trials"] == "9, the baseline included, of at most 20 iterations"
     told = rows(capfd, space, "--set", "search.hours=2", "--set", "search.stop_when.probability=0.05")
     keys = "search.hours 2, search.stop_when.probability 0.05"
     assert told["budgets"] == f"{keys}: the first that is reached ends the search; by this forecast none is"
