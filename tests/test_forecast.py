@@ -155,3 +155,8 @@ def test_what_the_baseline_forecasts_heeds_the_budgets(tmp_path: Path) -> None:
     assert told["iterations_expected"] == 36 and "iterations_expected" not in (
         forecast_event(toy(tmp_path), state, slots=2) or {}
     )
+
+
+def test_any_number_of_repeats_is_forecast_at_once() -> None:
+    forecasts = [load_experiment("quickstart", [f"search.repeats={seeds}"]).forecast() for seeds in (4, 2_000_000_000)]
+    assert forecasts[0]["iterations_expected"] > 0 and forecasts[1]["iterations_expected"] > 0

@@ -126,11 +126,10 @@ def _at_a_time(search: SearchConfig) -> int:
 def _in_short(experiment: Experiment) -> dict[str, Any]:
     """What a search of the space does, beside its size and cost."""
     search = experiment.search
-    leaf = experiment.space.leaves.get("ranker.name")
     return {
         "space": experiment.name,
         "data": experiment.value("data.source"),
-        "rankers": list(leaf.samples()) if leaf else [experiment.value("ranker.name")],
+        "rankers": experiment.rankers,
         "metric": experiment.metric,
         "max_iterations": experiment.max_iterations,
         "searcher": search.searcher,
