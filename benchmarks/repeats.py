@@ -62,20 +62,20 @@ def one(groups: list[list[Recorded]], last: int, index: int, trainings: int, rep
     """One simulated search; orders and seeds depend on `index` alone, so that rows are paired."""
     rng = generator(0, "simulated repeats", index)
     order, roles = rng.permutation(len(groups)), rng.permutation(SEEDS)
-    race, tried = Race(repeats), 0
+    race, tried = Race(repeats, baseline=str(order[0])), 0
     for number in range(trainings):
         if race.due:
             configuration = race.due[0]
-            race.begun(configuration)
         else:
             configuration, tried = str(order[tried]), tried + 1
-        seed = roles[len(race.values.get(configuration, ()))]
+        seed = roles[race.trainings[configuration]]
+        race.begun(f"training {number}", configuration)
         train(race, groups[int(configuration)][seed], f"training {number}", configuration, last)
     named = race.incumbent()
     held = [group[roles[-1]].best(last) for group in groups]
     return {
         "regret": 100 * (max(held) - held[int(named)]),
-        "flatters": 100 * (float(np.mean(race.values[named])) - held[int(named)]),
+        "flatters": 100 * (float(np.mean(list(race.values[named].values()))) - held[int(named)]),
         "configurations": tried,
         "any": 100 * (max(held) - mean(held)),
     }

@@ -1,7 +1,8 @@
-"""`search.repeats`: a race over seeds within the search, and what is made of a configuration's several trainings."""
+"""`search.repeats` in a search: when repeats come, and what is made of a configuration's several trainings."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 from statistics import fmean
@@ -9,9 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import ttest_1samp
 
 from tests.test_search import SPACE, Crew, Killed, summary
 from trainables.errors import ConfigError
@@ -19,82 +17,12 @@ from tune_cl.commands.result import render
 from tune_cl.confirmation.plan import baseline_of, best_configurations
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.search.budget import best_value, finals
-from tune_cl.search.repeats import LEVEL, LOWEST_SEED, Race, chance_of_no_less, seed_of
+from tune_cl.search.repeats import seed_of
+from tune_cl.search.runner import baseline_of as baseline_result
 from tune_cl.search.runner import best_of
 from tune_cl.search.samplers import TpeSampler
 from tune_cl.search.search import BASELINE_TRIAL, FINISHED, WAIT, Plan
 from tune_cl.search.warm import observed
-
-QUERIES = np.linspace(-1, 1, 20)
-
-
-def race(seeds: int, *trainings: tuple[str, float]) -> tuple[Race, list[bool]]:
-    """Trainings that end one after the other with this mean over QUERIES, which vary by one standard deviation."""
-    raced, again = Race(seeds), []
-    for number, (configuration, mean) in enumerate(trainings):
-        if configuration in raced.due:
-            raced.begun(configuration)
-        raced.result(f"t{number}", 1, [0.0] * 20)
-        raced.result(f"t{number}", 2, list(mean + 0.1 * np.roll(QUERIES, number)))
-        again.append(raced.ended(f"t{number}", configuration, 2))
-    return raced, again
-
-
-@given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=40, unique=True))
-def test_the_chance_is_that_of_the_one_sided_paired_test(differences: list[int]) -> None:
-    values = np.asarray(differences) / 1000
-    expected = ttest_1samp(values, 0.0, alternative="less").pvalue  # type: ignore[attr-defined]
-    assert chance_of_no_less(values) == pytest.approx(expected, abs=1e-9)
-
-
-def test_differences_without_spread() -> None:
-    assert [chance_of_no_less(np.full(3, value)) for value in (0.125, 0.0, -0.125)] == [1.0, 1.0, 0.0]
-    assert [chance_of_no_less(np.array([value])) for value in (0.1, -0.1)] == [1.0, 0.0]
-
-
-def test_the_first_configuration_gets_all_seeds() -> None:
-    raced, again = race(3, ("a", 0.5), ("a", 0.4), ("a", 0.6))
-    assert again == [True, True, False] and not raced.due and raced.incumbent() == "a"
-
-
-def test_a_configuration_far_below_the_incumbent_trains_once() -> None:
-    raced, again = race(2, ("a", 0.5), ("a", 0.5), ("b", 0.3))
-    assert not again[-1] and not raced.due
-
-
-def test_a_better_one_is_the_incumbent_only_with_as_many_seeds() -> None:
-    raced, again = race(3, ("a", 0.5), ("a", 0.5), ("a", 0.5), ("b", 0.8))
-    assert again[-1] and raced.due == ["b"] and raced.incumbent() == "a"
-    raced, again = race(3, ("a", 0.5), ("a", 0.5), ("a", 0.5), ("b", 0.8), ("b", 0.7), ("b", 0.6))
-    assert again[-3:] == [True, True, False] and raced.incumbent() == "b"
-
-
-def test_a_second_seed_may_end_a_race() -> None:
-    """Equal under the first seed, far below over both."""
-    raced, again = race(3, ("a", 0.5), ("a", 0.5), ("a", 0.5), ("b", 0.5), ("b", 0.1))
-    assert again[-2:] == [True, False] and len(raced.values["b"]) == 2
-
-
-def test_only_seeds_that_both_have_are_compared() -> None:
-    """The incumbent's later seeds were luckier: under the first, b is above it."""
-    _, again = race(3, ("a", 0.2), ("a", 0.9), ("a", 0.9), ("b", 0.3))
-    assert again[-1]
-
-
-def test_what_failed_or_was_stopped_is_not_repeated() -> None:
-    raced = Race(3)
-    raced.result("t1", 1, [0.5, 0.6])
-    assert not raced.ended("t1", "t1", None) and not raced.due and not raced.values
-
-
-def test_seeds_are_the_same_for_all_and_none_that_a_confirmation_uses() -> None:
-    seeds = [seed_of(7, training) for training in range(50)]
-    assert seeds[0] == 7 and len(set(seeds)) == 50 and min(seeds[1:]) >= LOWEST_SEED
-    assert seeds == [seed_of(7, training) for training in range(50)]
-    assert 0 < LEVEL < 0.5
-
-
-# -- in a search ---------------------------------------------------------------------------------------------------
 
 WAYS = {
     "asha": ["search.promotion=false"],
@@ -177,7 +105,9 @@ def test_a_race_compares_the_trainings_that_count(tmp_path: Path) -> None:
     """Under grace scaled, a trial is several trainings, one after the other; the best iteration is of the last."""
     search = Crew(tmp_path / "a", toy(tmp_path, "search.grace=scaled")).work().search
     finals = search.state.finals()
-    means = {name: [float(np.mean(queries)) for queries in values] for name, values in search.race.values.items()}
+    means = {
+        name: [float(np.mean(queries)) for queries in values.values()] for name, values in search.race.values.items()
+    }
     assert any(trial.offset for trial in search.state.by_number() if trial.trial in finals)
     assert means == {name: pytest.approx(finals[name], abs=1e-6) for name in means}
 
@@ -229,15 +159,40 @@ def test_the_result_shows_means_where_there_are_several_seeds() -> None:
     assert "+0.0300 x on dev. The best of many trials on a few seeds" in shown and "mean over seeds" in shown
 
 
-def test_a_space_that_is_used_up_waits_for_its_repeats(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", range(6))
+def test_in_whatever_order_trials_end_the_best_and_the_baseline_have_the_same_seeds(tmp_path: Path, order: int) -> None:
+    options = ("search.scheduler=median", "search.trials=9")
+    crew, turns = Crew(tmp_path / "a", toy(tmp_path, *options), slots=2 + order % 2), random.Random(order)
+    crew.ask()
+    while crew.running:
+        trial = turns.choice(list(crew.running))
+        if not next(crew.running[trial], False):
+            del crew.running[trial]
+        crew.ask()
+    crew.journal.close()
+    state, race = crew.search.state, crew.search.race
+    best, baseline = best_of(state), baseline_result(state)
+    assert [trial.configuration for trial in state.by_number()[:3]] == [BASELINE_TRIAL] * 3
+    assert best and baseline and best["seeds"] and set(best["seeds"]) == set(baseline["seeds"])
+    assert len(baseline["seeds"]) == 3 and len(state.trials) == 9
+    again = Crew(tmp_path / "a", crew.search.experiment).search.race
+    assert (again.due, again.trainings, again.incumbent()) == (race.due, race.trainings, race.incumbent())
+
+
+def test_a_space_that_is_used_up_waits_for_its_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tune_cl.search.repeats.chance_of_no_less", lambda differences: 1.0)  # all are repeated
     choices = ["curriculum.delta=0.5", "curriculum.pacing={choice: [linear, geometric]}", "curriculum.n=2"]
     experiment = toy(tmp_path, *choices, "search.scheduler=none", "search.searcher=grid")
-    crew = Crew(tmp_path / "a", experiment, slots=4)
-    running = [plan for _ in range(3) if isinstance(plan := crew.search.next_trial(), Plan)]
-    assert len(running) == 3 and crew.search.next_trial() == WAIT
-    done(crew, running[0])
-    again = crew.search.next_trial()
-    assert isinstance(again, Plan) and crew.search.state.trials[again.trial].repeat_of == BASELINE_TRIAL
+    crew = Crew(tmp_path / "a", experiment, slots=6)
+    running = [plan for _ in range(5) if isinstance(plan := crew.search.next_trial(), Plan)]
+    assert len(running) == 5 and crew.search.next_trial() == WAIT
+    done(crew, running[3])
+    assert crew.search.next_trial() == WAIT, "the baseline has not ended its seeds"
+    for plan in running[:3]:
+        done(crew, plan)
+    assert isinstance(crew.search.next_trial(), Plan)
+    repeats = [trial.repeat_of for trial in crew.search.state.by_number()]
+    assert repeats == [None, BASELINE_TRIAL, BASELINE_TRIAL, None, None, "t0003"]
     crew.journal.close()
     assert experiment.trials == 9
 

@@ -46,7 +46,7 @@ class Course:
         self.audit = Audit(search.audit, experiment.seed, experiment.trials, search.reduction_factor)
         self.sampler = make_sampler(experiment)
         self.scheduler = make_scheduler(experiment)
-        self.race = Race(search.repeats)
+        self.race = Race(search.repeats, BASELINE_TRIAL)
         self.stops: dict[str, Stop] = {}
         self.asked: dict[str, int] = {}  # the sampler's number of a trial; the baseline's is 0, repeats have none
         self.state: SearchState = begun(next(events))
@@ -76,8 +76,9 @@ class Course:
             self._over(self.state.trials[trial])
 
     def _begun(self, trial: TrialState) -> None:
+        if self.race.seeds > 1:
+            self.race.begun(trial.trial, trial.configuration)
         if trial.repeat_of:
-            self.race.begun(trial.repeat_of)
             return
         number = self.asked[trial.trial] = len(self.asked)
         if trial.trial == BASELINE_TRIAL:
@@ -93,16 +94,19 @@ class Course:
             self._judge(trial.trial, event)
 
     def _over(self, trial: TrialState) -> None:
-        """A trial's end: its configuration trains again, or the sampler is told what it came to."""
+        """A trial's end: its configuration may train again, and the sampler is told of those that no longer do."""
         if trial.trial in self.audit.taken:  # told when it was stopped
             return
         if trial.trial in self.asked and trial.trial != BASELINE_TRIAL:
             self.scheduler.ended(trial.trial)
         best = trial.best(self.metric) if trial.outcome in RAN_TO_THE_END else None
         iteration = best.iteration + trial.offset if best else None
-        again = self.race.seeds > 1 and self.race.ended(trial.trial, trial.configuration, iteration)
-        if trial.configuration != BASELINE_TRIAL and not again:
-            self._tell(trial.configuration, "completed" if trial.repeat_of else str(trial.outcome))
+        if self.race.seeds > 1:
+            over = self.race.ended(trial.trial, trial.configuration, iteration)
+        else:
+            over = [trial.trial] if trial.trial != BASELINE_TRIAL else []
+        for configuration in over:  # those that repeats or a wait for the baseline came to had their first whole
+            self._tell(configuration, str(trial.outcome) if configuration == trial.trial else "completed")
 
     def _judge(self, trial: str, event: Event) -> None:
         """What a new result means for its trial."""

@@ -2,12 +2,15 @@
 
 A race (Hutter et al. 2009, "ParamILS", section 3.2: a challenger replaces the incumbent only once it has as many runs).
 The k-th training of every configuration has the same seed, the baseline's included, so that differences are paired by
-seed and query. Pure functions of events: a journal replayed through `begun`, `result` and `ended` gives the same race.
+seed and query. The baseline trains under all seeds before anything else is repeated, however many trials run at a time:
+no other configuration is judged before, and none comes to have more seeds. Pure functions of events: a journal replayed
+through `begun`, `result` and `ended` gives the same race.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -31,46 +34,77 @@ def seed_of(search_seed: int, training: int) -> int:
 class Race:
     """Which configurations get another seed. A configuration goes by the id of its first trial.
 
-    seeds   a configuration's trainings at most; 1: none is repeated
-    values  dev queries' values of its trainings that ran to the end, each at its best iteration, float64 [Q], by seed
-    due     configurations that are to train again, in the order in which they came to it
+    seeds     a configuration's trainings at most; 1: none is repeated
+    baseline  the configuration that gets all of them at once
+    values    dev queries' values of its trainings that ran to the end, each at its best iteration, float64 [Q], by
+              training, from 0
+    due       configurations that are to train again, in the order in which they came to it; one that is to train
+              several times at once stands there as often
     """
 
     seeds: int
-    values: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    baseline: str
+    values: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)
     due: list[str] = field(default_factory=list)
+    trainings: Counter[str] = field(default_factory=Counter)  # begun so far, by configuration
+    _put_off: list[str] = field(default_factory=list)  # came to an end before the baseline had all its seeds
+    _training_of: dict[str, int] = field(default_factory=dict)  # of a configuration, by trial that has not ended
+    _of_baseline: set[str] = field(default_factory=set)  # its trials that have not ended
     _running: dict[str, dict[int, Sequence[float]]] = field(default_factory=dict)  # queries by trial, by iteration
 
-    def begun(self, configuration: str) -> None:
+    def begun(self, trial: str, configuration: str) -> None:
         """Another training of the configuration has begun."""
-        self.due.remove(configuration)
+        self._training_of[trial] = training = self.trainings[configuration]
+        self.trainings[configuration] += 1
+        if configuration == self.baseline:
+            self._of_baseline.add(trial)
+            if not training:
+                self.due += [configuration] * (self.seeds - 1)
+        if training:
+            self._not_waiting(configuration)
+
+    def _not_waiting(self, configuration: str) -> None:
+        """Searches of earlier versions may have repeated what this one would have put off."""
+        waiting = next((names for names in (self.due, self._put_off) if configuration in names), None)
+        if waiting is not None:
+            waiting.remove(configuration)
 
     def result(self, trial: str, iteration: int, queries: Sequence[float]) -> None:
         """The dev queries' values [Q] after an iteration of a trial."""
         self._running.setdefault(trial, {})[iteration] = queries
 
-    def ended(self, trial: str, configuration: str, best: int | None) -> bool:
-        """A training ended; `best`: its best iteration, None if it counts for nothing, having failed or been stopped.
-        Whether the configuration trains again: it is then due."""
-        queries = self._running.pop(trial, {})
-        if best is None:
-            return False
-        self.values.setdefault(configuration, []).append(np.asarray(queries[best], np.float64))
-        again = len(self.values[configuration]) < self.seeds and self.may_win(configuration)
-        if again:
-            self.due.append(configuration)
-        return again
+    def ended(self, trial: str, configuration: str, best: int | None) -> list[str]:
+        """A training ended; `best`: its best iteration, None if it counts for nothing, having failed or been stopped,
+        which ends its configuration's race. Those whose race is over by this, the baseline left out."""
+        queries, training = self._running.pop(trial, {}), self._training_of.pop(trial)
+        self._of_baseline.discard(trial)
+        if best is not None:
+            self.values.setdefault(configuration, {})[training] = np.asarray(queries[best], np.float64)
+        if configuration == self.baseline:
+            self.due = self.due if best is not None else [name for name in self.due if name != configuration]
+        elif best is None:
+            return [configuration]
+        else:
+            self._put_off.append(configuration)
+        return [] if self._of_baseline or self.baseline in self.due else self._judge()
+
+    def _judge(self) -> list[str]:
+        """Those that were put off are due again, or their race is over."""
+        judged, self._put_off = self._put_off, []
+        again = [name for name in judged if self.trainings[name] < self.seeds and self.may_win(name)]
+        self.due += again
+        return [name for name in judged if name not in again]
 
     def incumbent(self) -> str:
         """The configuration with the highest mean among those with the most seeds; the earliest wins a tie."""
-        return max(self.values, key=lambda name: (len(self.values[name]), float(np.mean(self.values[name]))))
+        return max(self.values, key=lambda name: (len(self.values[name]), np.mean(list(self.values[name].values()))))
 
     def may_win(self, configuration: str) -> bool:
         """Whether the configuration is the incumbent, or not below it at LEVEL: a one-sided paired t-test over
-        queries, of means over the seeds that both have."""
+        queries, of means over the seeds that both have; without such a seed nothing is against it."""
         own, other = self.values[configuration], self.values[self.incumbent()]
-        together = min(len(own), len(other))
-        return chance_of_no_less(np.mean(own[:together], axis=0) - np.mean(other[:together], axis=0)) >= LEVEL
+        differences = [own[training] - other[training] for training in own.keys() & other.keys()]
+        return not differences or chance_of_no_less(np.mean(differences, axis=0)) >= LEVEL
 
 
 def chance_of_no_less(differences: np.ndarray) -> float:

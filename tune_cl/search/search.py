@@ -205,7 +205,7 @@ class Search:
 
     def _repeat(self, first: TrialState) -> Plan:
         """A new trial of the configuration of `first`, under its next seed."""
-        seed = seed_of(self.experiment.seed, len(self.race.values[first.trial]))
+        seed = seed_of(self.experiment.seed, self.race.trainings[first.trial])
         return self._plan(len(self.state.trials), first.chosen, None, seed, repeat_of=first.trial)
 
     def _plan(
