@@ -136,6 +136,7 @@ def test_the_best_is_found_by_the_mean_over_seeds_everywhere(tmp_path: Path) -> 
     assert found and state.trials[found["trial_id"]].configuration == winner
     assert found["seeds"] == [seed_of(0, own) for own in range(3)]
     assert found["dev_mean"] == pytest.approx(means[winner]) and found["dev"] == max(values[winner])
+    assert found["devs"] == values[winner]
     assert best_value(state) == pytest.approx(means[winner])
     assert len(finals(state)) == len(values) - 1
     confirmed = best_configurations(state, baseline_of(state, experiment), 99)
@@ -153,10 +154,12 @@ def test_the_result_shows_means_where_there_are_several_seeds() -> None:
     document |= {"trials": 4, "stopped_early": 0, "errored": 0, "iterations": 8, "seconds": 1.0}
     document |= {"storage": "/tmp/runs", "tracking_uri": "http://here", "best": best, "baseline": plain}
     assert "+0.1000 x on dev. The best of many trials on one seed" in render(document)
-    best |= {"seeds": [0, 9], "dev_mean": 0.45}
-    plain |= {"seeds": [0, 9], "dev_mean": 0.42}
+    best |= {"seeds": [0, 9], "dev_mean": 0.45, "devs": [0.5, 0.4]}
+    plain |= {"seeds": [0, 9], "dev_mean": 0.42, "devs": [0.4, 0.44]}
     shown = render(document)
     assert "+0.0300 x on dev. The best of many trials on a few seeds" in shown and "mean over seeds" in shown
+    plain |= {"seeds": [0], "dev_mean": 0.4, "devs": [0.4]}  # its second training failed
+    assert "+0.1000 x on dev over the seeds that both have. The best of many trials on one seed" in render(document)
 
 
 @pytest.mark.parametrize("order", range(6))

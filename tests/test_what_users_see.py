@@ -188,6 +188,47 @@ def test_a_result_of_the_baseline_alone_compares_nothing() -> None:
     assert "No trial with a curriculum gave a dev value" in shown and "best" not in shown.splitlines()[2]
 
 
+def test_a_search_that_a_budget_ended_says_so() -> None:
+    assert "What ended the search" not in render(result(0.5, 0.4) | {"ended_by": None})
+    shown = render(result(0.5, 0.4) | {"ended_by": "search.iterations are used up"}).splitlines()
+    assert shown[1] == "What ended the search: search.iterations are used up." and shown[2] == ""
+
+
+def without_curricula(best: float, baseline: float) -> dict[str, Any]:
+    """A search over the learning rate alone."""
+    document = result(best, baseline) | {"opened": ["training.lr"]}
+    trials = {id(trial): trial for name in ("best", "best_curriculum", "baseline") if (trial := document[name])}
+    for trial in trials.values():
+        trial["params"] = {"curriculum.pacing": "none", "training.lr": trial["params"]["training.lr"]}
+    return document
+
+
+def test_a_search_without_curricula_speaks_of_none() -> None:
+    shown = render(without_curricula(0.4, 0.45))
+    assert "curriculum" not in shown and "plain training" not in shown and "best other trial (t0001)" in shown
+    assert "No other configuration was above the baseline on dev: the best of them (t0001) is at -0.0500 x." in shown
+    none = render(without_curricula(0.4, 0.45) | {"best_curriculum": None})
+    assert "No other configuration gave a dev value, so there is nothing to compare with the baseline." in none
+
+
+def test_a_curriculum_that_the_space_fixes_is_one_too() -> None:
+    assert "No curriculum was above plain training" in render(result(0.4, 0.45) | {"opened": ["training.lr"]})
+
+
+@pytest.mark.parametrize(
+    ("params", "task"),
+    [
+        ({"ranker.name": "conv_knrm"}, "--query TEXT --documents FILE"),
+        ({"ranker.name": "lambdamart"}, "--data FOLDER"),
+        ({"ranker.name": "knrm", "ranker.add_first_stage": True}, "--data FOLDER"),
+    ],
+)
+def test_the_best_ranker_is_used_on_what_it_reads(params: dict[str, Any], task: str) -> None:
+    document = result(0.5, 0.4) | {"ranker": "bert"}  # a search may open the ranker's name
+    document["best"]["params"] |= params
+    assert render(document).splitlines()[-1].endswith(f"best-ranker {task}")
+
+
 # -- tables ------------------------------------------------------------------------------------------------------
 
 

@@ -136,10 +136,14 @@ class SearchState:
 
     def finals(self) -> dict[str, list[float]]:
         """Best dev values of the trainings that ran to their end, by configuration, in the order of the trials."""
-        found: dict[str, list[float]] = {}
+        return {name: list(values.values()) for name, values in self.by_seed().items()}
+
+    def by_seed(self) -> dict[str, dict[int, float]]:
+        """`finals` by the seed of each."""
+        found: dict[str, dict[int, float]] = {}
         for trial in self.by_number():
             if trial.outcome in RAN_TO_THE_END and (at := trial.best(self.metric)):
-                found.setdefault(trial.configuration, []).append(at.dev)
+                found.setdefault(trial.configuration, {})[trial.seed] = at.dev
         return found
 
     def by_number(self) -> list[TrialState]:

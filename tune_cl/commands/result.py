@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 from shlex import quote
+from statistics import fmean
 from typing import Any
 
+from trainables.rankers import RANKERS, load_ranker
 from tune_cl.commands.tables import short, table
-from tune_cl.confirmation.ablation import differences
+from tune_cl.confirmation.ablation import differences, over_curricula
 from tune_cl.confirmation.plan import seedless
 from tune_cl.place import place_of, program
+from tune_cl.prose import wrapped
 from tune_cl.wording import rankers
 
 PORT = 5000  # MLflow's own default
+NO_CURRICULA = "No other configuration", "the baseline"  # words for a search over other keys alone
 Shown = dict[str, Any]
 
 
 def render(document: Shown) -> str:
     """The best trial beside the baseline, then the commands that come next. Where the baseline is the best of all, the
-    best trial with a curriculum stands beside it: a trial beside itself says nothing."""
-    metric, best, baseline = document["metric"], document.get("best_curriculum", document["best"]), document["baseline"]
+    best other trial stands beside it: a trial beside itself says nothing."""
+    best, baseline = document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
+    other = "curriculum" if _curricula(document, best, baseline) else "other trial"
     lines = [
-        f"search {document['search']}: {rankers(document)} on {document['data']}, {document['trials']} trials "
-        f"({document['stopped_early']} stopped early, {document['errored']} failed), "
-        f"{document['iterations']} iterations, {document['seconds']:.0f} s",
+        wrapped(
+            f"search {document['search']}: {rankers(document)} on {document['data']}, {document['trials']} trials "
+            f"({document['stopped_early']} stopped early, {document['errored']} failed), "
+            f"{document['iterations']} iterations, {document['seconds']:.0f} s"
+        ),
+        *([wrapped(f"What ended the search: {document['ended_by']}.")] if document.get("ended_by") else []),
         "",
-        _comparison(document, best, baseline, f"best{'' if won else ' curriculum'}"),
+        _comparison(document, best, baseline, "best" if won else f"best {other}"),
         "",
-        _difference(metric, best, baseline, won),
+        wrapped(_difference(document["metric"], best, baseline, won, other)),
         "",
         *_next(document, best, "Prove it:" if won else "Test it:"),
     ]
     return "\n".join(lines)
+
+
+def _curricula(document: Shown, best: Shown | None, baseline: Shown | None) -> bool:
+    """Whether the search was over curricula: else it has no plain training to hold one against, only a baseline."""
+    params = ((best or {}).get("params", {}), (baseline or {}).get("params", {}))
+    return over_curricula(document.get("opened", ()), *params)
 
 
 def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, name: str) -> str:
@@ -51,30 +65,31 @@ def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, nam
     return table(["", *shown], rows)
 
 
-def _above(best: Shown, baseline: Shown) -> tuple[float, str]:
-    """By how much the trial is above the baseline on dev, and with how many seeds."""
-    by = "dev_mean" if "dev_mean" in best and "dev_mean" in baseline else "dev"
-    several = all(len(trial.get("seeds", ())) > 1 for trial in (best, baseline))
-    return best[by] - baseline[by], "a few seeds" if several else "one seed"
+def _above(best: Shown, baseline: Shown) -> tuple[float, int, str]:
+    """By how much the trial is above the baseline on dev, over the seeds that both have; how many these are, and where
+    either has others a word on that."""
+    own, other = (dict(zip(trial.get("seeds", ()), trial.get("devs", ()), strict=True)) for trial in (best, baseline))
+    if not (shared := own.keys() & other.keys()):
+        return best["dev"] - baseline["dev"], 1, ""
+    difference = fmean(own[seed] - other[seed] for seed in shared)
+    return difference, len(shared), "" if own.keys() == other.keys() else " over the seeds that both have"
 
 
-def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bool) -> str:
+def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bool, other: str) -> str:
+    no_other, plain = ("No curriculum", "plain training") if other == "curriculum" else NO_CURRICULA
     if baseline is None:
         return "The baseline gave no dev value, so there is nothing to compare with."
     if best is None:
-        return "No trial with a curriculum gave a dev value, so there is nothing to compare with the baseline."
-    difference, told = _above(best, baseline)
+        none = "No trial with a curriculum" if other == "curriculum" else no_other
+        return f"{none} gave a dev value, so there is nothing to compare with the baseline."
+    difference, seeds, over = _above(best, baseline)
+    told = f"{difference:+.4f} {metric}"
     if difference <= 0:
-        return (
-            "No curriculum was above plain training on dev: the best of them "
-            f"({best['trial_id']}) is at {difference:+.4f} {metric}."
-        )
+        return f"{no_other} was above {plain} on dev: the best of them ({best['trial_id']}) is at {told}{over}."
     if not won:
-        return f"{difference:+.4f} {metric} on dev, but with fewer seeds than the baseline, which stays the best."
-    return (
-        f"{difference:+.4f} {metric} on dev. The best of many trials on {told} looks better than it is: "
-        "this is no verdict yet."
-    )
+        return f"{told} on dev{over}, but with fewer seeds than the baseline, which stays the best."
+    several = "a few seeds" if seeds > 1 else "one seed"
+    return f"{told} on dev{over}. The best of many trials on {several} looks better than it is: this is no verdict yet."
 
 
 def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
@@ -86,8 +101,16 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
         f"{confirm:<22}{place.command('confirm', document.get('address'))}{ablate}",
         f"Read the report:      {place.command('report')}",
         *_open_mlflow(document),
-        f"Use the best ranker:  {program('tune-cl')} rerank {quote(str(ranker))} --query TEXT --documents FILE",
+        f"Use the best ranker:  {program('tune-cl')} rerank {quote(str(ranker))} {_task(document)}",
     ]
+
+
+def _task(document: Shown) -> str:
+    """What the best ranker can be applied to: one that reads features or a run's scores takes no bare texts."""
+    params = document["best"]["params"]
+    name = params.get("ranker.name", document["ranker"])
+    trees = name in RANKERS and load_ranker(name).grows_trees
+    return "--data FOLDER" if trees or params.get("ranker.add_first_stage") else "--query TEXT --documents FILE"
 
 
 def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:

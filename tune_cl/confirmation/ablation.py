@@ -25,6 +25,13 @@ def differences(ours: Flat, theirs: Flat) -> dict[str, Any]:
     return {"has_curriculum": len(also) < len(differing), "also_differs": also}
 
 
+def over_curricula(opened: Iterable[str], ours: Flat, theirs: Flat) -> bool:
+    """Whether a search was over curricula, by the keys it opened and the parameters of its best trial and its baseline,
+    whose curricula may differ by the space's `baseline:` alone."""
+    own = differences(seedless(ours), seedless(theirs)) if ours and theirs else {"has_curriculum": False}
+    return own["has_curriculum"] or any(key.startswith(CURRICULUM) for key in opened)
+
+
 def ablations(state: SearchState, baseline: Configuration, experiment: Experiment) -> dict[str, Configuration | None]:
     """The ablation of every configuration of the search, by the configuration's label; None where it has no curriculum.
 

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from tune_cl.prose import wrapped
 from tune_cl.search.course import PAUSED
 from tune_cl.state import RUNNING, SearchState, TrialState
 from tune_cl.wording import curriculum, trial_words
@@ -48,7 +49,8 @@ class Progress:
 
     def say(self, line: str) -> None:
         """A line above the panel."""
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        text = wrapped(line, self.console.file)  # rich by itself breaks what is longer than a line, addresses too
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def update(self, state: SearchState) -> None:
         """Called after every event, so it does little: the panel, which compares all trials, is made anew only when it

@@ -18,6 +18,7 @@ from trainables.training.materials import Materials
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place, taken
+from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report, report_left
 from tune_cl.search.artifacts import Artifacts
@@ -29,7 +30,7 @@ from tune_cl.search.ray_tune import run_trials
 from tune_cl.search.search import BASELINE_TRIAL, Search
 from tune_cl.search.selection_bias import selection_bias
 from tune_cl.search.warm import notes_of, warm_start
-from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, replay
+from tune_cl.state import Dev, SearchState, TrialState, replay
 from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
 from tune_cl.tracking.uri import masked
 
@@ -50,7 +51,7 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
             raise taken(place)
         journal.append(_search_event(experiment, place, materials, tracking_uri, address))
         if warm:
-            print(*(f"note: {note}" for note in notes_of(warm)), sep="\n", file=sys.stderr)
+            say("\n".join(f"note: {note}" for note in notes_of(warm)))
             journal.append(warm | {"time": time.time()})
         return _session(experiment, place, journal, materials, tracking_uri, address)
 
@@ -85,9 +86,9 @@ def _session(
     search that is done."""
     if made := next(iter(materials.values()), None):
         for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
-            print(f"note: {note}", file=sys.stderr)
+            say(f"note: {note}")
     if place.remote and not place.elsewhere(tracking_uri):
-        print(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all", file=sys.stderr)
+        say(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all")
     writer = MlflowWriter(journal, tracking_uri)
     go_on = place.command("resume", address)
     try:
@@ -178,12 +179,12 @@ def baseline_of(state: SearchState) -> dict[str, Any] | None:
 
 
 def seeds_of(state: SearchState, trial: TrialState) -> dict[str, Any]:
-    """Seeds and mean best dev value of the trainings of a trial's configuration that ran to the end; nothing where no
-    configuration was repeated."""
-    ended = [other for other in state.by_number() if other.configuration == trial.configuration]
-    seeds = [other.seed for other in ended if other.outcome in RAN_TO_THE_END]
-    finals = state.finals().get(trial.configuration)
-    return {"seeds": seeds, "dev_mean": fmean(finals)} if state.repeats and finals else {}
+    """Seeds, mean best dev value and `devs`, the single ones, of the trainings of a trial's configuration that ran to
+    the end; nothing where no configuration was repeated."""
+    values = state.by_seed().get(trial.configuration)
+    if not (state.repeats and values):
+        return {}
+    return {"seeds": [*values], "dev_mean": fmean(values.values()), "devs": [*values.values()]}
 
 
 def curves_of(state: SearchState) -> dict[str, list[float]]:

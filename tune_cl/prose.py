@@ -1,0 +1,27 @@
+"""Sentences on a terminal: broken between words, where the terminal itself would break inside words and numbers.
+
+For prose only. Commands to copy and addresses have a line of their own, which goes out as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from textwrap import TextWrapper
+from typing import IO
+
+from rich.console import Console
+
+
+def wrapped(text: str, stream: IO[str] | None = None) -> str:
+    """The text as wide as the terminal that it goes to (`stream`, by default stdout); unchanged where that is none.
+    What is longer than a line stays whole."""
+    to = sys.stdout if stream is None else stream
+    if not to.isatty():
+        return text
+    wrapper = TextWrapper(Console(file=to).width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrapper.fill(line) for line in text.split("\n"))
+
+
+def say(text: str) -> None:
+    """A note to the user, on stderr."""
+    print(wrapped(text, sys.stderr), file=sys.stderr)
