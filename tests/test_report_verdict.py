@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.report_cases import whole
-from tests.test_report import report
-from tune_cl.commands.confirm import in_words
+from tests.test_report import Reader, report
+from tune_cl.commands.confirm import in_words, render
 from tune_cl.confirmation.verdict import leader
+from tune_cl.report.findings import gather
+from tune_cl.report.formats import latex_table
 from tune_cl.report.page import page
 
 
@@ -68,6 +70,85 @@ def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
     assert told in verdict
 
 
+OF_ITS_OWN = (
+    "its own 95 % interval, -0.0172 to -0.0011, is uncorrected, and after correction for 2 configurations 0 is not "
+    "ruled out"
+)
+
+
+@pytest.mark.parametrize(
+    ("interval", "p_adjusted", "told"),
+    [
+        ([-0.0172, 0.0011], 0.09, "anything from -0.0172 to +0.0011 fits the data"),
+        ([-0.0172, -0.0011], 0.076, OF_ITS_OWN),
+        ([-0.0172, -0.0011], 0.02, "but the search would have named another, which was not tested"),
+    ],
+)
+def test_where_no_difference_is_shown_the_interval_does_not_say_that_one_is(
+    tmp_path: Path, interval: list[float], p_adjusted: float, told: str
+) -> None:
+    """It is of one configuration, the test is of all; on the terminal as in the report."""
+    case = whole(tmp_path)
+    case.confirm(verdict="no difference shown", storage="", queries=90)
+    path = case.place.folder / "confirmation" / "test.json"
+    document = json.loads(path.read_text())
+    found = {"difference": -0.0092, "ci95": interval, "p_adjusted": p_adjusted, "marks": ""}
+    for row in document["configurations"]:
+        row |= found | {"also_differs": [], "has_curriculum": True}
+    path.write_text(json.dumps(document))
+    assert told in in_words(document) and f", p = {p_adjusted:.2g} (" in in_words(document)
+    verdict = report(case)[0].sections["verdict"]
+    assert f"{told}." in verdict and "That is not proof of equality: " in verdict
+
+
+def test_p_values_that_were_not_corrected_are_not_called_adjusted(tmp_path: Path) -> None:
+    case = whole(tmp_path)
+    case.write()
+    for correction, column, latex in (("none", "p", "& $p$ \\\\"), ("holm", "p adjusted", "$p$ (adjusted)")):
+        case.confirm(correction=correction, queries=90, dropped=[], failed=[], storage="", seeds=[1, 2])
+        path = case.place.folder / "confirmation" / "test.json"
+        document = json.loads(path.read_text())
+        for row in (document["baseline"], *document["configurations"]):
+            row |= {"trial_id": "t0001", "also_differs": [], "has_curriculum": True}
+        heads = [cell.strip() for cell in render(document).splitlines()[2].split("  ") if cell.strip()]
+        assert heads[-1] == column
+        findings = gather(case.place)
+        found = Reader(page(findings))
+        assert f'<th class="n">{column}</th>' in page(findings) and latex in latex_table(findings)
+        assert ("uncorrected" in found.sections["verdict"]) == (correction == "none")
+        assert ("corrected for all" in found.sections["configurations"]) == (correction != "none")
+
+
+def over_learning_rates(folder: Path) -> Any:
+    """A search that opens no key of the curriculum."""
+    case = whole(folder)
+    for event in case.events:
+        if event["event"] == "trial":
+            event["chosen"] = {} if event["baseline"] else {"training.lr": 0.001 * event["number"]}
+            event["params"] = {"curriculum.pacing": "none", "ranker.name": "conv_knrm", **event["chosen"]}
+    return case
+
+
+def test_a_search_over_other_keys_alone_speaks_of_the_baseline(tmp_path: Path) -> None:
+    case = over_learning_rates(tmp_path)
+    told = report(case)[0].sections["verdict"]
+    assert "curricul" not in told and "plain training" not in told and "of the baseline (" in told
+    case.confirm(verdict="better")
+    path = case.place.folder / "confirmation" / "test.json"
+    document = json.loads(path.read_text())
+    for row in document["configurations"]:
+        row |= {"also_differs": ["training.lr"], "has_curriculum": False}
+    path.write_text(json.dumps(document))
+    sections = Reader(page(gather(case.place))).sections
+    assert sections["verdict"].startswith("VerdictYes: a configuration beats the baseline")
+    assert "What differs is training.lr." in sections["verdict"] and "curricul" not in sections["verdict"]
+    assert "† above the baseline at 95 %" in sections["configurations"]
+    assert "best curriculum" not in sections["groups"] and "best other trial" in sections["groups"]
+    document |= {"verdict": "no difference shown", "queries": 90}
+    told = in_words(document)
+    assert "curricul" not in told and told.endswith("What differs is training.lr.")
+
+
 def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
     """Not of the one that happens to be highest on test, which is named beside it."""
     tested = {"p_adjusted": 0.08, "ci95": [-0.017, -0.001], "marks": "", "also_differs": [], "has_curriculum": True}
@@ -77,9 +158,7 @@ def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
     document |= {"seeds": [1, 2], "queries": 90, "correction": "holm"}
     assert leader(document) == rows[0]
     told = in_words(document)
-    assert told.startswith(
-        "'root', the best on dev, is -0.0090 map from the baseline; anything from -0.0170 to -0.0010"
-    )
+    assert told.startswith("'root', the best on dev, is -0.0090 map from the baseline; its own 95 % interval, ")
     assert told.endswith("The highest on test is 'step' (+0.0020).")
     assert leader(document | {"configurations": rows[1:]}) == rows[1]
     assert "highest" not in in_words(document | {"configurations": rows[:1]})

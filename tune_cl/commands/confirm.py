@@ -13,16 +13,27 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.commands.settings import add_name, add_session, require_cluster
 from tune_cl.commands.tables import table
-from tune_cl.confirmation.verdict import LEVEL, best_on_dev, higher, leader
+from tune_cl.confirmation.verdict import (
+    LEVEL,
+    best_on_dev,
+    configurations_of,
+    corrected,
+    higher,
+    leader,
+    left_open,
+)
 from tune_cl.journal import read_events
 from tune_cl.place import known_place, place_of
+from tune_cl.prose import wrapped
 from tune_cl.state import replay
 from tune_cl.tracking.uri import resolve_tracking_uri
 
 MOST_KEYS = 4  # named in a sentence
-CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg", "none": "no correction"}
+CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "none": "no correction"}
+CORRECTED |= dict.fromkeys(("bh", "benjamini-hochberg"), "Benjamini-Hochberg")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,7 +41,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--top", type=int, default=3, metavar="K", help="configurations, best on dev (default 3)")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="trainings of each (default 5)")
     parser.add_argument("--split", default="test", choices=("test", "dev"), help="what is compared on (default test)")
-    parser.add_argument("--correction", default="holm", help="holm, bonferroni, bh (default holm)")
+    names = f"{', '.join(CORRECTIONS)} (default %(default)s); bh is short for benjamini-hochberg"
+    parser.add_argument("--correction", default="holm", help=names)
     parser.add_argument("--race", action="store_true", help="no more seeds for those that can no longer win on dev")
     parser.add_argument("--ablate", action="store_true", help="train each configuration without its curriculum too")
     add_session(parser)
@@ -50,21 +62,27 @@ def execute(options: Namespace) -> dict[str, Any]:
 def render(document: dict[str, Any]) -> str:
     seeds, queries = len(document["seeds"]), document["queries"]
     head = f"{document['metric']} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
-    columns = ["configuration", "mean ± sd", "difference [95 %]", "p adjusted", ""]
+    columns = ["configuration", "mean ± sd", "difference [95 %]", _p(document), ""]
     rows = [_row(row) for row in (document["baseline"], *document["configurations"])]
     notes = [
         f"{run['label']}, seed {run['seed']}: not tested, for it failed: {run['reason']}" for run in document["failed"]
     ]
     notes += [f"{one['label']}: not tested, out of the race after seeds {one['seeds']}" for one in document["dropped"]]
-    lines = [head, "", table(columns, rows), *_intervals(document), "", *_ablations(document), *notes]
+    lines = [head, "", table(columns, rows), *map(wrapped, _intervals(document)), "", *_ablations(document)]
+    lines += map(wrapped, (*notes, f"{document['verdict']}: {in_words(document)}"))
     report = place_of(document["storage"], document["search"]).command("report")
-    return "\n".join([*lines, f"{document['verdict']}: {in_words(document)}", "", f"Read the report:  {report}"])
+    return "\n".join([*lines, "", f"Read the report:  {report}"])
+
+
+def _p(document: dict[str, Any]) -> str:
+    """What the column of p-values is called."""
+    return "p adjusted" if corrected(document) else "p"
 
 
 def _intervals(document: dict[str, Any]) -> list[str]:
     """Why an interval may leave 0 out where no difference is shown."""
     count = len(document["configurations"])
-    if count < 2 or document["correction"] == "none":
+    if count < 2 or not corrected(document):
         return []
     return [f"Each interval is of one configuration; p is corrected for all {count}."]
 
@@ -72,7 +90,7 @@ def _intervals(document: dict[str, Any]) -> list[str]:
 def _ablations(document: dict[str, Any]) -> list[str]:
     """A table of the configurations with an ablation, each beside it; nothing without one."""
     pairs = [(row, row["ablation"]) for row in document["configurations"] if "ablation" in row]
-    columns = ["configuration", "without its curriculum", "mean ± sd", "difference [95 %]", "p adjusted", ""]
+    columns = ["configuration", "without its curriculum", "mean ± sd", "difference [95 %]", _p(document), ""]
     rows = [(row["label"], *_row(ablation)) for row, ablation in pairs]
     return [table(columns, rows), ""] if rows else []
 
@@ -91,16 +109,15 @@ def in_words(document: dict[str, Any]) -> str:
     """The verdict in a few sentences: what was found, what it was corrected for, what it does not say."""
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
+    curriculum = of_curriculum(row, metric, any(one["has_curriculum"] for one in document["configurations"]))
     seeds, queries = _count(len(document["seeds"]), "seed"), _count(document["queries"], "query")
     tested = f"p = {row['p_adjusted']:.2g} ({seeds}, {queries}; {_correction(document)})"
     if document["verdict"] == "no difference shown":
-        low, high = row["ci95"]
         found = f"'{row['label']}', {best_on_dev(document)}, is {row['difference']:+.4f} {metric} from the baseline"
-        told = f"{found}; anything from {low:+.4f} to {high:+.4f} fits the data, {tested}."
-        return f"{told}{_higher(document)}{of_curriculum(row, metric)}"
+        return f"{found}; {left_open(document, row)}, {tested}.{_higher(document)}{curriculum}"
     verb = "is below" if document["verdict"] == "worse" else "is above"
     found = f"'{row['label']}' {verb} the baseline by {abs(row['difference']):.4f} {metric}, {tested}."
-    return f"{found}{_of_seeds(row)}{of_curriculum(row, metric)}"
+    return f"{found}{_of_seeds(row)}{curriculum}"
 
 
 def _higher(document: dict[str, Any]) -> str:
@@ -108,16 +125,16 @@ def _higher(document: dict[str, Any]) -> str:
     return f" The highest on {document['split']} is '{other['label']}' ({other['difference']:+.4f})." if other else ""
 
 
-def of_curriculum(row: dict[str, Any], metric: str) -> str:
+def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> str:
     """What of a configuration's difference its curriculum accounts for, where it is not all that differs from the
-    baseline."""
+    baseline. `curricula`: whether any configuration beside it has another curriculum than the baseline."""
     others = row["also_differs"]
     if not others:
         return ""
     more = f" and {len(others) - MOST_KEYS} more keys" if len(others) > MOST_KEYS else ""
     keys = f"{', '.join(others[:MOST_KEYS])}{more}"
     if not row["has_curriculum"]:
-        return f" It has no other curriculum than the baseline: what differs is {keys}."
+        return f" {'It has no other curriculum than the baseline: what' if curricula else 'What'} differs is {keys}."
     if "ablation" not in row:
         return f" It differs from the baseline in {keys} too: --ablate tells them apart."
     ablation = row["ablation"]
@@ -143,7 +160,7 @@ def _of_seeds(row: dict[str, Any]) -> str:
 
 def _correction(document: dict[str, Any]) -> str:
     name = CORRECTED.get(document["correction"], document["correction"])
-    return f"{name} over {_count(len(document['configurations']), 'configuration')}"
+    return f"{name} over {configurations_of(document)}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -72,6 +72,31 @@ def best_on_dev(document: Mapping[str, Any]) -> str:
     return "the best on dev of those tested" if others else "the best on dev"
 
 
+def corrected(document: Mapping[str, Any]) -> bool:
+    """Whether the p-values that count were corrected for the number of configurations."""
+    return document.get("correction", "none") != "none"
+
+
+def left_open(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """What a configuration's interval says where no difference is shown. It is of this configuration alone, so it may
+    leave 0 out where the test, which is corrected for all of them, does not; or where the search would have named
+    another one, which was not tested."""
+    low, high = row["ci95"]
+    told = f"{low:+.4f} to {high:+.4f}"
+    if not (low > 0 or high < 0):
+        return f"anything from {told} fits the data"
+    if row["p_adjusted"] > LEVEL:
+        tested = configurations_of(document)
+        return f"its own 95 % interval, {told}, is uncorrected, and after correction for {tested} 0 is not ruled out"
+    return f"anything from {told} fits the data, but the search would have named another, which was not tested"
+
+
+def configurations_of(document: Mapping[str, Any]) -> str:
+    """How many were tested, in words."""
+    count = len(document["configurations"])
+    return f"{count} configuration{'' if count == 1 else 's'}"
+
+
 def higher(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """The configuration with the largest difference, where the verdict is about another."""
     top, highest = leader(document), max(document["configurations"], key=_difference, default=None)

@@ -45,10 +45,11 @@ def learning_section(findings: Findings) -> list[Html]:
     lines = [_learning_line(findings, trial) for trial in drawn(findings) if trial.results]
     if not lines:
         return [paragraph("No trial has reported an iteration yet.")]
-    signs = [*KEYS, ("curriculum", "curriculum over (T, m)"), ("cross", "stopped early")]
+    signs = [*KEYS, *([("curriculum", "curriculum over (T, m)")] if findings.over_curricula else [])]
+    signs += [("cross", "stopped early")]
     signs += [("failed", "failed")] if findings.state.counts()["failed"] else []
-    chart = line_chart(lines, "iteration", f"dev {findings.metric}")
-    return [tag("div", figure("Each trial on dev", chart, legend(signs), _left_out(findings)), _outcomes(findings),
+    chart, keys = line_chart(lines, "iteration", f"dev {findings.metric}"), legend(findings.signs(signs))
+    return [tag("div", figure("Each trial on dev", chart, keys, _left_out(findings)), _outcomes(findings),
                 class_="charts")]  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def cost_section(findings: Findings) -> list[Html]:
     """Best value so far over what the search had cost by then."""
     best = _best_so_far(findings)
     if not best:
-        return [paragraph("No trial with a curriculum has given a dev value yet.")]
+        return [paragraph(findings.in_terms("No trial with a curriculum has given a dev value yet."))]
     level = findings.baseline[1].dev if findings.baseline else None
     charts = []
     for title, key, unit, whole in (
@@ -89,7 +90,7 @@ def cost_section(findings: Findings) -> list[Html]:
         signs = [("best", "best curriculum so far"), ("found", "moment it was found")]
         signs += [("level", "plain training, at its best")] if level is not None else []
         chart = line_chart(lines, unit, f"best dev {findings.metric} so far", True, level, whole)
-        charts.append(figure(title, chart, legend(signs)))
+        charts.append(figure(title, chart, legend(findings.signs(signs))))
     return [
         tag("div", *charts, class_="charts"),
         paragraph("Time counts while the search ran, not while it was stopped."),
@@ -135,9 +136,8 @@ def pacing_section(findings: Findings) -> list[Html]:
         "The share that the pacing function opens at the last step of each iteration. Batches that are sorted by "
         "length together are drawn from what was open at the first of them."
     )
-    return [
-        tag("div", figure("Each trial in training", chart, legend(KEYS), note, _left_out(findings)), class_="charts")
-    ]
+    keys = legend(findings.signs(KEYS))
+    return [tag("div", figure("Each trial in training", chart, keys, note, _left_out(findings)), class_="charts")]
 
 
 def spent_section(findings: Findings) -> list[Html]:

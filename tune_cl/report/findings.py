@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -11,6 +12,7 @@ from typing import Any
 
 from trainables.errors import DataError, Problem
 from trainables.evaluation.metrics import dev_key
+from tune_cl.confirmation.ablation import over_curricula
 from tune_cl.experiment import Experiment
 from tune_cl.journal import read_events
 from tune_cl.place import Place
@@ -19,6 +21,14 @@ from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, begun
 from tune_cl.wording import curriculum
 
 CONFIRMATION = "confirmation"  # folder of a search, with a verdict a split
+OTHER_TERMS = (
+    ("No trial with a curriculum", "No trial besides the baseline"),
+    ("No curriculum", "No other configuration"),
+    ("best curriculum", "best other trial"),
+    ("a curriculum", "a configuration"),
+    ("the curriculum", "the configuration"),
+    ("plain training", "the baseline"),
+)
 Document = dict[str, Any]
 
 
@@ -69,6 +79,23 @@ class Findings:
             values = finals.get(trial.configuration, [at.dev])
             found.setdefault(trial.configuration, (trial, fmean(values), len(values)))
         return list(found.values())
+
+    @cached_property
+    def over_curricula(self) -> bool:
+        """Whether the search was over curricula, and not over other keys alone."""
+        best = self.ranked[0][0].params if self.ranked else {}
+        opened = (key for trial in self.state.trials.values() for key in trial.chosen)
+        return over_curricula(opened, best, self.baseline[0].params if self.baseline else {})
+
+    def in_terms(self, text: str) -> str:
+        """A sentence on curricula, in other words where the search was over none."""
+        for of_curricula, of_others in () if self.over_curricula else OTHER_TERMS:
+            text = text.replace(of_curricula, of_others)
+        return text
+
+    def signs(self, entries: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The entries of a legend, `in_terms`."""
+        return [(role, self.in_terms(text)) for role, text in entries]
 
     @cached_property
     def ended(self) -> list[tuple[TrialState, Dev]]:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tune_cl.confirmation.verdict import corrected
 from tune_cl.report.configurations import ablations, compared, label, mean
 from tune_cl.report.findings import Document, Findings
 from tune_cl.report.markup import number, p_value, plain, signed
@@ -30,7 +31,7 @@ def latex_table(findings: Findings) -> str:
     entries, confirmed = rows(compared(findings, label)), findings.confirmation
     best = best_row(entries)
     split = confirmed["split"] if confirmed else "dev"
-    heads = ["configuration", f"{findings.metric} ({split})", "difference", *(["$p$ (adjusted)"] if confirmed else [])]
+    heads = ["configuration", f"{findings.metric} ({split})", "difference", *([_p(confirmed)] if confirmed else [])]
     several = "means over seeds where there are several" if any(row.seeds > 1 for row in entries) else "one seed"
     over = f"seeds {', '.join(map(str, confirmed['seeds']))}" if confirmed else f"{several}, no test: not confirmed"
     lines = [
@@ -58,7 +59,7 @@ def _tabular(heads: Sequence[str], names: int, lines: Iterable[str]) -> list[str
 def _latex_ablations(findings: Findings, value: str) -> list[str]:
     """The second table: configurations against themselves without their curricula; nothing without ablations."""
     pairs = ablations(findings)
-    heads = ["configuration", "without its curriculum", value, "difference", "$p$ (adjusted)"]
+    heads = ["configuration", "without its curriculum", value, "difference", _p(findings.confirmation or {})]
     lines = [
         f"{latex(entry['label'])} & {latex(own['label'])} & {mean(own)} & ${signed(own['difference'])}${_raised(own)}"
         rf" & ${p_value(own.get('p_adjusted'))}$ \\"
@@ -70,6 +71,10 @@ def _latex_ablations(findings: Findings, value: str) -> list[str]:
 
 def _raised(own: Document) -> str:
     return rf"\textsuperscript{{{latex(own['marks'])}}}" if own.get("marks") else ""
+
+
+def _p(confirmed: Document) -> str:
+    return "$p$ (adjusted)" if corrected(confirmed) else "$p$"
 
 
 def _latex_row(row: Row, best: bool, tested: bool) -> str:

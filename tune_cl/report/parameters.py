@@ -22,7 +22,7 @@ def parameters_section(findings: Findings) -> list[Html]:
     leaves = findings.experiment.space.leaves
     ranked = findings.ranked
     if not ranked:
-        return [paragraph("No trial with a curriculum has given a dev value yet.")]
+        return [paragraph(findings.in_terms("No trial with a curriculum has given a dev value yet."))]
     travellers = [
         Traveller(trial.trial, trial.number, trial.chosen, at.dev, 1 - place / max(len(ranked) - 1, 1),
                   f"{words(trial)} ({settings(trial.chosen)})")

@@ -12,6 +12,7 @@ from tune_cl.report.markup import Html, cut, figure, legend, number, paragraph, 
 from tune_cl.report.per_query import Groups, PerQuery, by_domain, by_length, by_turns, per_query
 
 SHOWN = 5  # queries that gained, and that lost, most
+KEYS = (("best", "best curriculum"), ("baseline", "plain training"))
 TEXT = 700  # characters of a text
 
 
@@ -28,7 +29,8 @@ def groups_section(findings: Findings, values: PerQuery | str) -> list[Html]:
     """The metric by number of turns, by domain and by length, best against baseline."""
     if isinstance(values, str):
         return [paragraph(values)]
-    told = f"{values.label}, against plain training; {len(values.row)} queries of {values.split}."
+    queries = f"{len(values.row)} queries of {values.split}"
+    told = f"{values.label}, against {findings.in_terms('plain training')}; {queries}."
     kinds = [("By number of turns", by_turns(values)), ("By domain", by_domain(values)),
              ("By difficulty: mean words of an utterance", by_length(values))]  # fmt: skip
     charts = [_group_figure(title, groups, findings.metric, values) for title, groups in kinds if len(groups) > 1]
@@ -37,7 +39,7 @@ def groups_section(findings: Findings, values: PerQuery | str) -> list[Html]:
         "Bars are 95 % intervals of each mean over its queries. Where those of one group overlap, that alone says "
         "little: the two are paired. Groups are many, so one that stands out may do so by chance."
     )
-    keys = legend([("best", "best curriculum"), ("baseline", "plain training")])
+    keys = legend(findings.signs(KEYS))
     return [paragraph(told), keys, tag("div", *charts, class_="charts"), *map(paragraph, single), paragraph(note)]
 
 

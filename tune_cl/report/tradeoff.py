@@ -34,7 +34,9 @@ def tradeoff_section(findings: Findings) -> list[Html]:
         "The Pareto set: no trial was better with as little training. Training until the best value was reached, "
         "evaluation included; trials share the machine, so seconds differ by chance, iterations do not."
     )
-    return [tag("div", figure("Each trial at its best", chart, legend(SIGNS), note), told, class_="charts")]
+    return [
+        tag("div", figure("Each trial at its best", chart, legend(findings.signs(SIGNS)), note), told, class_="charts")
+    ]
 
 
 def _at(trial: Priced) -> tuple[float, float]:

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tune_cl.confirmation.verdict import LEVEL, best_on_dev, higher, leader
+from tune_cl.confirmation.verdict import (
+    LEVEL,
+    best_on_dev,
+    configurations_of,
+    corrected,
+    higher,
+    leader,
+    left_open,
+)
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import Html, code, number, p_value, paragraph, plain, signed, table, tag
 from tune_cl.state import RAN_TO_THE_END, RUNNING, TrialState
@@ -97,16 +105,17 @@ def verdict_section(findings: Findings) -> Html:
 def _on_dev(findings: Findings) -> str:
     metric, ranked, baseline = findings.metric, findings.ranked, findings.baseline
     if not ranked:
-        return "No trial with a curriculum has given a dev value."
+        return findings.in_terms("No trial with a curriculum has given a dev value.")
     trial, dev, seeds = findings.standings[1 if baseline else 0]
     at = f"the mean over {seeds} seeds" if seeds > 1 else f"at iteration {ranked[0][1].iteration}"
     told = f"Best on dev so far: {words(trial)}, {metric} {number(dev)} {at}"
     if not baseline:
         return f"{told}. The baseline gave no dev value, so there is nothing to compare with."
     plain_training = findings.standings[0][1]
-    told += f", against {number(plain_training)} of plain training ({signed(dev - plain_training)}). "
+    against = findings.in_terms("plain training")
+    told += f", against {number(plain_training)} of {against} ({signed(dev - plain_training)}). "
     if dev <= plain_training:
-        return f"{told}No curriculum was above plain training on dev."
+        return told + findings.in_terms("No curriculum was above plain training on dev.")
     caution = CAUTION.replace("one seed", "a few seeds") if seeds > 1 else CAUTION
     return f"{told}It is the best of {len(ranked)} trials. {caution}"
 
@@ -150,15 +159,15 @@ def _of_its_curriculum(confirmed: Document) -> bool:
     return bool(ablation) and _significant(ablation) and ablation["difference"] * top["difference"] > 0
 
 
-def _headline(confirmed: Document) -> str:
+def _headline(findings: Findings, confirmed: Document) -> str:
     verdict: str = confirmed["verdict"]
-    if verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
+    if findings.over_curricula and verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
         return OF_MORE_THAN_THE_CURRICULUM[verdict]
-    return (HEADLINES if _lasts(confirmed) else HEADLINES | OF_THESE_SEEDS).get(verdict, verdict)
+    return findings.in_terms((HEADLINES if _lasts(confirmed) else HEADLINES | OF_THESE_SEEDS).get(verdict, verdict))
 
 
 def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
-    parts = [tag("strong", _headline(confirmed))]
+    parts = [tag("strong", _headline(findings, confirmed))]
     top, plain_training = leader(confirmed), confirmed["baseline"]
     if top:
         low, high = top.get("ci95") or (None, None)
@@ -166,14 +175,15 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
         parts.append(
             paragraph(
                 f"{top['label']}{which}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
-                f"{number(plain_training['mean'])} of plain training: a difference of {signed(top['difference'])}, "
-                f"95 % confidence interval [{signed(low)}, {signed(high)}], p {p_value(top['p_adjusted'])} after "
-                f"correction ({confirmed.get('correction', 'none')}) over {_count(confirmed)}."
+                f"{number(plain_training['mean'])} of {findings.in_terms('plain training')}: a difference of "
+                f"{signed(top['difference'])}, 95 % confidence interval [{signed(low)}, {signed(high)}], "
+                f"p {p_value(top['p_adjusted'])}{_correction(confirmed)}."
             )
         )
         if (p := top.get("p_both_adjusted")) is not None:
-            parts.append(paragraph(f"For new trainings with other seeds: p {p_value(p)} (corrected)."))
-        if text := _highest(confirmed):
+            how = " (corrected)" if corrected(confirmed) else ""
+            parts.append(paragraph(f"For new trainings with other seeds: p {p_value(p)}{how}."))
+        if text := _highest(findings, confirmed):
             parts.append(paragraph(text))
         if text := _ablation(findings, top):
             parts.append(paragraph(text))
@@ -181,17 +191,17 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
     parts.append(
         paragraph(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
     )
-    if confirmed["verdict"] == "no difference shown":
-        parts.append(paragraph("That is not proof of equality: the interval says how large a difference may remain."))
+    if top and confirmed["verdict"] == "no difference shown":
+        parts.append(paragraph(f"That is not proof of equality: {left_open(confirmed, top)}."))
     return parts
 
 
-def _highest(confirmed: Document) -> str:
+def _highest(findings: Findings, confirmed: Document) -> str:
     other = higher(confirmed)
     if other is None:
         return ""
     mean = f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
-    return f"{mean}, which is not shown to be above plain training."
+    return f"{mean}, which is not shown to be above {findings.in_terms('plain training')}."
 
 
 def _ablation(findings: Findings, top: Document) -> str:
@@ -200,7 +210,8 @@ def _ablation(findings: Findings, top: Document) -> str:
     if not others:
         return ""
     if not top.get("has_curriculum", True):
-        return f"It has no other curriculum than the baseline: what differs is {', '.join(others)}."
+        own = "It has no other curriculum than the baseline: what" if findings.over_curricula else "What"
+        return f"{own} differs is {', '.join(others)}."
     told = f"It differs from the baseline in {', '.join(others)} too"
     if "ablation" not in top:
         return f"{told}: {findings.place.command('confirm')} --ablate tells what its curriculum is worth."
@@ -213,9 +224,10 @@ def _ablation(findings: Findings, top: Document) -> str:
     )
 
 
-def _count(confirmed: Document) -> str:
-    number_of = len(confirmed["configurations"])
-    return f"{number_of} configuration{'s' if number_of > 1 else ''}"
+def _correction(confirmed: Document) -> str:
+    """What was made of a p-value for the number of configurations."""
+    over = configurations_of(confirmed)
+    return f" after correction ({confirmed['correction']}) over {over}" if corrected(confirmed) else ", uncorrected"
 
 
 def configurations_section(findings: Findings) -> list[Html]:
@@ -231,13 +243,14 @@ def configurations_section(findings: Findings) -> list[Html]:
 def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Row]) -> list[Html]:
     """Mean and SD over seeds, differences, marks; the highest mean is bold."""
     best, seeds = best_row(entries), statistics.mode(row.seeds for row in entries)
-    values = f"{findings.metric} on {confirmed['split']}"
-    columns = ["configuration", values, "difference", "95 % interval", "p adjusted"]
+    values, adjusted = f"{findings.metric} on {confirmed['split']}", corrected(confirmed)
+    columns = ["configuration", values, "difference", "95 % interval", "p adjusted" if adjusted else "p"]
     lines = [[_name(row), _value(row, row is best), signed(row.difference), *_tested(row)] for row in entries]
     note = (
-        f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above plain training at "
-        "95 %, ‡ at 99 % confidence after correction (paired over queries). Bold: highest mean. Each interval is of "
-        "one configuration; p is corrected for all of them."
+        f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above "
+        f"{findings.in_terms('plain training')} at 95 %, ‡ at 99 % confidence{' after correction' if adjusted else ''} "
+        "(paired over queries). Bold: highest mean. Each interval is of one configuration; "
+        f"p is {'corrected for all of them' if adjusted else 'of one as well, uncorrected'}."
     )
     return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
 
