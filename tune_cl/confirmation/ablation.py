@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tune_cl.confirmation.plan import Configuration, configurations, seedless
+from tune_cl.confirmation.plan import Configuration, configurations, seedless, setting
 from tune_cl.experiment import Experiment
-from tune_cl.search.space import Flat, short
+from tune_cl.search.space import Flat
 from tune_cl.state import SearchState
 
 CURRICULUM = "curriculum."
@@ -57,5 +57,5 @@ def ablations(state: SearchState, baseline: Configuration, experiment: Experimen
 
 def _label(choice: Flat, params: Flat, configuration: Configuration, known: Iterable[Configuration]) -> str:
     opened = [key for key in choice if key in params and not key.startswith(CURRICULUM)]
-    label = ", ".join(["plain", *(f"{key.rsplit('.', 1)[-1]}={short(params[key])}" for key in opened)])
+    label = ", ".join(["plain", *(setting(key, params[key]) for key in opened)])
     return f"{label} ({configuration.trial})" if any(one.label == label for one in known) else label

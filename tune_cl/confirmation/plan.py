@@ -34,9 +34,18 @@ class Configuration:
     params: Flat
 
     @property
+    def former(self) -> str:
+        """The label as earlier versions had it, with `name=` before the ranker's. Folders keep it, and what MLflow was
+        told under it, so that confirmations of these versions go on where they are."""
+        if "ranker.name" not in self.choice:
+            return self.label
+        ranker = re.escape(str(self.choice["ranker.name"]))
+        return re.sub(rf"(?<!\S)({ranker})(?=,|$| \()", r"name=\1", self.label, count=1)
+
+    @property
     def folder(self) -> str:
-        """Its folder's name: the trial id, and the label as far as file systems take it."""
-        name = f"{self.trial}-{re.sub(r'[^A-Za-z0-9=.+-]+', '_', self.label)}"
+        """Its folder's name: the trial id, and the former label as far as file systems take it."""
+        name = f"{self.trial}-{re.sub(r'[^A-Za-z0-9=.+-]+', '_', self.former)}"
         if len(name) <= LONGEST:
             return name
         return f"{name[: LONGEST - 13]}-{sha256(name.encode()).hexdigest()[:12]}"
@@ -122,8 +131,13 @@ def label_of(trial: TrialState, baseline: Mapping[str, Any]) -> str:
     differing = {key: value for key, value in trial.params.items() if baseline.get(key) != value}
     words = curriculum_words({key: differing.get(f"curriculum.{key}") for key in NAMED})
     rest = [key for key in trial.chosen if key in trial.params and key not in {f"curriculum.{name}" for name in NAMED}]
-    words += [f"{key.rsplit('.', 1)[-1]}={short(trial.params[key])}" for key in rest]
+    words += [setting(key, trial.params[key]) for key in rest]
     return ", ".join(words) or trial.trial
+
+
+def setting(key: str, value: Any) -> str:
+    """A key outside the curriculum in a label, e.g. `lr=0.02`; a ranker goes by its name alone, as in the search."""
+    return short(value) if key == "ranker.name" else f"{key.rsplit('.', 1)[-1]}={short(value)}"
 
 
 def curriculum_words(chosen: Mapping[str, Any]) -> list[str]:

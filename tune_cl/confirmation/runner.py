@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -29,10 +28,11 @@ from tune_cl.confirmation.plan import (
 )
 from tune_cl.confirmation.race import survivors
 from tune_cl.confirmation.tasks import Crew
-from tune_cl.confirmation.training import ended_result, result_of
+from tune_cl.confirmation.training import ended_result, is_trained, result_of
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal
 from tune_cl.place import Place
+from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report
 from tune_cl.search.materials import materials_of, require_unchanged
@@ -143,8 +143,11 @@ class Confirmation:
         for run in runs:
             if run not in left:
                 self.record(journal, run)
-        if left:
-            say(f"{len(left)} of {len(runs)} trainings to do")
+        trained = sum(is_trained(run.folder) for run in left)
+        if len(left) > trained:
+            say(f"{len(left) - trained} of {len(runs)} trainings to do")
+        if trained:
+            say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {self.request.split}")
         return left
 
     def _drop(self, seen: int) -> None:
@@ -187,10 +190,13 @@ class Confirmation:
         result = ended_result(run.folder, split)
         metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
         metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
-        known = self.reported.setdefault((run.configuration.label, run.seed), set())
+        label = run.configuration.label
+        if (run.configuration.former, run.seed) in self.reported:  # by an earlier version
+            label = run.configuration.former
+        known = self.reported.setdefault((label, run.seed), set())
         if news := {name: value for name, value in metrics.items() if name not in known}:
             known |= news.keys()
-            event = {"event": "confirmation", "label": run.configuration.label, "trial": run.configuration.trial}
+            event = {"event": "confirmation", "label": label, "trial": run.configuration.trial}
             event |= {"params": run.run.in_force(), "seed": run.seed, "metrics": news, "time": time.time()}
             journal.append(event | {"artifacts": str(run.folder / split)})
         return result
@@ -265,7 +271,3 @@ def reported(state: SearchState) -> dict[tuple[str, int], set[str]]:
     for event in state.confirmations:
         known.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
     return known
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr)

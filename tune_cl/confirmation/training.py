@@ -36,6 +36,11 @@ def result_of(folder: Path, split: str) -> dict[str, Any] | None:
     return read_json(path) if path.exists() else None
 
 
+def is_trained(folder: Path) -> bool:
+    """Whether the training itself has come to its end, whatever its ranker has been applied to."""
+    return (folder / TRAINING).exists()
+
+
 def ended_result(folder: Path, split: str) -> dict[str, Any]:
     """`result_of` a training that has come to its end."""
     return read_json(folder / split / RESULT)
@@ -49,7 +54,7 @@ def confirm_run(
     `saved` is called whenever another iteration's state is in the folder. Where the last one is damaged the training
     starts again, which its result says in `notes`. Raises WorkFailed where the loss is no longer a number.
     """
-    if (folder / TRAINING).exists():
+    if is_trained(folder):
         training = make_training(run, materials)
     else:
         notes: list[str] = []

@@ -1,0 +1,147 @@
+"""What `tune-cl confirm` says: what is left to do, labels, corrections, lines on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, place
+from tests.test_prose import Terminal
+from trainables.evaluation.significance import CORRECTIONS
+from tune_cl.cli import main
+from tune_cl.commands.confirm import render
+from tune_cl.confirmation.ablation import ablations
+from tune_cl.confirmation.plan import Configuration, baseline_of, best_configurations
+from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.journal import read_events
+from tune_cl.place import Place
+from tune_cl.state import SearchState, replay
+
+__all__ = ["crew", "data", "place"]  # fixtures
+
+
+def test_checkpoints_to_apply_are_not_counted_as_trainings(place: Place, crew: type[LocalCrew], capsys: Any) -> None:
+    confirm(place, top=1, seeds=2)
+    assert "4 of 4 trainings to do" in capsys.readouterr().err
+    confirm(place, top=1, seeds=2, split="dev")
+    told = capsys.readouterr().err
+    assert "4 of 4 trained before: their checkpoints are applied to dev" in told and "to do" not in told
+    confirm(place, top=1, seeds=3, split="dev")
+    assert "2 of 6 trainings to do\n" in (told := capsys.readouterr().err) and "trained before" not in told
+    confirm(place, top=1, seeds=4)
+    told = capsys.readouterr().err
+    assert "2 of 8 trainings to do\n2 of 8 trained before: their checkpoints are applied to test\n" in told
+
+
+# -- labels --------------------------------------------------------------------------------------------------------
+
+SPACE = """
+ranker: {name: {choice: [conv_knrm, knrm]}}
+curriculum: {pacing: {choice: [none, linear]}, T: 0.3}
+training: {lr: {choice: [0.01, 0.02]}}
+baseline: {curriculum.pacing: none, training.lr: 0.01, ranker.name: conv_knrm}
+"""
+CHOICES = (
+    {"ranker.name": "conv_knrm", "curriculum.pacing": "none", "training.lr": 0.01},
+    {"ranker.name": "knrm", "curriculum.pacing": "linear", "training.lr": 0.02},
+)
+
+
+def over_rankers(folder: Path) -> tuple[SearchState, Experiment]:
+    """A search that opens the ranker, and ended with a baseline and another trial."""
+    (folder / "rankers.yaml").write_text(SPACE)
+    experiment = load_experiment(str(folder / "rankers.yaml"))
+    head = {"name": "x", "data": {}, "ranker": "conv_knrm", "metric": "map", "seed": 0, "baseline": "t0000"}
+    events: list[dict[str, Any]] = [{"event": "search", "yaml": experiment.to_yaml(), "time": 0.0, **head}]
+    for number, choice in enumerate(CHOICES):
+        name, params = {"trial": f"t000{number}"}, experiment.training_run(choice).in_force()
+        told = {"number": number, "params": params, "chosen": choice, "seed": 0, "baseline": not number}
+        events += [{"event": "trial", **name, **told}, {"event": "end", "outcome": "completed", **name}]
+        events.insert(-1, {"event": "result", "iteration": 1, "metrics": {"dev_map": 0.5, "seconds": 1.0}, **name})
+    return replay(events), experiment
+
+
+def test_a_ranker_stands_in_a_label_by_its_name_alone(tmp_path: Path) -> None:
+    state, experiment = over_rankers(tmp_path)
+    baseline = baseline_of(state, experiment)
+    [found] = best_configurations(state, baseline, 5)
+    assert found.label.split(", ")[-2:] == ["knrm", "lr=0.02"] and "name=" not in found.label
+    [ablation] = ablations(state, baseline, experiment).values()
+    assert ablation is not None and ablation.label == "plain, knrm, lr=0.02"
+
+
+@pytest.mark.parametrize(
+    ("label", "former"),
+    [
+        ("knrm", "name=knrm"),
+        ("linear, knrm, lr=0.02", "linear, name=knrm, lr=0.02"),
+        ("linear, knrm (t0007)", "linear, name=knrm (t0007)"),
+        ("linear, model=knrm, conv_knrm", "linear, model=knrm, conv_knrm"),
+        ("baseline", "baseline"),
+    ],
+)
+def test_folders_keep_the_labels_of_earlier_versions(label: str, former: str) -> None:
+    one = Configuration(label, "t0001", {"ranker.name": "knrm"}, {})
+    assert one.former == former and one.folder == replace(one, label=former, choice={}).folder
+    assert replace(one, choice={}).former == label
+
+
+def test_what_mlflow_was_told_under_a_former_label_is_not_told_again(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirm(place, top=1, seeds=1)
+    text = place.journal.read_text()
+    place.journal.write_text(text.replace(f'"{LABELS[0]}"', '"as it was"'))
+    monkeypatch.setattr(Configuration, "former", property(lambda one: one.label.replace(LABELS[0], "as it was")))
+    monkeypatch.setattr(Configuration, "folder", property(lambda one: f"{one.trial}-{one.label}"))
+    confirm(place, top=1, seeds=2, split="dev")
+    told = [(event["label"], event["seed"]) for event in read_events(place.journal) if event["event"] == "confirmation"]
+    assert set(told) == {("baseline", 1), ("baseline", 3), ("as it was", 1), (LABELS[0], 3)}
+
+
+# -- corrections ---------------------------------------------------------------------------------------------------
+
+
+def test_the_help_and_the_page_on_verdicts_name_every_correction(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["confirm", "--help"])
+    told, page = capsys.readouterr().out, Path(__file__).parents[1].joinpath("docs", "verdict.md").read_text()
+    assert all(name in told and f"`{name}`" in page.replace("--correction ", "`") for name in CORRECTIONS)
+
+
+def test_a_p_value_that_is_not_corrected_is_headed_p(place: Place, crew: type[LocalCrew]) -> None:
+    for correction, head in (("none", "p"), ("holm", "p adjusted"), ("benjamini-hochberg", "p adjusted")):
+        shown = render(confirm(place, seeds=1, correction=correction, ablate=True))
+        columns = [line.rstrip() for line in shown.splitlines() if line.startswith("configuration")]
+        assert len(columns) == 2 and all(line.endswith(f"  {head}") for line in columns)
+    assert "Benjamini-Hochberg over 2 configurations" in shown
+
+
+# -- on a terminal -------------------------------------------------------------------------------------------------
+
+
+def test_the_verdict_is_broken_between_words_and_the_command_is_not(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = render(document := confirm(place, seeds=2))
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    shown = render(document)
+    verdict = next(line for line in whole.splitlines() if line.startswith(f"{document['verdict']}: "))
+    told = shown[shown.index(document["verdict"]) : shown.index("\n\nRead the report")]
+    assert max(map(len, told.splitlines())) <= 60 < len(verdict) and " ".join(told.splitlines()) == verdict
+    assert shown.splitlines()[-1] == whole.splitlines()[-1]
+
+
+def test_notes_of_a_confirmation_are_broken_between_words(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    confirm(place, top=9, seeds=1)
+    lines = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= 40 and "distinct configurations" in " ".join(lines)
