@@ -124,8 +124,9 @@ def over_learning_rates(folder: Path) -> Any:
     case = whole(folder)
     for event in case.events:
         if event["event"] == "trial":
-            event["chosen"] = {} if event["baseline"] else {"training.lr": 0.001 * event["number"]}
+            event["chosen"] = {"training.lr": 0.001 * (1 + event["number"])}
             event["params"] = {"curriculum.pacing": "none", "ranker.name": "conv_knrm", **event["chosen"]}
+            event["chosen"] |= {"curriculum.pacing": "none"} if event["baseline"] else {}
     return case
 
 

@@ -21,13 +21,14 @@ from tune_cl.cli import COMMANDS, DONE, Parser, main
 from tune_cl.commands.pace import OTHERS
 from tune_cl.commands.result import render
 from tune_cl.commands.tables import table
+from tune_cl.confirmation.ablation import over_curricula
 from tune_cl.experiment import load_experiment
 from tune_cl.journal import Event
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
 from tune_cl.search.progress import Progress
 from tune_cl.search.runner import _document
-from tune_cl.state import replay
+from tune_cl.state import SearchState, replay
 from tune_cl.tracking.layout import confirmation_name
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 from tune_cl.wording import describe
@@ -54,11 +55,15 @@ def trial(number: int, dev: float, outcome: str | None = None, paused: bool = Fa
     return [event | {"trial": f"t{number:04}", "time": 1.0} for event in events]
 
 
-def panel(trials: list[list[Event]], width: int, height: int) -> list[str]:
-    """The lines of the panel on a terminal of that size."""
+def state_of(trials: list[list[Event]]) -> SearchState:
     begun = {"event": "search", "name": "toy", "space": "toy", "data": {}, "ranker": "conv_knrm", "metric": "map"}
     begun |= {"seed": 0, "baseline": "t0000", "yaml": "", "storage": "", "time": 0.0}
-    state = replay([begun, *(event for one in trials for event in one)])
+    return replay([begun, *(event for one in trials for event in one)])
+
+
+def panel(trials: list[list[Event]], width: int, height: int) -> list[str]:
+    """The lines of the panel on a terminal of that size."""
+    state = state_of(trials)
     progress = Progress(30, 10, state)
     progress.console = Console(width=width, height=height)
     with progress.console.capture() as captured:
@@ -196,7 +201,7 @@ def test_a_search_that_a_budget_ended_says_so() -> None:
 
 def without_curricula(best: float, baseline: float) -> dict[str, Any]:
     """A search over the learning rate alone."""
-    document = result(best, baseline) | {"opened": ["training.lr"]}
+    document = result(best, baseline) | {"opened": ["training.lr"], "over_curricula": False}
     trials = {id(trial): trial for name in ("best", "best_curriculum", "baseline") if (trial := document[name])}
     for trial in trials.values():
         trial["params"] = {"curriculum.pacing": "none", "training.lr": trial["params"]["training.lr"]}
@@ -211,8 +216,21 @@ def test_a_search_without_curricula_speaks_of_none() -> None:
     assert "No other configuration gave a dev value, so there is nothing to compare with the baseline." in none
 
 
-def test_a_curriculum_that_the_space_fixes_is_one_too() -> None:
-    assert "No curriculum was above plain training" in render(result(0.4, 0.45) | {"opened": ["training.lr"]})
+@pytest.mark.parametrize(
+    ("pacing", "opened", "over"),
+    [
+        ("none", {"training.lr": 0.1}, False),
+        ("root", {"training.lr": 0.1}, True),  # fixed by the space, and turned off by its baseline
+        ("none", {"curriculum.pacing": "none"}, True),
+    ],
+)
+def test_a_search_is_over_curricula_that_it_opens_or_that_its_baseline_lacks(
+    pacing: str, opened: dict[str, Any], over: bool
+) -> None:
+    told = [trial(0, 0.5, "baseline"), trial(1, 0.4, "completed")]
+    told[0][0] |= {"chosen": {"curriculum.pacing": "none", "training.lr": 0.1}}
+    told[1][0] |= {"params": told[0][0]["params"] | {"curriculum.pacing": pacing} | opened, "chosen": opened}
+    assert over_curricula(state_of(told)) == over
 
 
 @pytest.mark.parametrize(

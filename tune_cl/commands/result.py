@@ -8,7 +8,7 @@ from typing import Any
 
 from trainables.rankers import RANKERS, load_ranker
 from tune_cl.commands.tables import short, table
-from tune_cl.confirmation.ablation import differences, over_curricula
+from tune_cl.confirmation.ablation import differences
 from tune_cl.confirmation.plan import seedless
 from tune_cl.place import place_of, program
 from tune_cl.prose import wrapped
@@ -24,7 +24,7 @@ def render(document: Shown) -> str:
     best other trial stands beside it: a trial beside itself says nothing."""
     best, baseline = document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
-    other = "curriculum" if _curricula(document, best, baseline) else "other trial"
+    other = "curriculum" if document.get("over_curricula", True) else "other trial"
     lines = [
         wrapped(
             f"search {document['search']}: {rankers(document)} on {document['data']}, {document['trials']} trials "
@@ -40,12 +40,6 @@ def render(document: Shown) -> str:
         *_next(document, best, "Prove it:" if won else "Test it:"),
     ]
     return "\n".join(lines)
-
-
-def _curricula(document: Shown, best: Shown | None, baseline: Shown | None) -> bool:
-    """Whether the search was over curricula: else it has no plain training to hold one against, only a baseline."""
-    params = ((best or {}).get("params", {}), (baseline or {}).get("params", {}))
-    return over_curricula(document.get("opened", ()), *params)
 
 
 def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, name: str) -> str:

@@ -25,11 +25,14 @@ def differences(ours: Flat, theirs: Flat) -> dict[str, Any]:
     return {"has_curriculum": len(also) < len(differing), "also_differs": also}
 
 
-def over_curricula(opened: Iterable[str], ours: Flat, theirs: Flat) -> bool:
-    """Whether a search was over curricula, by the keys it opened and the parameters of its best trial and its baseline,
-    whose curricula may differ by the space's `baseline:` alone."""
-    own = differences(seedless(ours), seedless(theirs)) if ours and theirs else {"has_curriculum": False}
-    return own["has_curriculum"] or any(key.startswith(CURRICULUM) for key in opened)
+def over_curricula(state: SearchState) -> bool:
+    """Whether trials chose among curricula, or have another than the baseline; else the search was over other keys.
+    Taken for granted as long as nothing says otherwise."""
+    baseline = state.baseline_trial()
+    others = [trial for trial in state.by_number() if not trial.baseline]
+    if not (baseline and others) or any(key.startswith(CURRICULUM) for trial in others for key in trial.chosen):
+        return True
+    return differences(seedless(others[0].params), seedless(baseline.params))["has_curriculum"]
 
 
 def ablations(state: SearchState, baseline: Configuration, experiment: Experiment) -> dict[str, Configuration | None]:

@@ -83,9 +83,7 @@ class Findings:
     @cached_property
     def over_curricula(self) -> bool:
         """Whether the search was over curricula, and not over other keys alone."""
-        best = self.ranked[0][0].params if self.ranked else {}
-        opened = (key for trial in self.state.trials.values() for key in trial.chosen)
-        return over_curricula(opened, best, self.baseline[0].params if self.baseline else {})
+        return over_curricula(self.state)
 
     def in_terms(self, text: str) -> str:
         """A sentence on curricula, in other words where the search was over none."""

@@ -15,6 +15,7 @@ from typing import Any
 from trainables.errors import Interrupted, WorkFailed
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials
+from tune_cl.confirmation.ablation import over_curricula
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place, taken
@@ -266,6 +267,7 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
         "best": best,
         "best_curriculum": best_curriculum_of(state),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.chosen)),
+        "over_curricula": over_curricula(state),
         "selection_bias": selection_bias(curves_of(state)),
         "pareto": pareto(state),
         "baseline": baseline_of(state),
