@@ -41,6 +41,16 @@ def test_it_goes_by_means_over_seeds_as_the_result_does(tmp_path: Path) -> None:
     assert all(np.isfinite(one.share) for one in ranked)
 
 
+def test_differences_are_over_the_seeds_that_both_have(tmp_path: Path) -> None:
+    findings = found(tmp_path, "search.scheduler=none", "search.repeats=3", "search.trials=20")
+    by_seed = findings.state.by_seed()
+    baseline = by_seed["t0000"]
+    assert len({len(values) for values in by_seed.values()}) > 1, "some have fewer seeds than the baseline"
+    for row, (trial, _, _) in list(zip(rows(findings), findings.standings, strict=False))[1:]:
+        own = by_seed[trial.configuration]
+        assert row.difference == pytest.approx(np.mean([own[seed] - baseline[seed] for seed in own]))
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

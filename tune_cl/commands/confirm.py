@@ -131,7 +131,7 @@ def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> s
     others = row["also_differs"]
     if not others:
         return ""
-    more = f" and {len(others) - MOST_KEYS} more keys" if len(others) > MOST_KEYS else ""
+    more = f" and {_count(len(others) - MOST_KEYS, 'more key')}" if len(others) > MOST_KEYS else ""
     keys = f"{', '.join(others[:MOST_KEYS])}{more}"
     if not row["has_curriculum"]:
         return f" {'It has no other curriculum than the baseline: what' if curricula else 'What'} differs is {keys}."

@@ -80,6 +80,20 @@ class Findings:
             found.setdefault(trial.configuration, (trial, fmean(values), len(values)))
         return list(found.values())
 
+    def above(self, trial: TrialState, dev: float) -> float | None:
+        """By how much a trial that stands by `dev` is above the baseline, over the seeds that both configurations have;
+        None without a baseline."""
+        if not self.baseline:
+            return None
+        baseline, at = self.baseline
+        own, other = (self._by_seed.get(one.configuration, {}) for one in (trial, baseline))
+        shared = own.keys() & other.keys()
+        return fmean(own[seed] - other[seed] for seed in shared) if shared else dev - at.dev
+
+    @cached_property
+    def _by_seed(self) -> dict[str, dict[int, float]]:
+        return self.state.by_seed()
+
     @cached_property
     def over_curricula(self) -> bool:
         """Whether the search was over curricula, and not over other keys alone."""

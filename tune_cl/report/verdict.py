@@ -47,13 +47,12 @@ def rows(findings: Findings) -> list[Row]:
         entries = (confirmed["baseline"], *confirmed["configurations"])
         return [_confirmed(entry) for entry in (*entries, *_ablations(confirmed))]
     known = findings.standings
-    plain_training = known[0][1] if findings.baseline else None
     return [
         Row(
             words(trial), "" if trial.baseline else settings(_unnamed(trial.chosen)), dev, None, seeds,
-            difference=None if trial.baseline or plain_training is None else dev - plain_training,
+            difference=None if trial.baseline else findings.above(trial, dev),
         )
-        for trial, dev, seeds in known[: MOST_ROWS + (plain_training is not None)]
+        for trial, dev, seeds in known[: MOST_ROWS + bool(findings.baseline)]
     ]  # fmt: skip
 
 
@@ -109,12 +108,13 @@ def _on_dev(findings: Findings) -> str:
     trial, dev, seeds = findings.standings[1 if baseline else 0]
     at = f"the mean over {seeds} seeds" if seeds > 1 else f"at iteration {ranked[0][1].iteration}"
     told = f"Best on dev so far: {words(trial)}, {metric} {number(dev)} {at}"
-    if not baseline:
+    difference = findings.above(trial, dev)
+    if difference is None:
         return f"{told}. The baseline gave no dev value, so there is nothing to compare with."
     plain_training = findings.standings[0][1]
     against = findings.in_terms("plain training")
-    told += f", against {number(plain_training)} of {against} ({signed(dev - plain_training)}). "
-    if dev <= plain_training:
+    told += f", against {number(plain_training)} of {against} ({signed(difference)}). "
+    if difference <= 0:
         return told + findings.in_terms("No curriculum was above plain training on dev.")
     caution = CAUTION.replace("one seed", "a few seeds") if seeds > 1 else CAUTION
     return f"{told}It is the best of {len(ranked)} trials. {caution}"
@@ -267,6 +267,7 @@ def _standings_section(findings: Findings, entries: list[Row]) -> list[Html]:
     more = f" Not shown: {left} more; tune-cl report --format csv writes all." if left else ""
     several = max(row.seeds for row in entries) > 1
     each = "the mean over its seeds where it has several" if several else "one seed each, so no SD and no test"
+    each += ", and the difference over the seeds that it has in common with the baseline" if several else ""
     columns = ["configuration", f"{findings.metric} on dev", "difference", "iterations"]
     note = f"Best dev value of each trial, {each}. {CAUTION}{more}"
     return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
