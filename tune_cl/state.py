@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any
@@ -136,15 +136,22 @@ class SearchState:
 
     def finals(self) -> dict[str, list[float]]:
         """Best dev values of the trainings that ran to their end, by configuration, in the order of the trials."""
-        return {name: list(values.values()) for name, values in self.by_seed().items()}
+        found: dict[str, list[float]] = {}
+        for trial, dev in self._finals():
+            found.setdefault(trial.configuration, []).append(dev)
+        return found
 
     def by_seed(self) -> dict[str, dict[int, float]]:
         """`finals` by the seed of each."""
         found: dict[str, dict[int, float]] = {}
+        for trial, dev in self._finals():
+            found.setdefault(trial.configuration, {})[trial.seed] = dev
+        return found
+
+    def _finals(self) -> Iterator[tuple[TrialState, float]]:
         for trial in self.by_number():
             if trial.outcome in RAN_TO_THE_END and (at := trial.best(self.metric)):
-                found.setdefault(trial.configuration, {})[trial.seed] = at.dev
-        return found
+                yield trial, at.dev
 
     def by_number(self) -> list[TrialState]:
         return sorted(self.trials.values(), key=lambda trial: trial.number)
