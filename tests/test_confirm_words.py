@@ -113,7 +113,10 @@ def test_the_help_and_the_page_on_verdicts_name_every_correction(capsys: pytest.
     assert all(name in told and f"`{name}`" in page.replace("--correction ", "`") for name in CORRECTIONS)
 
 
-def test_a_p_value_that_is_not_corrected_is_headed_p(place: Place, crew: type[LocalCrew]) -> None:
+def test_a_p_value_that_is_not_corrected_is_headed_p(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     for correction, head in (("none", "p"), ("holm", "p adjusted"), ("benjamini-hochberg", "p adjusted")):
         shown = render(confirm(place, seeds=1, correction=correction, ablate=True))
         columns = [line.rstrip() for line in shown.splitlines() if line.startswith("configuration")]

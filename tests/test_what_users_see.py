@@ -147,14 +147,17 @@ def test_a_level_curriculum_is_not_above_plain_training() -> None:
 
 
 def test_seeds_are_told_where_both_have_several() -> None:
-    """The difference is that of means, where both have one."""
+    """The difference is over the seeds that both have."""
     found = result(0.5, 0.4)
     best, baseline = found["best"], found["baseline"]
     assert "+0.1000 x on dev. The best of many trials on one seed looks better" in render(found)
-    best |= {"dev_mean": 0.47, "seeds": [0, 1]}
+    best |= {"dev_mean": 0.47, "seeds": [0, 1], "devs": [0.5, 0.44]}
     assert "+0.1000 x on dev. The best of many trials on one seed looks better" in render(found)
-    baseline |= {"dev_mean": 0.41, "seeds": [0, 1, 2]}
-    assert "+0.0600 x on dev. The best of many trials on a few seeds looks better" in render(found)
+    baseline |= {"dev_mean": 0.41, "seeds": [0, 1, 2], "devs": [0.4, 0.42, 0.41]}
+    assert (
+        "+0.0600 x on dev over the seeds that both have. The best of many trials on a few seeds looks better"
+        in render(found)
+    )
 
 
 def test_an_ablation_is_advised_where_more_than_the_curriculum_differs() -> None:

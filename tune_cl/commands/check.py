@@ -16,6 +16,7 @@ from tune_cl.commands.settings import add_experiment, add_overrides, experiment_
 from tune_cl.commands.tables import short, table
 from tune_cl.experiment import Experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, place_of
+from tune_cl.prose import counted
 from tune_cl.search.budget import budgets
 from tune_cl.search.config import SearchConfig, price_of_an_hour
 from tune_cl.search.forecast import within_budgets
@@ -175,11 +176,11 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
     mean = " on average" if len(document["paces"]) > 1 else ""
     return {
         "trains": f"{', '.join(document['rankers'])} on {document['data']}, for {document['metric']} on dev",
-        "opens": f"{_count(document['parameters'], 'key')}{some}: {many} combinations",
+        "opens": f"{counted(document['parameters'], 'key')}{some}: {many} combinations",
         "steps": "; ".join(document["steps"]),
         "priors": "; ".join(document["priors"]),
         "searcher": f"{document['searcher']}: {SEARCHERS.entries[document['searcher']].summary}",
-        "tries first": _count(document["points"], "configuration") + " of search.points" if document["points"] else "",
+        "tries first": counted(document["points"], "configuration") + " of search.points" if document["points"] else "",
         "trials": f"{trials}, the baseline included, of at most {document['max_iterations']} iterations",
         "baseline": f"{baseline or 'as the configuration is by default'}; never stopped early",
         "scheduler": _scheduler(document),
@@ -208,7 +209,7 @@ def _scheduler(document: dict[str, Any]) -> str:
 def _paces(paces: list[dict[str, Any]]) -> str:
     """What an iteration of each kind of training takes, where there are several."""
     told = [f"{_kind(pace['of'])} {pace['seconds_per_iteration']:.3g} s" for pace in paces]
-    trials = [_count(round(pace["trials"]), "trial") for pace in paces]
+    trials = [counted(round(pace["trials"]), "trial") for pace in paces]
     return ", ".join(map("{} ({})".format, told, trials)) if len(paces) > 1 else ""
 
 
@@ -225,11 +226,7 @@ def _budgets(document: dict[str, Any]) -> str:
 
 
 def _before(iterations: int, what: str = "") -> str:
-    return f"at most {_count(iterations, 'iteration')} before the first trial{what}" if iterations else ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"at most {counted(iterations, 'iteration')} before the first trial{what}" if iterations else ""
 
 
 def _time(hours: float) -> str:

@@ -24,10 +24,11 @@ from tune_cl.confirmation.verdict import (
     higher,
     leader,
     left_open,
+    p_heading,
 )
 from tune_cl.journal import read_events
 from tune_cl.place import known_place, place_of
-from tune_cl.prose import wrapped
+from tune_cl.prose import counted, wrapped
 from tune_cl.state import replay
 from tune_cl.tracking.uri import resolve_tracking_uri
 
@@ -62,7 +63,7 @@ def execute(options: Namespace) -> dict[str, Any]:
 def render(document: dict[str, Any]) -> str:
     seeds, queries = len(document["seeds"]), document["queries"]
     head = f"{document['metric']} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
-    columns = ["configuration", "mean ± sd", "difference [95 %]", _p(document), ""]
+    columns = ["configuration", "mean ± sd", "difference [95 %]", p_heading(document), ""]
     rows = [_row(row) for row in (document["baseline"], *document["configurations"])]
     notes = [
         f"{run['label']}, seed {run['seed']}: not tested, for it failed: {run['reason']}" for run in document["failed"]
@@ -72,11 +73,6 @@ def render(document: dict[str, Any]) -> str:
     lines += map(wrapped, (*notes, f"{document['verdict']}: {in_words(document)}"))
     report = place_of(document["storage"], document["search"]).command("report")
     return "\n".join([*lines, "", f"Read the report:  {report}"])
-
-
-def _p(document: dict[str, Any]) -> str:
-    """What the column of p-values is called."""
-    return "p adjusted" if corrected(document) else "p"
 
 
 def _intervals(document: dict[str, Any]) -> list[str]:
@@ -90,7 +86,7 @@ def _intervals(document: dict[str, Any]) -> list[str]:
 def _ablations(document: dict[str, Any]) -> list[str]:
     """A table of the configurations with an ablation, each beside it; nothing without one."""
     pairs = [(row, row["ablation"]) for row in document["configurations"] if "ablation" in row]
-    columns = ["configuration", "without its curriculum", "mean ± sd", "difference [95 %]", _p(document), ""]
+    columns = ["configuration", "without its curriculum", "mean ± sd", "difference [95 %]", p_heading(document), ""]
     rows = [(row["label"], *_row(ablation)) for row, ablation in pairs]
     return [table(columns, rows), ""] if rows else []
 
@@ -110,7 +106,7 @@ def in_words(document: dict[str, Any]) -> str:
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
     curriculum = of_curriculum(row, metric, any(one["has_curriculum"] for one in document["configurations"]))
-    seeds, queries = _count(len(document["seeds"]), "seed"), _count(document["queries"], "query")
+    seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
     tested = f"p = {row['p_adjusted']:.2g} ({seeds}, {queries}; {_correction(document)})"
     if document["verdict"] == "no difference shown":
         found = f"'{row['label']}', {best_on_dev(document)}, is {row['difference']:+.4f} {metric} from the baseline"
@@ -131,7 +127,7 @@ def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> s
     others = row["also_differs"]
     if not others:
         return ""
-    more = f" and {_count(len(others) - MOST_KEYS, 'more key')}" if len(others) > MOST_KEYS else ""
+    more = f" and {counted(len(others) - MOST_KEYS, 'more key')}" if len(others) > MOST_KEYS else ""
     keys = f"{', '.join(others[:MOST_KEYS])}{more}"
     if not row["has_curriculum"]:
         return f" {'It has no other curriculum than the baseline: what' if curricula else 'What'} differs is {keys}."
@@ -161,8 +157,3 @@ def _of_seeds(row: dict[str, Any]) -> str:
 def _correction(document: dict[str, Any]) -> str:
     name = CORRECTED.get(document["correction"], document["correction"])
     return f"{name} over {configurations_of(document)}"
-
-
-def _count(number: int, noun: str) -> str:
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{number} {noun if number == 1 else plural}"

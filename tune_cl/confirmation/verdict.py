@@ -77,6 +77,11 @@ def corrected(document: Mapping[str, Any]) -> bool:
     return document.get("correction", "none") != "none"
 
 
+def p_heading(document: Mapping[str, Any]) -> str:
+    """What a column of p-values is called."""
+    return "p adjusted" if corrected(document) else "p"
+
+
 def left_open(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     """What a configuration's interval says where no difference is shown. It is of this configuration alone, so it may
     leave 0 out where the test, which is corrected for all of them, does not; or where the search would have named

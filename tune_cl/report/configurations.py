@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
+from tune_cl.confirmation.verdict import p_heading
 from tune_cl.report.findings import Document, Findings
 from tune_cl.report.markup import Html, number, p_value, paragraph, signed, table, tag
 from tune_cl.report.verdict import configurations_section
@@ -14,24 +14,18 @@ from tune_cl.report.verdict import configurations_section
 def tables_section(findings: Findings) -> list[Html]:
     """The best trials on dev; once confirmed, the configurations under their trial ids, then those with an ablation
     beside it."""
-    return [*configurations_section(compared(findings, named)), *_ablations_section(findings)]
+    return [*configurations_section(_with_ids(findings)), *_ablations_section(findings)]
 
 
-def compared(findings: Findings, name: Callable[[Document], str]) -> Findings:
-    """The findings with the baseline and the configurations alone in the confirmation: ablations are not held against
-    the baseline, so they have a table of their own. `name`: what a configuration is called."""
+def _with_ids(findings: Findings) -> Findings:
+    """The findings, the confirmed configurations called by trial id and label."""
     confirmed = findings.confirmation
     if confirmed is None:
         return findings
     baseline, *others = (
-        {key: value for key, value in entry.items() if key != "ablation"} | {"label": name(entry)}
-        for entry in (confirmed["baseline"], *confirmed["configurations"])
+        entry | {"label": named(entry)} for entry in (confirmed["baseline"], *confirmed["configurations"])
     )
     return replace(findings, confirmation=confirmed | {"baseline": baseline, "configurations": others})
-
-
-def label(entry: Document) -> str:
-    return entry["label"]
 
 
 def named(entry: Document) -> str:
@@ -56,7 +50,7 @@ def _ablations_section(findings: Findings) -> list[Html]:
     if not pairs:
         return []
     columns = ["configuration", "without its curriculum", f"{findings.metric} without it",
-               "difference", "95 % interval", "p adjusted"]  # fmt: skip
+               "difference", "95 % interval", p_heading(findings.confirmation or {})]  # fmt: skip
     note = (
         "Each configuration against itself without its curriculum: the same values of all other keys, and the "
         "baseline's curriculum. † above that at 95 %, ‡ at 99 % confidence after correction, which is over the rows of "

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tune_cl.confirmation.verdict import corrected
-from tune_cl.report.configurations import ablations, compared, label, mean
+from tune_cl.report.configurations import ablations, mean
 from tune_cl.report.findings import Document, Findings
 from tune_cl.report.markup import number, p_value, plain, signed
 from tune_cl.report.verdict import Row, best_row, rows
@@ -28,7 +28,7 @@ def latex(text: str) -> str:
 
 def latex_table(findings: Findings) -> str:
     """The table of configurations for a paper; needs the package booktabs."""
-    entries, confirmed = rows(compared(findings, label)), findings.confirmation
+    entries, confirmed = rows(findings), findings.confirmation
     best = best_row(entries)
     split = confirmed["split"] if confirmed else "dev"
     heads = ["configuration", f"{findings.metric} ({split})", "difference", *([_p(confirmed)] if confirmed else [])]

@@ -15,6 +15,7 @@ from tune_cl.confirmation.verdict import (
     higher,
     leader,
     left_open,
+    p_heading,
 )
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import Html, code, number, p_value, paragraph, plain, signed, table, tag
@@ -41,11 +42,9 @@ class Row:
 
 
 def rows(findings: Findings) -> list[Row]:
-    """The baseline, then the configurations: confirmed ones and their ablations, without a confirmation the best trials
-    on dev."""
+    """The baseline, then the configurations: confirmed ones, without a confirmation the best trials on dev."""
     if confirmed := findings.confirmation:
-        entries = (confirmed["baseline"], *confirmed["configurations"])
-        return [_confirmed(entry) for entry in (*entries, *_ablations(confirmed))]
+        return [_confirmed(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
     known = findings.standings
     return [
         Row(
@@ -54,14 +53,6 @@ def rows(findings: Findings) -> list[Row]:
         )
         for trial, dev, seeds in known[: MOST_ROWS + bool(findings.baseline)]
     ]  # fmt: skip
-
-
-def _ablations(confirmed: Document) -> list[Document]:
-    """The ablations that have no row of their own, each once; untested here, for their test is the curriculum's."""
-    entries = (confirmed["baseline"], *confirmed["configurations"])
-    known = {entry["label"] for entry in entries}
-    found = {own["label"]: own for entry in entries if (own := entry.get("ablation")) and own["label"] not in known}
-    return [{key: own[key] for key in ("label", "mean", "sd", "runs")} for own in found.values()]
 
 
 def _confirmed(entry: Document) -> Row:
@@ -244,7 +235,7 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
     """Mean and SD over seeds, differences, marks; the highest mean is bold."""
     best, seeds = best_row(entries), statistics.mode(row.seeds for row in entries)
     values, adjusted = f"{findings.metric} on {confirmed['split']}", corrected(confirmed)
-    columns = ["configuration", values, "difference", "95 % interval", "p adjusted" if adjusted else "p"]
+    columns = ["configuration", values, "difference", "95 % interval", p_heading(confirmed)]
     lines = [[_name(row), _value(row, row is best), signed(row.difference), *_tested(row)] for row in entries]
     note = (
         f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above "
