@@ -22,7 +22,7 @@ from trainables.baselines.bm25 import Bm25Baseline
 from trainables.baselines.postings import Postings
 from trainables.baselines.sdm import Sdm
 from trainables.baselines.selection import Judge, choose, first_ranks, rank
-from trainables.baselines.terms import STOP_WORDS, terms
+from trainables.baselines.terms import terms
 from trainables.config import DataConfig, TrainingRun
 from trainables.data import load_data
 from trainables.data.bm25 import Bm25
@@ -116,16 +116,6 @@ def test_data_without_texts_to_rank_is_refused(name: str) -> None:
     data = replace(tiny_data(), features=np.zeros((1, 1), np.float32))
     with pytest.raises(DataError, match="features, no texts"):
         load_baseline(name)(data, RUN, ["test"])
-
-
-# -- terms ------------------------------------------------------------------------------------------------------------
-
-
-def test_terms_are_stemmed_words_without_stop_words() -> None:
-    assert terms("The cats were running, and ran on relational mats!") == [
-        "cat", "were", "run", "ran", "relat", "mat",
-    ]  # fmt: skip
-    assert len(STOP_WORDS) == 33
 
 
 # -- bm25 -------------------------------------------------------------------------------------------------------------

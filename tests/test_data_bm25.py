@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainables.baselines.terms import STOP_WORDS, terms
 from trainables.data import bm25 as module
 from trainables.data.bm25 import Bm25, Statistics, Variant, streamed_scores
 from trainables.data.words import UNKNOWN, index_words, look_up, normalised, words
@@ -136,3 +137,10 @@ def test_no_documents_and_empty_documents_score_nothing() -> None:
             found, scores = Bm25(rows, variant).top(look_up(["a"], rows.vocabulary), 3)
             assert found.shape == (1, len(corpus))
             assert not scores.any()
+
+
+def test_terms_are_stemmed_words_without_stop_words() -> None:
+    assert terms("The cats were running, and ran on relational mats!") == [
+        "cat", "were", "run", "ran", "relat", "mat",
+    ]  # fmt: skip
+    assert len(STOP_WORDS) == 33

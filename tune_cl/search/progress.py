@@ -61,7 +61,12 @@ class Progress:
             if trial.outcome:
                 self.told.add(trial.trial)
                 self.open.remove(trial.trial)
-                if not self.live:
+                if trial.outcome == "failed":  # told on a terminal too: the panel has no room for why
+                    told = (
+                        f"{trial.trial} failed after {trial.iterations} iterations: {trial.reason or 'no reason given'}"
+                    )
+                    self.say(f"{told} ({label(trial)})")
+                elif not self.live:
                     self.say(
                         f"{trial.trial} {trial.outcome}: {self._value(state, trial)} "
                         f"after {trial.iterations} iterations, {label(trial)}"

@@ -1,0 +1,86 @@
+"""A search as it runs, on the terminal: the panel, and what is told above it."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+
+from tune_cl.journal import Event
+from tune_cl.search.progress import Progress
+from tune_cl.state import SearchState, replay
+from tune_cl.wording import describe
+
+
+def trial(number: int, dev: float, outcome: str | None = None, paused: bool = False) -> list[Event]:
+    """What a journal holds of a trial with one iteration."""
+    params = {"curriculum.pacing": "step" if number else "none", "ranker.name": "conv_knrm", "training.lr": 0.001}
+    chosen = {"curriculum.delta": 0.3, "curriculum.pacing": "step", "curriculum.T": 0.4} if number else {}
+    told = {"number": number, "params": params | chosen, "chosen": chosen, "seed": 0, "baseline": not number}
+    events: list[Event] = [{"event": "trial"} | told]
+    events += [{"event": "result", "iteration": 1, "metrics": {"dev_map": dev, "seconds": 1.0}}]
+    events += [{"event": "pause"}] if paused else []
+    events += [{"event": "end", "outcome": outcome}] if outcome else []
+    return [event | {"trial": f"t{number:04}", "time": 1.0} for event in events]
+
+
+def state_of(trials: list[list[Event]]) -> SearchState:
+    begun = {"event": "search", "name": "toy", "space": "toy", "data": {}, "ranker": "conv_knrm", "metric": "map"}
+    begun |= {"seed": 0, "baseline": "t0000", "yaml": "", "storage": "", "time": 0.0}
+    return replay([begun, *(event for one in trials for event in one)])
+
+
+def panel(trials: list[list[Event]], width: int, height: int) -> list[str]:
+    """The lines of the panel on a terminal of that size."""
+    state = state_of(trials)
+    progress = Progress(30, 10, state)
+    progress.console = Console(width=width, height=height)
+    with progress.console.capture() as captured:
+        progress.console.print(progress.panel(state))
+    return captured.get().rstrip("\n").split("\n")
+
+
+def crowd() -> list[list[Event]]:
+    """One trial that runs, three that have ended, 20 that wait."""
+    paused = [trial(number, 0.1 + number / 100, paused=True) for number in range(4, 24)]
+    ended = [trial(1, 0.50, "completed"), trial(2, 0.20, "stopped_early")]
+    return [trial(0, 0.45, "baseline"), *ended, trial(3, 0.3), *paused]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 10)])
+def test_the_panel_fits_the_terminal_and_leaves_room_behind_it(width: int, height: int) -> None:
+    lines = panel(crowd(), width, height)
+    assert len(lines) <= height - 3 and max(map(len, lines)) <= width - 3
+
+
+def test_the_panel_shows_what_runs_the_best_and_the_baseline_before_what_waits() -> None:
+    lines = panel(crowd(), 80, 24)
+    at = next(place for place, line in enumerate(lines) if line.startswith("trial "))
+    rows = [line.split()[:2] for line in lines[at + 1 : -1]]
+    assert rows[:5] == [["t0003", "running"], ["t0001", "completed"], ["t0000", "baseline"], ["t0002", "stopped"],
+                        ["t0023", "paused"]]  # fmt: skip
+    left = len(crowd()) - len(rows)
+    assert lines[-1] == f"… and {left} more ({left} paused)"
+    assert "best dev map 0.5000 (t0001) · baseline 0.4500" in "".join(lines[:at])
+
+
+def test_a_panel_with_room_for_all_shows_all() -> None:
+    lines = panel(crowd(), 120, 40)
+    assert not any("more" in line for line in lines) and sum(line.startswith("t0") for line in lines) == len(crowd())
+
+
+def test_a_trial_is_told_by_the_keys_that_the_space_opens() -> None:
+    assert any(line.rstrip().endswith(" step delta=0.3 T=0.4") for line in panel(crowd(), 80, 24))
+    chosen = {"pacing": "step", "n": None, "delta": 0.3, "T": 0.4, "scoring": "random", "anti": True, "m": 4}
+    chosen |= {"weighting": "reciprocal_rank", "objective_switch": "none"}
+    told = describe({f"curriculum.{key}": value for key, value in chosen.items()} | {"training.lr": 3e-5})
+    assert told == "step random reciprocal_rank m=4 delta=0.3 T=0.4 anti lr=3e-05"
+    assert describe({"curriculum.pacing": "none"}) == "no curriculum"
+
+
+def test_why_a_trial_failed_is_told_as_it_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    failed = trial(1, 0.4, "failed")
+    failed[-1] |= {"reason": "the training loss became nan in iteration 3"}
+    progress = Progress(3, 10, state_of([]))
+    progress.update(state_of([trial(0, 0.5, "completed"), failed]))
+    told = " ".join(capfd.readouterr().err.split())
+    assert "t0001 failed after 1 iterations: the training loss became nan in iteration 3 (" in told
