@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, place
+from tests.confirm_cases import LocalCrew, confirm, crew, data, place
 from tests.test_prose import Terminal
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.cli import main
 from tune_cl.commands.confirm import render
 from tune_cl.confirmation.ablation import ablations
-from tune_cl.confirmation.plan import Configuration, baseline_of, best_configurations
+from tune_cl.confirmation.plan import baseline_of, best_configurations
 from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import read_events
 from tune_cl.place import Place
 from tune_cl.state import SearchState, replay
 
@@ -72,35 +70,6 @@ def test_a_ranker_stands_in_a_label_by_its_name_alone(tmp_path: Path) -> None:
     assert found.label.split(", ")[-2:] == ["knrm", "lr=0.02"] and "name=" not in found.label
     [ablation] = ablations(state, baseline, experiment).values()
     assert ablation is not None and ablation.label == "plain, knrm, lr=0.02"
-
-
-@pytest.mark.parametrize(
-    ("label", "former"),
-    [
-        ("knrm", "name=knrm"),
-        ("linear, knrm, lr=0.02", "linear, name=knrm, lr=0.02"),
-        ("linear, knrm (t0007)", "linear, name=knrm (t0007)"),
-        ("linear, model=knrm, conv_knrm", "linear, model=knrm, conv_knrm"),
-        ("baseline", "baseline"),
-    ],
-)
-def test_folders_keep_the_labels_of_earlier_versions(label: str, former: str) -> None:
-    one = Configuration(label, "t0001", {"ranker.name": "knrm"}, {})
-    assert one.former == former and one.folder == replace(one, label=former, choice={}).folder
-    assert replace(one, choice={}).former == label
-
-
-def test_what_mlflow_was_told_under_a_former_label_is_not_told_again(
-    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    confirm(place, top=1, seeds=1)
-    text = place.journal.read_text()
-    place.journal.write_text(text.replace(f'"{LABELS[0]}"', '"as it was"'))
-    monkeypatch.setattr(Configuration, "former", property(lambda one: one.label.replace(LABELS[0], "as it was")))
-    monkeypatch.setattr(Configuration, "folder", property(lambda one: f"{one.trial}-{one.label}"))
-    confirm(place, top=1, seeds=2, split="dev")
-    told = [(event["label"], event["seed"]) for event in read_events(place.journal) if event["event"] == "confirmation"]
-    assert set(told) == {("baseline", 1), ("baseline", 3), ("as it was", 1), (LABELS[0], 3)}
 
 
 # -- corrections ---------------------------------------------------------------------------------------------------

@@ -34,18 +34,9 @@ class Configuration:
     params: Flat
 
     @property
-    def former(self) -> str:
-        """The label as earlier versions had it, with `name=` before the ranker's. Folders keep it, and what MLflow was
-        told under it, so that confirmations of these versions go on where they are."""
-        if "ranker.name" not in self.choice:
-            return self.label
-        ranker = re.escape(str(self.choice["ranker.name"]))
-        return re.sub(rf"(?<!\S)({ranker})(?=,|$| \()", r"name=\1", self.label, count=1)
-
-    @property
     def folder(self) -> str:
-        """Its folder's name: the trial id, and the former label as far as file systems take it."""
-        name = f"{self.trial}-{re.sub(r'[^A-Za-z0-9=.+-]+', '_', self.former)}"
+        """Its folder's name: the trial id, and the label as far as file systems take it."""
+        name = f"{self.trial}-{re.sub(r'[^A-Za-z0-9=.+-]+', '_', self.label)}"
         if len(name) <= LONGEST:
             return name
         return f"{name[: LONGEST - 13]}-{sha256(name.encode()).hexdigest()[:12]}"

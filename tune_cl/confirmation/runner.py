@@ -191,8 +191,6 @@ class Confirmation:
         metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
         metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
         label = run.configuration.label
-        if (run.configuration.former, run.seed) in self.reported:  # by an earlier version
-            label = run.configuration.former
         known = self.reported.setdefault((label, run.seed), set())
         if news := {name: value for name, value in metrics.items() if name not in known}:
             known |= news.keys()
