@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from trainables.evaluation.significance import SeededTest, adjust, seeded_test
+from tune_cl.prose import counted
 
 Verdict = Literal["better", "no difference shown", "worse"]
 LEVEL = 0.05
@@ -98,8 +99,7 @@ def left_open(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
 
 def configurations_of(document: Mapping[str, Any]) -> str:
     """How many were tested, in words."""
-    count = len(document["configurations"])
-    return f"{count} configuration{'' if count == 1 else 's'}"
+    return counted(len(document["configurations"]), "configuration")
 
 
 def higher(document: Mapping[str, Any]) -> dict[str, Any] | None:
