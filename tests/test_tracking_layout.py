@@ -96,11 +96,11 @@ def test_all_rankers_that_were_searched_are_named() -> None:
 def test_a_search_tells_what_it_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "fingerprint", lambda *_: {"name": "docstrings", "digest": "sha-1"})
     experiment = load_experiment("quickstart", ["ranker.name={choice: [conv_knrm, knrm]}"])
-    event = runner._search_event(experiment, Place(tmp_path, "s"), {}, "")
+    event = runner._search_event(experiment, Place(tmp_path, "s"), {}, "", None)
     assert event["opened"] == list(experiment.space.leaves) and "ranker.name" in event["opened"]
     assert replay([event]).rankers == ["conv_knrm", "knrm"]
     assert layout.search_tags(event)["tune_cl.ranker"] == "conv_knrm, knrm"
-    usual = runner._search_event(load_experiment("quickstart"), Place(tmp_path, "s"), {}, "")
+    usual = runner._search_event(load_experiment("quickstart"), Place(tmp_path, "s"), {}, "", None)
     assert usual["rankers"] == ["conv_knrm"]
 
 
