@@ -150,6 +150,8 @@ def test_list_names_what_there_is(kind: str, capfd: pytest.CaptureFixture[str]) 
         (["train", "--data", "/no/such/folder"], "error: data.source: '/no/such/folder' does not exist; a folder "),
         (["rerank", "/no/such/ranker", "--data", "x"], "error: /no/such/ranker: is not a trained ranker; "),
         (["rerank", "x"], "error: rerank: needs one task; either --data DATA, or --query TEXT with --documents FILE"),
+        (["report", "a", "--storage", ""], "error: --storage: is empty; a value, or leave --storage out"),
+        (["train", "quickstart", "--output="], "error: --output: is empty; a value, or leave --output out"),
         (["run", "quickstart", "--storage", "ftp://x"], "error: --storage: 'ftp://x' is not a folder; "),
         (["run", "quickstart", "--name", 256 * "x"], f"error: --name: '{256 * 'x'}' is no name of a folder; "),
         (["data", 5000 * "x"], f"error: {60 * 'x'}...: the name is too long; a shorter one"),

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from trainables.errors import Interrupted, Problem, UserError, WorkFailed, nearest
@@ -101,6 +102,7 @@ def _run(arguments: list[str]) -> int:
     name, *rest = [argument for argument in arguments if argument not in flags] or [""]
     if name not in COMMANDS:
         raise UserError(Problem("tune-cl", f"unknown command '{name}'", nearest(name, COMMANDS)))
+    _require_values(rest)
     command = import_module(f"tune_cl.commands.{name}")
     parser = Parser(
         prog=f"tune-cl {name}",
@@ -121,6 +123,15 @@ def _run(arguments: list[str]) -> int:
         document = command.execute(options)
         stdout.write(json.dumps(_plain(document), ensure_ascii=False) + "\n")
     return DONE
+
+
+def _require_values(arguments: list[str]) -> None:
+    """Raises UserError for options with an empty value, such as a shell's variable that is not set: as a path it would
+    be the folder that one stands in."""
+    given = [*pairwise(arguments), *(part.split("=", 1) for part in arguments if "=" in part)]
+    empty = [option for option, value in given if option.startswith("--") and not value]
+    if empty:
+        raise UserError(Problem(option, "is empty", f"a value, or leave {option} out") for option in empty)
 
 
 def _show_all_text() -> None:
