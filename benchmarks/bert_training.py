@@ -34,7 +34,7 @@ import torch
 import transformers
 from accelerate.state import AcceleratorState  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
-from devices import add_device, finish, required_device
+from devices import add_device, finish, required_device, train_turn
 from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissingImports]  # of the `bench` extra
     CrossEncoder,
     CrossEncoderTrainer,
@@ -98,9 +98,8 @@ def ours(training: Training) -> Callable[[Pairs], Turn]:
     def turn(_: Pairs) -> Turn:
         steps = training.run.training.batches_per_iteration
         started = time.perf_counter()
-        metrics = training._train()
+        metrics = train_turn(training)
         seconds = time.perf_counter() - started
-        training.history.append(metrics)  # the next call draws the next steps' batches
         return Turn(seconds, steps, round(metrics["samples_per_second"] * seconds), metrics["train_loss"])
 
     return turn

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pandas
 import torch
-from devices import add_device, required_device
+from devices import add_device, required_device, train_turn
 from side_by_side import compare, tell
 
 from trainables.config import unflatten, validated
@@ -60,9 +60,7 @@ def our_training(data: str, steps: int, device: torch.device) -> Training:
 
 
 def train_ours(training: Training, losses: list[float]) -> None:
-    """One iteration's steps, without its dev evaluation."""
-    losses.append(training._train()["train_loss"])
-    training.history.append({})  # the next call draws the next steps' batches
+    losses.append(train_turn(training)["train_loss"])
 
 
 def matchzoo() -> Any:

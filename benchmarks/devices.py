@@ -1,4 +1,4 @@
-"""Where a benchmark computes: `--device`, and waiting until a GPU has done what it was told."""
+"""Where a benchmark computes: `--device`, waiting until a GPU has done what it was told, and a turn of a training."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import torch
 
 from trainables.training.device import best_device
+from trainables.training.training import Training
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
@@ -31,3 +32,11 @@ def finish(device: torch.device) -> None:
 
 def named(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+
+
+def train_turn(training: Training) -> dict[str, float]:
+    """One iteration's steps, without its dev evaluation; they end with a loss that is read, so nothing is under way.
+    Returns their metrics."""
+    metrics = training._train()
+    training.history.append(metrics)  # the next turn draws the next steps' batches
+    return metrics

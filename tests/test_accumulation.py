@@ -49,8 +49,9 @@ def materials() -> Materials:
     return prepare(make_run(), tiny_data(queries=10, candidates=4, seed=3))
 
 
-def start(run: TrainingRun, materials: Materials) -> Training:
-    training = Training(run, materials, device="cpu")
+def start(run: TrainingRun, materials: Materials, device: str | None = "cpu") -> Training:
+    """Without dropout, whose masks differ from device to device, and between a batch and its parts."""
+    training = Training(run, materials, device)
     for module in training.module.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from tests import commands
 from tests.builders import tiny_data
-from tests.commands import SPACE, finish, start
+from tests.commands import SPACE, finish
+from tests.test_accumulation import start
 from tests.test_device_waits import CASES
 from tests.test_rankers import SMALL
 from tests.trec_folder import write_trec_folder
@@ -44,18 +46,9 @@ def run_of(ranker: dict[str, Any], **training: Any) -> TrainingRun:
     return validated({"ranker": ranker, "training": keys | training, "metric": "map"})
 
 
-def begun(run: TrainingRun, materials: Materials, on: str | None) -> Training:
-    """Without dropout, whose masks each device draws by itself."""
-    training = Training(run, materials, on)
-    for module in training.module.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-    return training
-
-
 def gradients(run: TrainingRun, materials: Materials, on: str | None) -> tuple[float, dict[str, Tensor]]:
     """Loss and gradient of the first batch, on the CPU. In float64, unless float32 first-stage scores are read."""
-    training = begun(run, materials, on)
+    training = start(run, materials, on)
     if not training.module.reads_first_stage:
         training.module.double()
     loss, _, _ = training._step(0, next(training.batcher.batches(0, 1)))
@@ -79,7 +72,7 @@ def test_loss_and_gradient_are_those_of_a_cpu(case: tuple[TrainingRun, Materials
 
 
 def test_scores_are_those_of_a_cpu(case: tuple[TrainingRun, Materials]) -> None:
-    here, there = (begun(*case, on) for on in ("cpu", GPU))
+    here, there = (start(*case, on) for on in ("cpu", GPU))
     np.testing.assert_allclose(there.score(there.dev), here.score(here.dev), rtol=1e-3, atol=1e-4)
 
 
@@ -97,12 +90,12 @@ def test_a_step_never_waits(case: tuple[TrainingRun, Materials]) -> None:
 def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(
     case: tuple[TrainingRun, Materials], tmp_path: Path
 ) -> None:
-    whole, broken = begun(*case, GPU), begun(*case, GPU)
+    whole, broken = start(*case, GPU), start(*case, GPU)
     expected = [whole.iterate()["train_loss"] for _ in range(3)]
     broken.iterate()
     broken.save(tmp_path)
     for on in (GPU, "cpu"):
-        again = begun(*case, on)
+        again = start(*case, on)
         again.load(tmp_path)
         assert [again.iterate()["train_loss"] for _ in range(2)] == pytest.approx(expected[1:], rel=5e-3)
 
@@ -110,7 +103,7 @@ def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(
 def test_bf16_is_taken_where_the_gpu_computes_it_and_changes_scores_little() -> None:
     run = run_of({"name": "bert"}, precision="auto")
     materials = prepare(run, tiny_data(queries=12, candidates=6, seed=3))
-    chosen, plain = begun(run, materials, GPU), begun(run_of({"name": "bert"}), materials, GPU)
+    chosen, plain = start(run, materials, GPU), start(run_of({"name": "bert"}), materials, GPU)
     assert (chosen.precision.dtype is torch.bfloat16) == torch.cuda.is_bf16_supported(including_emulation=False)
     np.testing.assert_allclose(chosen.score(chosen.dev), plain.score(plain.dev), atol=0.05)
     assert chosen.iterate()["train_loss"] == pytest.approx(plain.iterate()["train_loss"], abs=0.05)
@@ -120,7 +113,7 @@ def peak(run: TrainingRun, materials: Materials) -> tuple[int, float, Training]:
     """Bytes that an iteration had at most, its loss, and the training."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    training = begun(run, materials, GPU)
+    training = start(run, materials, GPU)
     loss = training.iterate()["train_loss"]
     return torch.cuda.max_memory_reserved(), loss, training
 
@@ -161,7 +154,7 @@ def test_trials_share_a_gpu_in_a_real_search(tmp_path: Path) -> None:
     for share, name in ((0.25, "shared"), (0, "without")):
         reserved = ["--set", f"search.resources.gpu={share}", "--set", "search.resources.cpu=1"]
         arguments = ["run", "toy.yaml", "--data", "data", "--name", name, "--json", *reserved]
-        document = json.loads(finish(start(tmp_path, *arguments))[0])
+        document = json.loads(finish(commands.start(tmp_path, *arguments))[0])
         assert document["trials"] == 5 and document["errored"] == 0
         events = list(read_events(tmp_path / "tune_cl_runs" / name / "journal.jsonl"))
         results = [event["metrics"] for event in events if event["event"] == "result"]

@@ -126,14 +126,17 @@ class Experiment:
     @property
     def scorings(self) -> list[str]:
         """Every scoring function that a trial can use."""
-        leaf = self.space.leaves.get("curriculum.scoring")
-        return list(leaf.samples()) if leaf else [self.value("curriculum.scoring")]
+        return self._values("curriculum.scoring")
 
     @property
     def rankers(self) -> list[str]:
         """Every ranker that a trial can train."""
-        leaf = self.space.leaves.get("ranker.name")
-        return list(leaf.samples()) if leaf else [self.value("ranker.name")]
+        return self._values("ranker.name")
+
+    def _values(self, key: str) -> list[Any]:
+        """Every value that trials can have of a key with options, or the one that all have."""
+        leaf = self.space.leaves.get(key)
+        return list(leaf.samples()) if leaf else [self.value(key)]
 
     @property
     def trials(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any
@@ -25,6 +25,12 @@ class Dev:
 
     iteration: int
     dev: float
+
+
+def over_shared_seeds(own: Mapping[int, float], other: Mapping[int, float]) -> float | None:
+    """By how much one configuration is above another on average, over the seeds that both have; None without any."""
+    shared = own.keys() & other.keys()
+    return fmean(own[seed] - other[seed] for seed in shared) if shared else None
 
 
 @dataclass

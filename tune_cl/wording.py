@@ -9,6 +9,15 @@ from tune_cl.search.space import short
 
 WORDED = ("ranker.name", *(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "weighting", "m", "subset")))
 BARE = tuple(key for key in WORDED if key != "curriculum.m")  # told by their values alone
+NAMED = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")  # by `curriculum`
+OTHER_TERMS = (
+    ("No trial with a curriculum", "No trial besides the baseline"),
+    ("No curriculum", "No other configuration"),
+    ("best curriculum", "best other trial"),
+    ("a curriculum", "a configuration"),
+    ("the curriculum", "the configuration"),
+    ("plain training", "the baseline"),
+)
 
 
 def trial_words(chosen: Mapping[str, Any], params: Mapping[str, Any]) -> str:
@@ -52,3 +61,10 @@ def curriculum(params: Mapping[str, Any]) -> str:
 def rankers(told: Mapping[str, Any]) -> str:
     """All rankers of a search, from its event or its document; one of an older version names but the baseline's."""
     return ", ".join(told.get("rankers") or [told["ranker"]])
+
+
+def in_terms(text: str, over_curricula: bool) -> str:
+    """A sentence on curricula, in other words where a search was over none."""
+    for of_curricula, of_others in () if over_curricula else OTHER_TERMS:
+        text = text.replace(of_curricula, of_others)
+    return text

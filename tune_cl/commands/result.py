@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shlex import quote
-from statistics import fmean
 from typing import Any
 
 from trainables.rankers import RANKERS, load_ranker
@@ -12,10 +11,11 @@ from tune_cl.confirmation.ablation import differences
 from tune_cl.confirmation.plan import seedless
 from tune_cl.place import place_of, program
 from tune_cl.prose import wrapped
-from tune_cl.wording import rankers
+from tune_cl.state import over_shared_seeds
+from tune_cl.wording import in_terms, rankers
 
 PORT = 5000  # MLflow's own default
-NO_CURRICULA = "No other configuration", "the baseline"  # words for a search over other keys alone
+OVER_SHARED = " over the seeds that both have"
 Shown = dict[str, Any]
 
 
@@ -24,7 +24,7 @@ def render(document: Shown) -> str:
     best other trial stands beside it: a trial beside itself says nothing."""
     best, baseline = document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
-    other = "curriculum" if document.get("over_curricula", True) else "other trial"
+    curricula = document.get("over_curricula", True)
     lines = [
         wrapped(
             f"search {document['search']}: {rankers(document)} on {document['data']}, {document['trials']} trials "
@@ -33,9 +33,9 @@ def render(document: Shown) -> str:
         ),
         *([wrapped(f"What ended the search: {document['ended_by']}.")] if document.get("ended_by") else []),
         "",
-        _comparison(document, best, baseline, "best" if won else f"best {other}"),
+        _comparison(document, best, baseline, "best" if won else in_terms("best curriculum", curricula)),
         "",
-        wrapped(_difference(document["metric"], best, baseline, won, other)),
+        wrapped(_difference(document["metric"], best, baseline, won, curricula)),
         "",
         *_next(document, best, "Prove it:" if won else "Test it:"),
     ]
@@ -63,23 +63,23 @@ def _above(best: Shown, baseline: Shown) -> tuple[float, int, str]:
     """By how much the trial is above the baseline on dev, over the seeds that both have; how many these are, and where
     either has others a word on that."""
     own, other = (dict(zip(trial.get("seeds", ()), trial.get("devs", ()), strict=True)) for trial in (best, baseline))
-    if not (shared := own.keys() & other.keys()):
+    difference = over_shared_seeds(own, other)
+    if difference is None:
         return best["dev"] - baseline["dev"], 1, ""
-    difference = fmean(own[seed] - other[seed] for seed in shared)
-    return difference, len(shared), "" if own.keys() == other.keys() else " over the seeds that both have"
+    return difference, len(own.keys() & other.keys()), "" if own.keys() == other.keys() else OVER_SHARED
 
 
-def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bool, other: str) -> str:
-    no_other, plain = ("No curriculum", "plain training") if other == "curriculum" else NO_CURRICULA
+def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bool, curricula: bool) -> str:
     if baseline is None:
         return "The baseline gave no dev value, so there is nothing to compare with."
     if best is None:
-        none = "No trial with a curriculum" if other == "curriculum" else no_other
+        none = "No trial with a curriculum" if curricula else "No other configuration"
         return f"{none} gave a dev value, so there is nothing to compare with the baseline."
     difference, seeds, over = _above(best, baseline)
     told = f"{difference:+.4f} {metric}"
     if difference <= 0:
-        return f"{no_other} was above {plain} on dev: the best of them ({best['trial_id']}) is at {told}{over}."
+        none = in_terms("No curriculum was above plain training on dev", curricula)
+        return f"{none}: the best of them ({best['trial_id']}) is at {told}{over}."
     if not won:
         return f"{told} on dev{over}, but with fewer seeds than the baseline, which stays the best."
     several = "a few seeds" if seeds > 1 else "one seed"

@@ -190,11 +190,10 @@ class Confirmation:
         result = ended_result(run.folder, split)
         metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
         metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
-        label = run.configuration.label
-        known = self.reported.setdefault((label, run.seed), set())
+        known = self.reported.setdefault((run.configuration.label, run.seed), set())
         if news := {name: value for name, value in metrics.items() if name not in known}:
             known |= news.keys()
-            event = {"event": "confirmation", "label": label, "trial": run.configuration.trial}
+            event = {"event": "confirmation", "label": run.configuration.label, "trial": run.configuration.trial}
             event |= {"params": run.run.in_force(), "seed": run.seed, "metrics": news, "time": time.time()}
             journal.append(event | {"artifacts": str(run.folder / split)})
         return result

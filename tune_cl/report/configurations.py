@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tune_cl.confirmation.verdict import p_heading
 from tune_cl.report.findings import Document, Findings
-from tune_cl.report.markup import Html, number, p_value, paragraph, signed, table, tag
-from tune_cl.report.verdict import configurations_section
+from tune_cl.report.markup import Html, number, paragraph, signed, table, tag
+from tune_cl.report.verdict import configurations_section, confirmed_row, tested
 
 
 def tables_section(findings: Findings) -> list[Html]:
@@ -60,9 +60,7 @@ def _ablations_section(findings: Findings) -> list[Html]:
 
 
 def _row(pair: tuple[Document, Document]) -> tuple[object, ...]:
-    _, own = pair
-    low, high = own.get("ci95") or (None, None)
-    marks = tag("sup", own["marks"]) if own.get("marks") else None
     names = (tag("div", named(each), class_="wide") for each in pair)
-    difference = tag("span", signed(own["difference"]), marks)
-    return *names, mean(own), difference, f"[{signed(low)}, {signed(high)}]", p_value(own.get("p_adjusted"))
+    row = confirmed_row(pair[1])
+    difference = tag("span", signed(row.difference), tag("sup", row.marks) if row.marks else None)
+    return *names, mean(pair[1]), difference, *tested(row)

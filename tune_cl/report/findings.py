@@ -17,18 +17,10 @@ from tune_cl.experiment import Experiment
 from tune_cl.journal import read_events
 from tune_cl.place import Place
 from tune_cl.search.schedulers.grace import curriculum_grace
-from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, begun
-from tune_cl.wording import curriculum
+from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, begun, over_shared_seeds
+from tune_cl.wording import curriculum, in_terms
 
 CONFIRMATION = "confirmation"  # folder of a search, with a verdict a split
-OTHER_TERMS = (
-    ("No trial with a curriculum", "No trial besides the baseline"),
-    ("No curriculum", "No other configuration"),
-    ("best curriculum", "best other trial"),
-    ("a curriculum", "a configuration"),
-    ("the curriculum", "the configuration"),
-    ("plain training", "the baseline"),
-)
 Document = dict[str, Any]
 
 
@@ -87,8 +79,8 @@ class Findings:
             return None
         baseline, at = self.baseline
         own, other = (self._by_seed.get(one.configuration, {}) for one in (trial, baseline))
-        shared = own.keys() & other.keys()
-        return fmean(own[seed] - other[seed] for seed in shared) if shared else dev - at.dev
+        difference = over_shared_seeds(own, other)
+        return dev - at.dev if difference is None else difference
 
     @cached_property
     def _by_seed(self) -> dict[str, dict[int, float]]:
@@ -101,9 +93,7 @@ class Findings:
 
     def in_terms(self, text: str) -> str:
         """A sentence on curricula, in other words where the search was over none."""
-        for of_curricula, of_others in () if self.over_curricula else OTHER_TERMS:
-            text = text.replace(of_curricula, of_others)
-        return text
+        return in_terms(text, self.over_curricula)
 
     def signs(self, entries: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """The entries of a legend, `in_terms`."""

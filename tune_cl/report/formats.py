@@ -61,16 +61,16 @@ def _latex_ablations(findings: Findings, value: str) -> list[str]:
     pairs = ablations(findings)
     heads = ["configuration", "without its curriculum", value, "difference", _p(findings.confirmation or {})]
     lines = [
-        f"{latex(entry['label'])} & {latex(own['label'])} & {mean(own)} & ${signed(own['difference'])}${_raised(own)}"
-        rf" & ${p_value(own.get('p_adjusted'))}$ \\"
+        f"{latex(entry['label'])} & {latex(own['label'])} & {mean(own)} & ${signed(own['difference'])}$"
+        rf"{_raised(own.get('marks'))} & ${p_value(own.get('p_adjusted'))}$ \\"
         for entry, own in pairs
     ]
     said = "% each configuration against itself without its curriculum; the value is of that"
     return ["", said, *_tabular(heads, 2, lines)] if lines else []
 
 
-def _raised(own: Document) -> str:
-    return rf"\textsuperscript{{{latex(own['marks'])}}}" if own.get("marks") else ""
+def _raised(marks: str | None) -> str:
+    return rf"\textsuperscript{{{latex(marks)}}}" if marks else ""
 
 
 def _p(confirmed: Document) -> str:
@@ -79,10 +79,9 @@ def _p(confirmed: Document) -> str:
 
 def _latex_row(row: Row, best: bool, tested: bool) -> str:
     mean = rf"\textbf{{{number(row.mean)}}}" if best else number(row.mean)
-    marks = rf"\textsuperscript{{{latex(row.marks)}}}" if row.marks else ""
     spread = f" ({number(row.sd)})" if row.sd is not None else ""
     compared = row.difference is not None
-    cells = [latex(row.label), mean + marks + spread, f"${signed(row.difference)}$" if compared else ""]
+    cells = [latex(row.label), mean + _raised(row.marks) + spread, f"${signed(row.difference)}$" if compared else ""]
     if tested:
         cells.append(f"${p_value(row.p_adjusted)}$" if compared else "")
     return " & ".join(cells) + r" \\"

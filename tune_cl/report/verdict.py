@@ -20,7 +20,7 @@ from tune_cl.confirmation.verdict import (
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import Html, code, number, p_value, paragraph, plain, signed, table, tag
 from tune_cl.state import RAN_TO_THE_END, RUNNING, TrialState
-from tune_cl.tracking.layout import NAMED
+from tune_cl.wording import NAMED
 
 MOST_ROWS = 10  # trials in the table before a confirmation
 CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
@@ -44,7 +44,7 @@ class Row:
 def rows(findings: Findings) -> list[Row]:
     """The baseline, then the configurations: confirmed ones, without a confirmation the best trials on dev."""
     if confirmed := findings.confirmation:
-        return [_confirmed(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
+        return [confirmed_row(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
     known = findings.standings
     return [
         Row(
@@ -55,7 +55,8 @@ def rows(findings: Findings) -> list[Row]:
     ]  # fmt: skip
 
 
-def _confirmed(entry: Document) -> Row:
+def confirmed_row(entry: Document) -> Row:
+    """The row of an entry of the confirmation."""
     low, high = entry.get("ci95") or (None, None)
     return Row(
         entry["label"], "", entry["mean"], entry["sd"], len(entry["runs"]), entry.get("marks", ""),
@@ -236,7 +237,7 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
     best, seeds = best_row(entries), statistics.mode(row.seeds for row in entries)
     values, adjusted = f"{findings.metric} on {confirmed['split']}", corrected(confirmed)
     columns = ["configuration", values, "difference", "95 % interval", p_heading(confirmed)]
-    lines = [[_name(row), _value(row, row is best), signed(row.difference), *_tested(row)] for row in entries]
+    lines = [[_name(row), _value(row, row is best), signed(row.difference), *tested(row)] for row in entries]
     note = (
         f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above "
         f"{findings.in_terms('plain training')} at 95 %, ‡ at 99 % confidence{' after correction' if adjusted else ''} "
@@ -282,6 +283,7 @@ def _value(row: Row, best: bool) -> Html:
     )
 
 
-def _tested(row: Row) -> list[str]:
+def tested(row: Row) -> list[str]:
+    """The interval and p of a row."""
     low, high = row.ci95
     return ["", ""] if row.difference is None else [f"[{signed(low)}, {signed(high)}]", p_value(row.p_adjusted)]

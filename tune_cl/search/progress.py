@@ -62,10 +62,8 @@ class Progress:
                 self.told.add(trial.trial)
                 self.open.remove(trial.trial)
                 if trial.outcome == "failed":  # told on a terminal too: the panel has no room for why
-                    told = (
-                        f"{trial.trial} failed after {trial.iterations} iterations: {trial.reason or 'no reason given'}"
-                    )
-                    self.say(f"{told} ({label(trial)})")
+                    why = trial.reason or "no reason given"
+                    self.say(f"{trial.trial} failed after {trial.iterations} iterations: {why} ({label(trial)})")
                 elif not self.live:
                     self.say(
                         f"{trial.trial} {trial.outcome}: {self._value(state, trial)} "

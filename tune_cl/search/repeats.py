@@ -48,20 +48,18 @@ class Race:
     due: list[str] = field(default_factory=list)
     trainings: Counter[str] = field(default_factory=Counter)  # begun so far, by configuration
     _put_off: list[str] = field(default_factory=list)  # came to an end before the baseline had all its seeds
-    _training_of: dict[str, int] = field(default_factory=dict)  # of a configuration, by trial that has not ended
-    _of_baseline: set[str] = field(default_factory=set)  # its trials that have not ended
+    _open: dict[str, tuple[str, int]] = field(default_factory=dict)  # configuration and training of trials not ended
     _running: dict[str, dict[int, Sequence[float]]] = field(default_factory=dict)  # queries by trial, by iteration
 
     def begun(self, trial: str, configuration: str) -> None:
         """Another training of the configuration has begun."""
-        self._training_of[trial] = training = self.trainings[configuration]
+        training = self.trainings[configuration]
+        self._open[trial] = configuration, training
         self.trainings[configuration] += 1
-        if configuration == self.baseline:
-            self._of_baseline.add(trial)
-            if not training:
-                self.due += [configuration] * (self.seeds - 1)
         if training:
             self._not_waiting(configuration)
+        elif configuration == self.baseline:
+            self.due += [configuration] * (self.seeds - 1)
 
     def _not_waiting(self, configuration: str) -> None:
         """Searches of earlier versions may have repeated what this one would have put off."""
@@ -76,17 +74,20 @@ class Race:
     def ended(self, trial: str, configuration: str, best: int | None) -> list[str]:
         """A training ended; `best`: its best iteration, None if it counts for nothing, having failed or been stopped,
         which ends its configuration's race. Those whose race is over by this, the baseline left out."""
-        queries, training = self._running.pop(trial, {}), self._training_of.pop(trial)
-        self._of_baseline.discard(trial)
+        queries, (_, training) = self._running.pop(trial, {}), self._open.pop(trial)
         if best is not None:
             self.values.setdefault(configuration, {})[training] = np.asarray(queries[best], np.float64)
-        if configuration == self.baseline:
-            self.due = self.due if best is not None else [name for name in self.due if name != configuration]
-        elif best is None:
-            return [configuration]
+        elif configuration == self.baseline:
+            self.due = [name for name in self.due if name != configuration]
         else:
+            return [configuration]
+        if configuration != self.baseline:
             self._put_off.append(configuration)
-        return [] if self._of_baseline or self.baseline in self.due else self._judge()
+        return [] if self._baseline_trains() else self._judge()
+
+    def _baseline_trains(self) -> bool:
+        """Whether the baseline has seeds to come."""
+        return self.baseline in self.due or any(name == self.baseline for name, _ in self._open.values())
 
     def _judge(self) -> list[str]:
         """Those that were put off are due again, or their race is over."""

@@ -103,9 +103,7 @@ def _session(
         go_on = place.command("resume")  # only tracking may be left, which takes no cluster
     except KeyboardInterrupt:
         if not replay(journal.events()).end:  # `state` may lack the end, where `_run` was about to return it
-            with suppress(
-                OSError, KeyboardInterrupt
-            ):  # a full disk, or impatience: who stops it does not wait for room
+            with suppress(OSError, KeyboardInterrupt):  # a full disk, or impatience: who stops it does not wait
                 journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
         raise Interrupted(f"stopped; what is done is saved. Go on with: {go_on}") from None
     finally:

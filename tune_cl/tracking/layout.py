@@ -17,7 +17,6 @@ PARENT = "search"  # key of the parent run; a child's key is its trial id, or na
 PARAM_LENGTH = 6000  # mlflow.utils.validation.MAX_PARAM_VAL_LENGTH
 TAG_LENGTH = 5000  # the smallest limit of the stores that MLflow supports
 NAME_LENGTH = 250  # of a run, in the tables of every store
-NAMED = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")  # in `curriculum`
 COLUMNS = tuple(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "delta", "T", "weighting", "m"))
 FEWEST_COLUMNS, MOST_COLUMNS = 3, 24  # of the prepared view: with fewer opened keys those of COLUMNS stand beside them
 STATUS = {"failed": "FAILED"}  # of a trial's outcomes; any other is FINISHED
