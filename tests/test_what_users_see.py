@@ -192,6 +192,19 @@ def test_numbers_and_intervals_are_not_broken(monkeypatch: pytest.MonkeyPatch) -
         assert "".join(interval.split())[-7:] in "".join(shown.split()) or not whole
 
 
+def test_words_are_broken_only_where_they_are_longer_than_their_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    label, plain = "conv_knrm root n=10, response_words, relevant_count", "plain, training.lr=0.02"
+    columns = ["trial", "without its curriculum", "mean ± sd", "difference [95 %]", "p adjusted"]
+    row = ("trial_0007", plain, "0.467", "+0.0123 [-0.0100, +0.0346]", "0.1234")
+    for width, shown_columns, shown_row in ((78, columns, row), (48, columns[1:3], (label, "0.4670 ± 0.0070"))):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = table(shown_columns, [shown_row]).splitlines()
+        assert set(" ".join((*shown_columns[:2], *shown_row[:2])).split()) <= set(" ".join(lines).split())
+        assert max(map(len, lines)) <= width
+    monkeypatch.setenv("COLUMNS", "30")
+    assert "0.5000" in table(["run", "map", "p"], [("x" * 60, 0.5, 0.5)])
+
+
 def test_numbers_stand_right() -> None:
     shown = table(["", "value"], [("a", 1.0), ("b", -10.25), ("c", math.inf)]).splitlines()
     assert [line[-8:] for line in shown[2:]] == [

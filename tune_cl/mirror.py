@@ -14,7 +14,6 @@ import json
 import logging
 import os
 import socket
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -26,6 +25,7 @@ from trainables import storage
 from trainables.errors import ConfigError, Problem, WorkFailed
 from trainables.files import write_text
 from tune_cl.journal import FILE, LOCK, Event, Journal, in_use
+from tune_cl.prose import say
 from tune_cl.tracking.cursor import FILE as CURSOR
 
 LEASE, SENT, COPY = "driver.json", ".mirrored.json", ".copy"
@@ -62,7 +62,7 @@ class Lease:
     def _outwait(self, held: bytes, name: str, watch: float) -> None:
         process = self._read(held)["process"]
         if watch:
-            print(f"note: looking for {watch:.0f} s whether {process} still drives '{name}'", file=sys.stderr)
+            say(f"note: looking for {watch:.0f} s whether {process} still drives '{name}'")
         deadline = time.monotonic() + watch
         while (now := storage.read(self.address)) is not None:
             if now != held or not watch:

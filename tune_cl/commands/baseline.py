@@ -9,7 +9,6 @@ set with --set data.bm25.k1, data.bm25.b, ranker.vectors and ranker.vector_size.
 
 from __future__ import annotations
 
-import sys
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tune_cl.commands.settings import DATA_HELP, add_overrides, add_split
 from tune_cl.commands.tables import table
+from tune_cl.prose import say
 
 if TYPE_CHECKING:
     from trainables.baselines.base import Baseline
@@ -86,7 +86,7 @@ def _setting(options: Namespace, kind: type[Baseline]) -> str:
     if problems:
         raise ConfigError(problems)
     if options.tune and not tunes:
-        print(f"note: nothing to tune: {options.baseline} has no parameters to choose", file=sys.stderr)
+        say(f"note: nothing to tune: {options.baseline} has no parameters to choose")
     return "tuned" if tunes else "optimized_on_test" if options.optimize_on_test else "default"
 
 
@@ -103,7 +103,7 @@ def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting
     for name in splits:
         required_split(data, name)
     for note in [] if collection else data.notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
     return kind(data, run, splits, collection)
 
 
@@ -114,7 +114,7 @@ def _choose(baseline: Baseline, setting: str) -> Choice | None:
     name = {"tuned": "dev", "optimized_on_test": "test"}.get(setting)
     if name is None:
         return None
-    print(f"trying {len(baseline.grid)} settings on {name}", file=sys.stderr, flush=True)
+    say(f"trying {len(baseline.grid)} settings on {name}")
     return choose(baseline, name)
 
 

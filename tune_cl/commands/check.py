@@ -5,7 +5,6 @@ Validates a search space without searching, and forecasts its cost from a few me
 from __future__ import annotations
 
 import os
-import sys
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from functools import partial
@@ -16,7 +15,7 @@ from tune_cl.commands.settings import add_experiment, add_overrides, experiment_
 from tune_cl.commands.tables import short, table
 from tune_cl.experiment import Experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, place_of
-from tune_cl.prose import counted
+from tune_cl.prose import counted, say
 from tune_cl.search.budget import budgets
 from tune_cl.search.config import SearchConfig, price_of_an_hour
 from tune_cl.search.forecast import within_budgets
@@ -55,7 +54,7 @@ def execute(options: Namespace) -> dict[str, Any]:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
     notes += _too_large(experiment)
     for note in notes:
-        print(f"note: {note}", file=sys.stderr)
+        say(f"note: {note}")
     document = experiment.describe(_at_a_time(experiment.search))
     starts = _pretrained(experiment)
     teaching = taught * pace(*prepare_teacher(run, materials.data)) if taught else 0.0

@@ -84,21 +84,24 @@ def _intervals(document: dict[str, Any]) -> list[str]:
 
 
 def _ablations(document: dict[str, Any]) -> list[str]:
-    """A table of the configurations with an ablation, each beside it; nothing without one."""
+    """A table of the configurations with an ablation, by their trials, each beside it; nothing without one."""
     pairs = [(row, row["ablation"]) for row in document["configurations"] if "ablation" in row]
-    columns = ["configuration", "without its curriculum", "mean ± sd", "difference [95 %]", p_heading(document), ""]
-    rows = [(row["label"], *_row(ablation)) for row, ablation in pairs]
+    columns = ["trial", "without its curriculum", "mean ± sd", "difference [95 %]", p_heading(document), ""]
+    rows = [(row["trial_id"], ablation["label"], *_figures(ablation)) for row, ablation in pairs]
     return [table(columns, rows), ""] if rows else []
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    return f"{row['trial_id']} {row['label']}", *_figures(row)
+
+
+def _figures(row: dict[str, Any]) -> tuple[str, ...]:
     spread = f"{row['mean']:.4f}" + (f" ± {row['sd']:.4f}" if len(row["runs"]) > 1 else "")
-    label = f"{row['trial_id']} {row['label']}"
     if "difference" not in row:
-        return label, spread, "-", "-", ""
+        return spread, "-", "-", ""
     low, high = row["ci95"]
     difference = f"{row['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
-    return label, spread, difference, f"{row['p_adjusted']:.4f}", row["marks"]
+    return spread, difference, f"{row['p_adjusted']:.4f}", row["marks"]
 
 
 def in_words(document: dict[str, Any]) -> str:

@@ -7,7 +7,6 @@ csv: a row a trial. Works while a search runs, and before and after tune-cl conf
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from trainables.errors import ConfigError
 from trainables.files import require_file, write_text
 from tune_cl.commands.settings import add_name
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, Place, known_place
+from tune_cl.prose import say
 from tune_cl.tracking.uri import resolve_tracking_uri
 
 SUFFIXES = {"html": ".html", "latex": ".tex", "csv": ".csv"}
@@ -54,7 +54,7 @@ def tracked(place: Place, output: Path, uri: str) -> None:
     try:
         journal = place.open(watch=0)
     except ConfigError as held:
-        print(f"not logged to MLflow: {held.problems[0].wrong}", file=sys.stderr)
+        say(f"not logged to MLflow: {held.problems[0].wrong}")
         return
     from tune_cl.report.file import artifact_event
     from tune_cl.tracking.mlflow_writer import MlflowWriter, finish

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from io import StringIO
+from textwrap import fill
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,25 +16,49 @@ from rich.table import Table
 
 FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # what numbers and intervals are made of
 ENDLESS = 100_000
-GAP, LEAST = 2, 8  # characters between columns, and of a column of texts
+GAP, LEAST = 3, 8  # characters between columns, and of a column of texts
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Aligned columns; numbers stand right, floats have four digits. Columns of numbers and of intervals are never
-    broken where there is room for the others beside them."""
+    """Aligned columns; numbers stand right, floats have four digits. Where room is scarce texts are broken, between
+    words as long as there is room for those, but numbers and intervals are not, as long as there is room for them."""
     rows = [[_cell(value) for value in row] for row in rows]
-    widths = [max(map(len, (column, *(row[i] for row in rows)))) for i, column in enumerate(columns)]
-    whole = [bool(rows) and all(FIGURES.fullmatch(row[i]) for row in rows) for i in range(len(columns))]
-    needed = sum(width if kept else min(width, LEAST) for width, kept in zip(widths, whole, strict=True))
-    room = needed + GAP * (len(columns) - 1) <= width_of_output()
+    cells = list(zip(*rows, strict=True)) or [()] * len(columns)
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for index, column in enumerate(columns):
-        numeric = bool(rows) and all(_is_number(row[index]) for row in rows)
-        align = "right" if numeric else "left"
-        grid.add_column(column, justify=align, overflow="fold", no_wrap=whole[index] and room)
+    for heading, column, width in zip(columns, cells, _widths(columns, cells), strict=True):
+        numeric = bool(column) and all(map(_is_number, column))
+        grid.add_column(heading, justify="right" if numeric else "left", overflow="fold", width=width)
     for row in rows:
         grid.add_row(*row)
     return plain(grid)
+
+
+def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | list[None]:
+    """Characters of each column; None: there is no room, not even for a few characters of each text."""
+    free = width_of_output() - GAP * (len(columns) - 1)
+    whole = [max(map(len, (heading, *column))) for heading, column in zip(columns, cells, strict=True)]
+    words = [_longest_word(heading, column) for heading, column in zip(columns, cells, strict=True)]
+    parts = [min(width, LEAST) if _is_text(column) else width for width, column in zip(words, cells, strict=True)]
+    fitting = next((least for least in (words, parts) if sum(least) <= free), None)
+    return [None] * len(columns) if fitting is None else _narrowed(whole, fitting, free)
+
+
+def _narrowed(widths: list[int], least: Sequence[int], free: int) -> list[int]:
+    """The widths, the widest made less until they fit."""
+    for _ in range(sum(widths) - free):
+        widest = max((i for i, width in enumerate(widths) if width > least[i]), key=lambda i: widths[i])
+        widths[widest] -= 1
+    return widths
+
+
+def _longest_word(heading: str, cells: Sequence[str]) -> int:
+    """What a column needs that is broken between words; numbers and intervals are words."""
+    texts = (word for cell in cells for word in cell.split()) if _is_text(cells) else cells
+    return max(map(len, (*heading.split(), *texts)), default=0)
+
+
+def _is_text(cells: Sequence[str]) -> bool:
+    return not (cells and all(map(FIGURES.fullmatch, cells)))
 
 
 def short(value: Any) -> Any:
@@ -51,6 +76,15 @@ def plain(renderable: object) -> str:
 def width_of_output() -> int:
     """Columns of the terminal; in a file or a pipe, where COLUMNS does not say otherwise, a row is a line."""
     return Console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else ENDLESS
+
+
+def _width(heading: str, cells: Sequence[str]) -> int:
+    return max(len(line) for text in (heading, *cells) for line in text.split("\n"))
+
+
+def _broken(heading: str, cells: Sequence[str]) -> str:
+    """The heading in lines as wide as the cells, or as its own longest word."""
+    return fill(heading, max(map(len, (*heading.split(), *cells))), break_on_hyphens=False)
 
 
 def _cell(value: object) -> str:

@@ -24,6 +24,7 @@ from tune_cl.commands.settings import DATA_HELP, add_overrides
 from tune_cl.commands.tables import table
 from tune_cl.experiment import load_training_run
 from tune_cl.place import DEFAULT_STORAGE, program
+from tune_cl.prose import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,8 +69,8 @@ def _whole(run: TrainingRun, output: Path) -> dict[str, Any]:
     notes = [*materials.data.notes, *training_notes(run, materials)]
     training = _take_up(run, materials, output, notes.append)
     for note in notes:  # told only now that nothing can be refused any more
-        print(f"note: {note}", file=sys.stderr)
-    print(machine_note(training), file=sys.stderr)
+        say(f"note: {note}")
+    say(machine_note(training))
     _train(training, output)
     return _finish(training, output)
 

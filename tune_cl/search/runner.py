@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -71,7 +70,7 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
         require_unchanged(experiment, materials, state.data)
     with place.open() as journal:
         if journal.note:
-            print(journal.note, file=sys.stderr)
+            say(journal.note)
         return _session(experiment, place, journal, materials, tracking_uri, address)
 
 
