@@ -59,7 +59,8 @@ def place(tmp_path: Path, data: Path) -> Place:
 
 def searched(experiment: Experiment, digest: str, place: Place) -> Iterator[dict[str, Any]]:
     yield {"event": "search", "name": "toy", "space": "toy", "data": {"name": "toy", "digest": digest}, "metric": "map",
-           "ranker": "conv_knrm", "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
+           "ranker": "conv_knrm", "rankers": ["conv_knrm"],
+           "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
            "git_commit": None, "tracking_uri": "", "storage": str(place.storage), "forecast": {},
            "time": 1000.0}  # fmt: skip
     choices = [experiment.baseline_choice(), LINEAR, ROOT, BROKEN, ROOT]

@@ -59,7 +59,8 @@ class Case:
     def _search(self) -> Event:
         data = load_data(self.experiment.base_run().data)
         return {
-            "event": "search", "name": self.place.name, "space": "toy", "ranker": "conv_knrm", "metric": "map",
+            "event": "search", "name": self.place.name, "space": "toy", "ranker": "conv_knrm",
+            "rankers": ["conv_knrm"], "metric": "map",
             "data": {"name": data.name, "digest": data.digest}, "mode": "max", "seed": 0, "baseline": "t0000",
             "yaml": self.experiment.to_yaml(), "versions": {"torch": "2.13.0"}, "git_commit": None,
             "tracking_uri": "", "storage": str(self.place.storage), "forecast": self.experiment.forecast(), "time": 0.0,
@@ -115,7 +116,7 @@ class Case:
         for seed in (1, 2, 3):
             table = self.per_query(f"confirmed-{place}-{seed}", "test", 10 * place + seed)
             runs.append({"seed": seed, "value": mean, "run_file": str(table.with_name("test.run.txt"))})
-        row = {"label": label, "params": {}, "runs": runs, "mean": mean, "sd": 0.0123}
+        row = {"label": label, "trial_id": trial_id(place), "params": {}, "runs": runs, "mean": mean, "sd": 0.0123}
         if not place:
             return row
         tested = {"difference": mean - 0.5, "p_value": 0.001, "p_adjusted": 0.002, "ci95": [0.01, 0.2]}

@@ -53,7 +53,8 @@ def over_rankers(folder: Path) -> tuple[SearchState, Experiment]:
     """A search that opens the ranker, and ended with a baseline and another trial."""
     (folder / "rankers.yaml").write_text(SPACE)
     experiment = load_experiment(str(folder / "rankers.yaml"))
-    head = {"name": "x", "data": {}, "ranker": "conv_knrm", "metric": "map", "seed": 0, "baseline": "t0000"}
+    head = {"name": "x", "data": {}, "ranker": "conv_knrm", "rankers": ["conv_knrm"], "metric": "map"}
+    head |= {"seed": 0, "baseline": "t0000"}
     events: list[dict[str, Any]] = [{"event": "search", "yaml": experiment.to_yaml(), "time": 0.0, **head}]
     for number, choice in enumerate(CHOICES):
         name, params = {"trial": f"t000{number}"}, experiment.training_run(choice).in_force()
@@ -88,7 +89,7 @@ def test_a_p_value_that_is_not_corrected_is_headed_p(
     monkeypatch.setenv("COLUMNS", "200")
     for correction, head in (("none", "p"), ("holm", "p adjusted"), ("benjamini-hochberg", "p adjusted")):
         shown = render(confirm(place, seeds=1, correction=correction, ablate=True))
-        columns = [line.rstrip() for line in shown.splitlines() if line.startswith("configuration")]
+        columns = [line.rstrip() for line in shown.splitlines() if line.startswith(("configuration", "trial "))]
         assert len(columns) == 2 and all(line.endswith(f"  {head}") for line in columns)
     assert "Benjamini-Hochberg over 2 configurations" in shown
 

@@ -21,7 +21,8 @@ from tune_cl.state import Dev, replay
 
 SEARCH: Event = {
     "event": "search", "name": "s", "space": "quickstart", "data": {"name": "docstrings", "digest": "abc"},
-    "ranker": "knrm", "metric": "mrr@10", "mode": "max", "seed": 7, "baseline": "t0000", "yaml": "seed: 7\n",
+    "ranker": "knrm", "rankers": ["knrm"], "metric": "mrr@10", "mode": "max", "seed": 7, "baseline": "t0000",
+    "yaml": "seed: 7\n",
     "versions": {"ray": "2.60"}, "git_commit": None, "tracking_uri": "", "storage": "runs", "forecast": {}, "time": 1.0,
 }  # fmt: skip
 

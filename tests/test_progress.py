@@ -24,8 +24,9 @@ def trial(number: int, dev: float, outcome: str | None = None, paused: bool = Fa
 
 
 def state_of(trials: list[list[Event]]) -> SearchState:
-    begun = {"event": "search", "name": "toy", "space": "toy", "data": {}, "ranker": "conv_knrm", "metric": "map"}
-    begun |= {"seed": 0, "baseline": "t0000", "yaml": "", "storage": "", "time": 0.0}
+    begun = {"event": "search", "name": "toy", "space": "toy", "data": {}, "metric": "map", "seed": 0}
+    begun |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"]}
+    begun |= {"baseline": "t0000", "yaml": "", "storage": "", "time": 0.0}
     return replay([begun, *(event for one in trials for event in one)])
 
 

@@ -55,8 +55,8 @@ def test_sentences_of_results_are_broken_and_commands_are_not(monkeypatch: pytes
 def test_notes_beside_the_panel_are_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    event = {"event": "search", "name": "toy", "data": {}, "ranker": "knrm", "metric": "map", "seed": 0}
-    event |= {"baseline": "t0000", "yaml": "", "time": 0.0}
+    event = {"event": "search", "name": "toy", "data": {}, "ranker": "knrm", "rankers": ["knrm"], "metric": "map"}
+    event |= {"seed": 0, "baseline": "t0000", "yaml": "", "time": 0.0}
     progress = Progress(30, 10, replay([event]))
     progress.say(f"note: {SENTENCE}")
     lines = terminal.getvalue().splitlines()

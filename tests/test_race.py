@@ -107,20 +107,6 @@ def test_a_baseline_that_fails_under_a_seed_gets_no_more_and_the_others_go_on() 
     assert raced.due == ["b"] and raced.incumbent() == "b"
 
 
-def test_a_repeat_that_an_earlier_version_did_not_put_off_is_taken_in() -> None:
-    raced = Race(2, "a")
-    for trial, configuration in (("t0", "a"), ("t1", "b")):
-        raced.begun(trial, configuration)
-        report(raced, trial, 0.5, 0)
-    assert raced.ended("t1", "b", 2) == []
-    raced.begun("t2", "b")
-    report(raced, "t2", 0.5, 1)
-    assert raced.ended("t2", "b", 2) == [] and raced.due == ["a"]
-    raced.begun("t3", "a")
-    report(raced, "t3", 0.5, 1)
-    assert [raced.ended("t0", "a", 2), raced.ended("t3", "a", 2)] == [[], ["b"]] and not raced.due
-
-
 @given(st.data(), st.integers(1, 4), st.integers(1, 6))
 def test_whatever_ends_when_the_incumbent_was_held_against_the_baseline_on_the_same_seeds(
     data: st.DataObject, seeds: int, places: int

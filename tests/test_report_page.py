@@ -52,7 +52,6 @@ def ablated(case: Case) -> None:
     case.confirm()
     path = case.place.folder / "confirmation" / "test.json"
     document: dict[str, Any] = json.loads(path.read_text())
-    document["baseline"]["trial_id"] = "t0000"
     own = {"label": "plain, lr=0.02", "trial_id": "t0003", "mean": 0.5678, "sd": 0.0321, "runs": [{}] * 3}
     own |= {"difference": 0.0322, "ci95": [0.01, 0.05], "p_adjusted": 0.004, "p_both_adjusted": 0.3, "marks": "‡"}
     for number, row in enumerate(document["configurations"], 3):

@@ -165,7 +165,7 @@ def test_no_is_said_of_a_curriculum_that_is_worse_than_without_it(tmp_path: Path
     file = case.place.folder / "confirmation" / "test.json"
     document = json.loads(file.read_text())
     ablation = {"label": "baseline", "difference": -0.2, "p_adjusted": 0.001, "p_both_adjusted": 0.01, "mean": 0.6}
-    ablation |= {"sd": 0.0, "runs": [{}] * 3, "ci95": [-0.3, -0.1]}
+    ablation |= {"trial_id": "t0000", "sd": 0.0, "runs": [{}] * 3, "ci95": [-0.3, -0.1]}
     worse = {"difference": -0.1, "marks": "", "also_differs": ["training.lr"], "ablation": ablation}
     document["configurations"] = [document["configurations"][0] | worse]
     file.write_text(json.dumps(document))

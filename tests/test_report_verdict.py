@@ -60,7 +60,7 @@ def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
     document["configurations"][0]["also_differs"] = ["training.lr"]
     if ablation:
         own = {"label": "plain, lr=0.02", "mean": 0.5678, "sd": 0.0, "runs": [{}] * 3, "p_adjusted": 0.001}
-        own["ci95"] = [0.0, 0.1]
+        own |= {"trial_id": "t0001", "ci95": [0.0, 0.1]}
         document["configurations"][0]["ablation"] = own | ablation
     path.write_text(json.dumps(document))
     sections = report(case)[0].sections
@@ -109,7 +109,7 @@ def test_p_values_that_were_not_corrected_are_not_called_adjusted(tmp_path: Path
         path = case.place.folder / "confirmation" / "test.json"
         document = json.loads(path.read_text())
         for row in (document["baseline"], *document["configurations"]):
-            row |= {"trial_id": "t0001", "also_differs": [], "has_curriculum": True}
+            row |= {"also_differs": [], "has_curriculum": True}
         heads = [cell.strip() for cell in render(document).splitlines()[2].split("  ") if cell.strip()]
         assert heads[-1] == column
         findings = gather(case.place)

@@ -53,6 +53,7 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
                 "space": "toy",
                 "data": {},
                 "ranker": "conv_knrm",
+                "rankers": ["conv_knrm"],
                 "metric": "map",
                 "seed": 0,
                 "baseline": BASELINE_TRIAL,

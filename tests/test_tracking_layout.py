@@ -90,7 +90,6 @@ def test_all_rankers_that_were_searched_are_named() -> None:
     assert layout.search_tags(told)["tune_cl.ranker"] == "conv_knrm, knrm"
     end = {"best": None, "seconds": 1.0}
     assert "docstrings with conv_knrm, knrm." in layout.summary(told, end)
-    assert layout.search_tags(search_event("rankers"))["tune_cl.ranker"] == "knrm", "of an older journal"
 
 
 def test_a_search_tells_what_it_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

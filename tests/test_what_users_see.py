@@ -40,6 +40,9 @@ search: {searcher: tpe, scheduler: asha, trials: 30}
 # -- the result of a search --------------------------------------------------------------------------------------
 
 
+OPENED = ("curriculum.pacing", "training.lr", "curriculum.m")
+
+
 def result(best: float, baseline: float) -> dict[str, Any]:
     params = {"curriculum.pacing": "step", "curriculum.anti": False, "training.lr": 3e-5, "curriculum.m": 10.0}
     curriculum = {"trial_id": "t0001", "params": params, "dev": best, "iteration": 2}
@@ -49,7 +52,7 @@ def result(best: float, baseline: float) -> dict[str, Any]:
     counts = {"trials": 4, "stopped_early": 0, "errored": 0, "iterations": 8, "seconds": 1.0}
     places = {"storage": "/tmp/runs", "tracking_uri": "http://here"}
     own = {"best": curriculum if best > baseline else plain, "best_curriculum": curriculum, "baseline": plain}
-    return document | counts | places | own | {"opened": ["curriculum.pacing", "training.lr", "curriculum.m"]}
+    return document | counts | places | own | {"rankers": ["x"], "opened": list(OPENED)}
 
 
 def test_the_result_shows_opened_keys_with_the_digits_that_they_have() -> None:

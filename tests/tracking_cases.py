@@ -79,7 +79,8 @@ def fresh_database(folder: Path) -> Path:
 def search_event(space: str, **other: Any) -> Event:
     return {
         "event": "search", "name": "pacing", "space": space, "data": {"name": "docstrings", "digest": "sha-1"},
-        "ranker": "knrm", "metric": "mrr@10", "mode": "max", "seed": 7, "baseline": "t0000", "yaml": "seed: 7\n",
+        "ranker": "knrm", "rankers": ["knrm"], "metric": "mrr@10", "mode": "max", "seed": 7, "baseline": "t0000",
+        "yaml": "seed: 7\n",
         "versions": {"ray": "2.60.0", "torch": "2.13.0"}, "git_commit": "c0ffee", "tracking_uri": "", "storage": space,
         "forecast": {"gpu_hours": 1.5}, "time": 1000.0,
     } | other  # fmt: skip

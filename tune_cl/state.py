@@ -99,13 +99,13 @@ class SearchState:
 
     name: str
     data: dict[str, Any]
-    ranker: str
+    ranker: str  # the baseline's
+    rankers: list[str]  # all that trials may have
     metric: str
     seed: int
     baseline: str
     yaml: str
     time: float  # of the newest event
-    rankers: list[str] = field(default_factory=list)  # all that trials may have; empty in journals of older versions
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None

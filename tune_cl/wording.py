@@ -59,8 +59,8 @@ def curriculum(params: Mapping[str, Any]) -> str:
 
 
 def rankers(told: Mapping[str, Any]) -> str:
-    """All rankers of a search, from its event or its document; one of an older version names but the baseline's."""
-    return ", ".join(told.get("rankers") or [told["ranker"]])
+    """All rankers of a search, from its event or its document."""
+    return ", ".join(told["rankers"])
 
 
 def in_terms(text: str, over_curricula: bool) -> str:

@@ -29,8 +29,8 @@ def _with_ids(findings: Findings) -> Findings:
 
 
 def named(entry: Document) -> str:
-    """The label behind the trial id, as the terminal has it; documents of older versions hold no id."""
-    return f"{entry['trial_id']} {entry['label']}" if "trial_id" in entry else entry["label"]
+    """The label behind the trial id, as the terminal has it."""
+    return f"{entry['trial_id']} {entry['label']}"
 
 
 def ablations(findings: Findings) -> list[tuple[Document, Document]]:

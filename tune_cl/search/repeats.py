@@ -57,15 +57,9 @@ class Race:
         self._open[trial] = configuration, training
         self.trainings[configuration] += 1
         if training:
-            self._not_waiting(configuration)
+            self.due.remove(configuration)
         elif configuration == self.baseline:
             self.due += [configuration] * (self.seeds - 1)
-
-    def _not_waiting(self, configuration: str) -> None:
-        """Searches of earlier versions may have repeated what this one would have put off."""
-        waiting = next((names for names in (self.due, self._put_off) if configuration in names), None)
-        if waiting is not None:
-            waiting.remove(configuration)
 
     def result(self, trial: str, iteration: int, queries: Sequence[float]) -> None:
         """The dev queries' values [Q] after an iteration of a trial."""

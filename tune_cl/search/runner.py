@@ -252,7 +252,7 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
         "search": state.name,
         "data": state.data["name"],
         "ranker": state.ranker,
-        "rankers": state.rankers or [state.ranker],
+        "rankers": state.rankers,
         "metric": state.metric,
         "trials": len(state.trials),
         "stopped_early": counts["stopped_early"],
