@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
+import kubernetes_validate
 import pytest
 import yaml
 from mlflow.server.security_utils import is_allowed_host_header
@@ -25,6 +26,7 @@ from tune_cl.templates import TEMPLATES
 
 ROOT = Path(__file__).resolve().parents[1]
 RAY = str(pins()["ray"])
+KUBERNETES = "1.30"
 WORLD = {"0.0.0.0/0", "::/0"}
 Config = dict[str, Any]
 
@@ -161,6 +163,23 @@ def pods() -> dict[str, Config]:
     (workers,) = cluster["workerGroupSpecs"]
     owners = {"mlflow": server["spec"], "head": cluster["headGroupSpec"], "worker": workers}
     return {name: owner["template"]["spec"] for name, owner in owners.items()}
+
+
+def test_kubernetes_knows_all_that_it_is_asked_for() -> None:
+    (job,) = documents("kuberay-rayjob.yaml")
+    cluster = job["spec"]["rayClusterSpec"]
+    groups = {"head": cluster["headGroupSpec"], **{group["groupName"]: group for group in cluster["workerGroupSpecs"]}}
+    ray_pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, **group["template"]}
+        for name, group in groups.items()
+    ]
+    storage = documents("kuberay-storage.yaml")
+    assert [one["kind"] for one in storage] == ["PersistentVolumeClaim", "Service", "Deployment"] and len(ray_pods) == 2
+    for one in (*storage, *ray_pods):
+        kubernetes_validate.validate(one, KUBERNETES, strict=True)
+    ray_pods[0]["spec"]["containers"][0]["volumeMount"] = []
+    with pytest.raises(kubernetes_validate.ValidationError, match="volumeMount"):
+        kubernetes_validate.validate(ray_pods[0], KUBERNETES, strict=True)
 
 
 def test_the_rayjob_goes_on_after_a_loss_and_goes_away_at_the_end() -> None:
