@@ -12,7 +12,7 @@ from tests.test_search import SPACE as TOY
 from tests.test_search import Crew
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.search.forecast import GOES_ON, Span, forecast_event, within_budgets
-from tune_cl.search.search import BASELINE_TRIAL
+from tune_cl.search.search import BASELINE_TRIAL, Plan
 
 SPACE = """
 ranker: conv_knrm
@@ -125,6 +125,24 @@ def test_no_scheduler_passes_the_bound(scheduler: str, tmp_path: Path) -> None:
         for crew in (Crew, LateBaseline):
             made = crew(tmp_path / f"{budget} {crew.__name__}", experiment, 3).work().search.state.iterations
             assert made <= most == budget + 9 + 1
+
+
+class BetterAndBetter(Crew):
+    """No trial is ever below one before it, so that none is stopped."""
+
+    def value(self, plan: Plan, done: int) -> float:
+        return self.search.state.trials[plan.trial].number + done / 100
+
+
+def test_trials_that_start_anew_after_a_rung_make_its_iterations_as_well(tmp_path: Path) -> None:
+    for scheduler in ("asha", "hyperband"):
+        ways = [f"search.scheduler={scheduler}", "search.grace=scaled", "search.searcher=random"]
+        experiment = toy(tmp_path, *ways, "search.reduction_factor=3", "search.promotion=false")
+        told = experiment.forecast()
+        assert told["iterations_expected"] <= told["iterations_at_most"] == 9 + 9 * (1 + 3 + 9)
+        made = BetterAndBetter(tmp_path / scheduler, experiment).work().search.state.iterations
+        assert 90 < made <= told["iterations_at_most"]
+    assert toy(tmp_path, *ways, "search.iterations=40").forecast(2)["iterations_at_most"] == 49
 
 
 @pytest.mark.parametrize(

@@ -103,11 +103,10 @@ class Crew:
 
     def training(self, plan: Plan) -> Iterator[bool]:
         done = int(Path(plan.checkpoint).name) if plan.checkpoint else 0
-        delta = plan.run.curriculum.delta
         while True:
             done = min(done + 1, plan.run.training.max_iterations)  # killed at the end: the last iteration once more
             self.iterated += 1
-            value = 0.3 + 0.05 * done - (delta - 0.4) ** 2 + random.Random(f"{plan.trial} {done}").random() / 50
+            value = self.value(plan, done)
             metrics: dict[str, Any] = dict.fromkeys(
                 ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds"), 1.0
             )
@@ -126,6 +125,11 @@ class Crew:
                 self.search.ended(plan.trial)
                 return
             yield True
+
+    def value(self, plan: Plan, done: int) -> float:
+        """What the trial has on dev after `done` iterations."""
+        delta = plan.run.curriculum.delta
+        return 0.3 + 0.05 * done - (delta - 0.4) ** 2 + random.Random(f"{plan.trial} {done}").random() / 50
 
     def tick(self) -> None:
         self.events += 1

@@ -63,17 +63,20 @@ def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, i
 
 def _iterations_at_most(experiment: Experiment, slots: int | None) -> int:
     """All iterations of all trials, or those with which `search.iterations` are used up, and what comes after them.
+    Under grace `scaled` trials beside the baseline that reach a rung begin anew, up to the last.
 
     Once they are used up, each other trial that runs makes one more, and the baseline goes on to its end. That is the
     most where it has yet to begin: N by others, of which the last stops at once, one each by the slots - 2 others
     beside it and the baseline, and the baseline's.
     """
     most, trials, budget = experiment.max_iterations, experiment.trials, experiment.search.iterations
+    setup = setup_of(experiment)
+    whole = trials * most + (trials - 1) * (sum(setup.rungs) if setup.scaled else 0)
     if budget is None:
-        return trials * most
+        return whole
     slots = min(trials, slots or experiment.search.max_concurrent or trials)
     after = most + slots - 2 if slots > 1 else max(0, most - budget)  # one at a time, the baseline comes first
-    return min(trials * most, budget + after)
+    return min(whole, budget + after)
 
 
 def within_budgets(search: SearchConfig, training: float, baseline: float, slots: int) -> Span:
