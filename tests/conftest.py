@@ -23,9 +23,9 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 @pytest.fixture(autouse=True)
-def nothing_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trial that a test runs in this process leaves no reservation behind."""
-    monkeypatch.setattr(device, "_reserved", None)
+def no_gpu_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests compute on the CPU wherever they run, but for those of GPUs, and a trial leaves no reservation behind."""
+    monkeypatch.setattr(device, "_reserved", 0)
 
 
 @pytest.fixture

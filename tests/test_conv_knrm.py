@@ -11,7 +11,7 @@ import torch
 from trainables.rankers import ranker_settings
 from trainables.rankers.base import Tokens
 from trainables.rankers.conv_knrm import ConvKnrmModule, ConvolvedGrams
-from trainables.rankers.kernels import FAR, GaussianKernels
+from trainables.rankers.kernels import AT_ONCE, FAR, GaussianKernels
 
 
 def module_of(dimensions: int, **keys: object) -> ConvKnrmModule:
@@ -53,7 +53,9 @@ def test_kernel_counts_known_answers() -> None:
     assert counts[2] == pytest.approx(math.exp(-12.5), rel=0.5)
 
 
-def test_kernel_gradients_are_those_of_the_formula() -> None:
+@pytest.mark.parametrize("way", ["one kernel at a time", "all at once"])
+def test_kernel_gradients_are_those_of_the_formula(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(AT_ONCE, "cpu", 3 * 4 * 7 * 11 if way == "all at once" else 3 * 4 * 7 * 11 - 1)
     torch.manual_seed(0)
     kernels = GaussianKernels().double()
     x = (torch.rand(3, 4, 7, dtype=torch.float64) * 2 - 1).requires_grad_()
@@ -68,6 +70,9 @@ def test_kernel_gradients_are_those_of_the_formula() -> None:
     expected = torch.autograd.grad((plain() * weights).sum(), inputs)
     for got, right in zip(torch.autograd.grad((kernels(x) * weights).sum(), inputs), expected, strict=True):
         torch.testing.assert_close(got, right, rtol=1e-6, atol=1e-9)
+    fixed = GaussianKernels(learned=False).double()
+    (found,) = torch.autograd.grad((fixed(x) * weights).sum(), [x])
+    torch.testing.assert_close(found, expected[0], rtol=1e-6, atol=1e-9)
 
 
 def test_scores_equal_those_of_the_definition() -> None:

@@ -214,6 +214,7 @@ def data() -> RankingData:
 def test_the_teacher_says_where_it_is_trained_and_leaves_the_device(
     data: RankingData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     alive = Alive(monkeypatch, teacher)
     teacher.teacher_scores(small_run(), data, required_split(data, "train"))
     assert "training the teacher (conv_knrm, at most 2 iterations, on cpu)\n" in capsys.readouterr().err
@@ -223,6 +224,7 @@ def test_the_teacher_says_where_it_is_trained_and_leaves_the_device(
 def test_the_pretraining_says_where_it_is_trained_and_leaves_the_device(
     data: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     alive = Alive(monkeypatch, pretraining)
     source = write_trec_folder(tiny_data(queries=8, candidates=3, seed=42), tmp_path / "related")
     pretraining.pretrained_start(small_run(pretrain_data=str(source)), data)

@@ -19,6 +19,7 @@ from tests.pair_data import load_pairs
 from tests.test_rankers import NETWORKS, SMALL, VARIANTS
 from trainables.config import validated
 from trainables.data.columns import RankingData
+from trainables.rankers.kernels import AT_ONCE
 from trainables.rankers.packing import GROUP_COST
 from trainables.rankers.pairs import mean_of_passages
 from trainables.training.materials import prepare
@@ -28,6 +29,7 @@ META = torch.device("meta")
 CASES = {name: {"name": name} for name in NETWORKS} | VARIANTS
 CASES |= {"bert, passages": {"name": "bert", "passages": "average"}}
 CASES |= {"knrm, vectors": {"name": "knrm", "train_vectors": True}}
+CASES |= {"bert, checkpointing": {"name": "bert", "checkpointing": True}}
 
 
 class Copies(TorchDispatchMode):
@@ -51,6 +53,7 @@ def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The meta device has no autocast, and nobody packs for it."""
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
     monkeypatch.setitem(GROUP_COST, "meta", GROUP_COST["cuda"])
+    monkeypatch.setitem(AT_ONCE, "meta", AT_ONCE["cuda"])
 
 
 def step_on_meta(data: RankingData, ranker: dict[str, Any], loss: str) -> Copies:

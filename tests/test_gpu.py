@@ -47,10 +47,11 @@ def run_of(ranker: dict[str, Any], **training: Any) -> TrainingRun:
 
 
 def gradients(run: TrainingRun, materials: Materials, on: str | None) -> tuple[float, dict[str, Tensor]]:
-    """Loss and gradient of the first batch, on the CPU. In float64, unless float32 first-stage scores are read."""
+    """Loss and gradient of the first batch, on the CPU, in float64: in float32 some gradients are rounding alone."""
     training = start(run, materials, on)
-    if not training.module.reads_first_stage:
-        training.module.double()
+    training.module.double()
+    if training.batcher.first_stage is not None:
+        training.batcher.first_stage = training.batcher.first_stage.astype(np.float64)
     loss, _, _ = training._step(0, next(training.batcher.batches(0, 1)))
     named = training.module.named_parameters()
     return float(loss), {name: p.grad.cpu() for name, p in named if p.grad is not None}
@@ -76,8 +77,10 @@ def test_scores_are_those_of_a_cpu(case: tuple[TrainingRun, Materials]) -> None:
     np.testing.assert_allclose(there.score(there.dev), here.score(here.dev), rtol=1e-3, atol=1e-4)
 
 
-def test_a_step_never_waits(case: tuple[TrainingRun, Materials]) -> None:
-    training = Training(*case, GPU)
+@pytest.mark.parametrize("precision", ["fp32", "auto"])
+def test_a_step_never_waits(case: tuple[TrainingRun, Materials], precision: str) -> None:
+    run, materials = case
+    training = Training(run_of(run.ranker, precision=precision), materials, GPU)
     first, second = training.batcher.batches(0, 2)
     training._step(0, first)  # plans and allocates
     torch.cuda.set_sync_debug_mode("error")
@@ -121,7 +124,8 @@ def peak(run: TrainingRun, materials: Materials) -> tuple[int, float, Training]:
 def test_where_memory_runs_out_the_micro_batch_is_halved_and_the_loss_stays(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ranker, data = {"name": "bert", "dropout": 0.0}, tiny_data(queries=200, candidates=8, seed=3)
+    ranker = {"name": "bert", "dropout": 0.0}
+    data = tiny_data(queries={"train": 200, "dev": 12, "test": 12}, candidates=8, seed=3)  # scoring takes less
     run = run_of(ranker, batch_size=1024)
     materials = prepare(run, data)
     whole, expected, _ = peak(run, materials)
@@ -142,7 +146,8 @@ def test_a_share_of_a_gpu_is_a_share_of_its_memory() -> None:
     allowed = int(0.2 * total) - CONTEXT
     if free < 1.2 * allowed:
         pytest.skip("others use this GPU")
-    torch.empty(allowed - 64 * 2**20, dtype=torch.uint8, device="cuda")
+    kept = torch.cuda.memory_reserved()  # what trainings before this one left: cuBLAS keeps its workspaces
+    torch.empty(allowed - kept - 64 * 2**20, dtype=torch.uint8, device="cuda")
     with pytest.raises(torch.OutOfMemoryError):
         torch.empty(allowed + 64 * 2**20, dtype=torch.uint8, device="cuda")
 

@@ -69,7 +69,8 @@ def materials(folder: Path) -> dict[str, Materials]:
 
 def searched(folder: Path, materials: dict[str, Materials], way: str, name: str) -> SearchState:
     experiment = load_experiment(str(folder / "toy.yaml"), WAYS[way], data=str(folder / "data"))
-    begun = {"event": "search", "name": name, "space": "toy", "data": {}, "ranker": "conv_knrm", "metric": "map"}
+    begun = {"event": "search", "name": name, "space": "toy", "data": {}, "metric": "map"}
+    begun |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"]}
     begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
     with Journal(folder / name) as journal:
         journal.append(begun)

@@ -22,7 +22,8 @@ __all__ = ["BALLAST", "steps_of", "toy_search"]
 def search_event(experiment: Experiment, folder: Path) -> dict[str, Any]:
     return {
         "event": "search", "name": folder.name, "space": "toy", "data": {"name": "none", "digest": ""},
-        "ranker": "conv_knrm", "metric": "map", "seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(),
+        "ranker": "conv_knrm", "rankers": ["conv_knrm"], "metric": "map", "seed": 0,
+        "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(),
         "storage": str(folder.parent), "time": time.time(),
     }  # fmt: skip
 

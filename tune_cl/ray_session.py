@@ -13,6 +13,7 @@ from functools import partial
 from types import FrameType
 
 import ray
+import torch
 from ray._private import services
 from ray._private import utils as ray_utils
 
@@ -27,19 +28,26 @@ QUIET = {
 }
 
 
+def this_machine() -> dict[str, int]:
+    """The resources of this machine, by Ray's names: GPUs are those that PyTorch sees, for trials train with it."""
+    return {"CPU": os.cpu_count() or 1, "GPU": torch.cuda.device_count()}
+
+
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
     """Connects to a cluster, or starts a local Ray and ends it afterwards. Ends nothing else."""
     os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
     for name in ("ray", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    here = this_machine()
+    local = {"include_dashboard": False, "num_cpus": here["CPU"], "num_gpus": here["GPU"]}
     with _signals_held() as held, _processes_apart():
         ray.init(
             address=address or "local",  # left open, Ray would join whatever cluster runs on this machine
             log_to_driver=False,
             logging_level=logging.ERROR,
             configure_logging=True,
-            **({} if address else {"include_dashboard": False, "num_cpus": os.cpu_count()}),
+            **({} if address else local),
         )
     try:
         for number in held:

@@ -90,9 +90,12 @@ class RankerModule(nn.Module, ABC):
 
 def on_device(inputs: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
     """Inputs of `forward` with their tensors on a device."""
-    return {
-        name: value.to(device, non_blocking=True) if torch.is_tensor(value) else value for name, value in inputs.items()
-    }
+    return {name: sent(value, device) if torch.is_tensor(value) else value for name, value in inputs.items()}
+
+
+def sent(values: Tensor, device: torch.device) -> Tensor:
+    """A CPU tensor on a device. A GPU fetches it from pinned memory: for a larger one that is not, CUDA may wait."""
+    return (values.pin_memory() if device.type == "cuda" else values).to(device, non_blocking=True)
 
 
 class Head(nn.Linear):

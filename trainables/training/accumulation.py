@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
@@ -14,24 +15,38 @@ from trainables.errors import WorkFailed
 
 Result = TypeVar("Result")
 
-# How CUDA and the libraries that allocate beside PyTorch's allocator say it.
-OUT_OF_MEMORY = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+OUT_OF_MEMORY = (
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",  # other processes have filled the device before the first product
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "unable to find an engine to execute this computation",  # what is left of each of cuDNN's ways having no room
+)
+"""How CUDA and the libraries that allocate beside PyTorch's allocator say it; the last one also of other lacks."""
 
 
-def attempt(work: Callable[[], Result], device: torch.device) -> Result | None:
-    """What the work returns, or None if the device has too little memory for it; what it held is free again then."""
-    if (result := _unless_out_of_memory(work)) is None and device.type == "cuda":
+@dataclass(frozen=True)
+class Lack:
+    """A device had too little memory; in its own words."""
+
+    words: str
+
+
+def attempt(work: Callable[[], Result], device: torch.device) -> Result | Lack:
+    """What the work returns, unless the device has too little memory for it; what it held is free again then."""
+    if isinstance(result := _unless_out_of_memory(work), Lack) and device.type == "cuda":
         torch.cuda.empty_cache()
     return result
 
 
-def _unless_out_of_memory(work: Callable[[], Result]) -> Result | None:
+def _unless_out_of_memory(work: Callable[[], Result]) -> Result | Lack:
     try:
         return work()
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
-        return None
+        return Lack(str(error).partition("\n")[0])
 
 
 def out_of_memory(error: RuntimeError) -> bool:
@@ -68,8 +83,8 @@ class Accumulation:
         """Leaves the gradient of the sum of loss_of(part) over the parts of a batch of `size` samples in the
         module's parameters; returns that sum, detached. Raises WorkFailed where not even one sample fits."""
         state = self._random_state()
-        while (loss := attempt(lambda: self._sum(module, size, loss_of), self.device)) is None:
-            self._halve(size)
+        while isinstance(loss := attempt(lambda: self._sum(module, size, loss_of), self.device), Lack):
+            self._halve(size, loss)
             self._set_random_state(state)
         return loss
 
@@ -84,11 +99,11 @@ class Accumulation:
             total = total + loss.detach()
         return total
 
-    def _halve(self, size: int) -> None:
+    def _halve(self, size: int, lack: Lack) -> None:
         samples = min(self.samples or size, size)
         if samples == 1:
             raise WorkFailed(
-                f"one sample's gradient does not fit in the memory of {self.device}; "
+                f"one sample's gradient does not fit in the memory of {self.device} ({lack.words}); "
                 "a smaller training.max_length, or for bert ranker.checkpointing: true, may help"
             )
         self.samples = (samples + 1) // 2

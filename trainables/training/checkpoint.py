@@ -68,7 +68,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
     """Trainable parameters and buffers on the CPU; frozen parameters come from the shared text side."""
-    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in _trained(module).items()}
+    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in _trained(module).items()}
 
 
 def _trained(module: nn.Module) -> dict[str, Tensor]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from trainables.errors import WorkFailed
 from trainables.rankers.base import RankerModule, Tokens, on_device
-from trainables.training.accumulation import attempt
+from trainables.training.accumulation import Lack, attempt
 from trainables.training.precision import Precision
 
-TOKENS_A_BATCH = {"cpu": 2048, "cuda": 131072}
+TOKENS_A_BATCH = {"cpu": 2048, "cuda": 32768}
 
 
 def score_candidates(
@@ -28,44 +30,45 @@ def score_candidates(
     """Scores of B query-document pairs given as token rows, float32 [B], in the order given; of a ranker with K
     classes their logits, float32 [B, K]. `first_stage`: the pairs' first-stage scores, float32 [B], for a ranker that
     reads them."""
-    scores = np.empty(0, np.float32)
     if not len(query_rows):
-        return scores
+        return np.empty(0, np.float32)
     module.eval()
 
-    def scores_of(rows: np.ndarray) -> np.ndarray:
+    def scores_of(rows: np.ndarray) -> Tensor:
         inputs = module.collate(queries, documents, query_rows[rows], document_rows[rows])
         if first_stage is not None:
             inputs["first_stage"] = torch.from_numpy(first_stage[rows])
-        output = module(**on_device(inputs, device))
-        return output.float().cpu().numpy()
+        return module(**on_device(inputs, device)).float()
 
     costs = module.costs(queries, documents, query_rows, document_rows)
+    order = np.argsort(costs, kind="stable")
     with torch.inference_mode(), precision.autocast(device):
-        for rows in _by_cost(costs, TOKENS_A_BATCH[device.type]):
-            found = _halving(scores_of, rows, device)
-            if not len(scores):
-                scores = np.empty((len(query_rows), *found.shape[1:]), np.float32)
-            scores[rows] = found
+        found = torch.cat(list(_in_batches(scores_of, costs, order, device))).cpu().numpy()  # one wait for the device
+    scores = np.empty_like(found)
+    scores[order] = found
     return scores
 
 
-def _halving(scores_of: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, device: torch.device) -> np.ndarray:
-    """scores_of(rows), in as many parts as the device's memory asks for. WorkFailed where one pair does not fit."""
-    scores = attempt(lambda: scores_of(rows), device)
-    if scores is not None:
-        return scores
-    if len(rows) == 1:
-        raise WorkFailed(f"one pair does not fit in the memory of {device}; a smaller training.max_length may help")
-    return np.concatenate([_halving(scores_of, half, device) for half in np.array_split(rows, 2)])
-
-
-def _by_cost(costs: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Positions grouped into batches of like cost whose padded size stays near the budget."""
-    order = np.argsort(costs, kind="stable")
-    start = 0
+def _in_batches(
+    scores_of: Callable[[np.ndarray], Tensor], costs: np.ndarray, order: np.ndarray, device: torch.device
+) -> Iterator[Tensor]:
+    """Scores of the pairs in that order, the cheapest first, a batch after the other: of like cost, and of a padded
+    size near what the device's memory proves to allow. Raises WorkFailed where one pair does not fit."""
+    budget, start = TOKENS_A_BATCH[device.type], 0
     while start < len(order):
-        count = max(1, budget // max(1, int(costs[order[start]])))
-        count = max(1, min(count, budget // max(1, int(costs[order[min(start + count, len(order)) - 1]]))))
-        yield order[start : start + count]
-        start += count
+        rows = order[start : start + _fitting(costs, order[start:], budget)]
+        scores = attempt(partial(scores_of, rows), device)
+        if not isinstance(scores, Lack):
+            start += len(rows)
+            yield scores
+        elif len(rows) > 1:
+            budget = len(rows) // 2 * int(costs[rows[-1]])
+        else:
+            right = "a smaller training.max_length may help"
+            raise WorkFailed(f"one pair does not fit in the memory of {device} ({scores.words}); {right}")
+
+
+def _fitting(costs: np.ndarray, order: np.ndarray, budget: int) -> int:
+    """How many of the first pairs in the order, the cheapest first, make a batch of that padded size; at least one."""
+    count = max(1, budget // max(1, int(costs[order[0]])))
+    return max(1, min(count, budget // max(1, int(costs[order[min(count, len(order)) - 1]]))))

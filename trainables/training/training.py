@@ -20,7 +20,7 @@ from trainables.evaluation.judging import judge_of
 from trainables.evaluation.metrics import dev_key
 from trainables.fit import require_fit
 from trainables.randomness import generator, torch_seed
-from trainables.rankers.base import RankerModule, on_device
+from trainables.rankers.base import RankerModule, on_device, sent
 from trainables.rankers.first_stage import first_stage_for
 from trainables.training import checkpoint, losses
 from trainables.training.accumulation import Accumulation, enough_memory
@@ -122,7 +122,7 @@ class Training(Progress):
 
         def loss_of(part: slice) -> Tensor:
             per_sample = self._losses(batch[part], objective(self.run, step), self._forward)
-            on_loss = torch.from_numpy(weights).to(per_sample, non_blocking=True)
+            on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
             return losses.reduced(per_sample, on_loss, batch_mean, part)
 
         loss = self.accumulation.backward(self.module, len(weights), loss_of)
@@ -147,15 +147,14 @@ class Training(Progress):
         if loss in losses.PAIRWISE:
             positive, negative = scores.chunk(2)
             return losses.pairwise(loss, positive, negative, self.run.training.margin)
-        grades = torch.from_numpy(self.batcher.split.grade[rows]).to(scores.device, non_blocking=True)
+        grades = sent(torch.from_numpy(self.batcher.split.grade[rows]), scores.device)
         of_documents = losses.pointwise(loss, scores, grades, self.run.evaluation.relevance_level)
         return of_documents.view(-1, len(batch.instance)).mean(0)
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
         logits = score(rows)
-        classes = torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64))
-        classes = classes.to(logits.device, non_blocking=True)
+        classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
         return losses.classification(loss, logits, classes, self.run.training.margin)
 
     def _forward(self, rows: np.ndarray) -> Tensor:

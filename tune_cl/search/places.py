@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any
 
 import ray
-import torch
 
 from trainables.errors import ConfigError, Problem
+from tune_cl.ray_session import this_machine
 from tune_cl.search.config import Resources, SearchConfig
 from tune_cl.search.nodes import NodeCheck
 
 READ_SECONDS = 5.0  # between looks at the cluster
-
-
-def this_machine() -> dict[str, int]:
-    """The resources of this machine, by Ray's names."""
-    return {"CPU": os.cpu_count() or 1, "GPU": torch.cuda.device_count()}
 
 
 def require_room(need: Resources) -> None:
