@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 
 import numpy as np
 import pytest
@@ -42,11 +43,35 @@ def plain_score(query: str, document: str, corpus: list[str], variant: Variant, 
     return score
 
 
-@given(st.text())
+@given(st.text(st.characters(codec="ascii")))
 def test_words_are_runs_of_letters_and_digits(text: str) -> None:
-    lowered = "".join(letter.lower() if letter.isascii() else letter for letter in text)
-    assert words(text) == re.findall("[a-z0-9]+", lowered)
+    assert words(text) == re.findall("[a-z0-9]+", text.lower())
     assert normalised(text).split() == words(text)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cn"])))
+def test_words_of_any_script_are_runs_of_its_letters_digits_and_marks(text: str) -> None:
+    kinds = {letter: unicodedata.category(letter)[0] for letter in unicodedata.normalize("NFC", text.lower())}
+    marks = "".join(letter for letter, kind in kinds.items() if kind == "M")
+    parted = "".join(letter if kinds[letter] in "LNM" else " " for letter in unicodedata.normalize("NFC", text.lower()))
+    assert words(text) == [run.lstrip(marks) for run in parted.split(" ") if run.lstrip(marks)]
+    assert normalised(text).split(" ") == (words(text) or [""])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Größer als 3,5 km²", ["größer", "als", "3", "5", "km²"]),
+        ("Привет, как дела?", ["привет", "как", "дела"]),
+        ("今天 天气 怎么样 ？", ["今天", "天气", "怎么样"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("cafe\u0301 — CAFÉ", ["café", "café"]),
+        ("don’t snake_case", ["don", "t", "snake", "case"]),
+    ],
+)
+def test_words_of_other_scripts_are_whole(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+    assert index_words([text]).vocabulary == tuple(dict.fromkeys(expected))
 
 
 @given(st.lists(st.text(max_size=20)))

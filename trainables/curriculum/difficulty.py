@@ -10,7 +10,7 @@ from trainables.curriculum.scored import TRAINED_VECTORS, Scored
 from trainables.curriculum.scoring import SCORINGS
 from trainables.data.cache import cache_root, cached, digest_of, load_arrays, save_arrays
 
-FORMAT = 3  # raise when a scoring function changes its values
+FORMAT = 4  # raise when a scoring function changes its values
 
 
 def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:

@@ -19,7 +19,7 @@ from trainables.registry import Entry, Registry
 if TYPE_CHECKING:
     from trainables.config import DataConfig
 
-_FORMAT = 3  # raise it when a reader or the store would give other columns for the same files
+_FORMAT = 4  # raise it when a reader or the store would give other columns for the same files
 DOCSTRINGS = "docstrings"
 _IR_DATASETS = "ir_datasets:"
 _FORMS = f"a folder (tune-cl list data), {DOCSTRINGS} or {_IR_DATASETS}NAME"

@@ -7,15 +7,19 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from unicodedata import normalize
 
 import numpy as np
+import regex
 
 UNKNOWN = -1
-_WORD = re.compile(rb"[a-z0-9]+")
+_ASCII_WORD = re.compile(rb"[a-z0-9]+")
+_WORD = regex.compile(r"[\p{L}\p{N}][\p{L}\p{N}\p{M}]*")
 
 
 def words(text: str) -> list[str]:
-    """The words of a text: runs of [a-z0-9] after lower-casing A-Z; any other character parts words."""
+    """The words of a text in lower case: runs of letters and digits of any script, with the marks that belong to them
+    (Unicode's categories L, N and M, in normal form C). Any other character parts words."""
     return [word.decode() for word in _words(text)]
 
 
@@ -25,7 +29,9 @@ def normalised(text: str) -> str:
 
 
 def _words(text: str) -> list[bytes]:
-    return _WORD.findall(text.encode().lower())  # of bytes: lower-cases ASCII only, which is all that _WORD keeps
+    if text.isascii():
+        return _ASCII_WORD.findall(text.encode().lower())  # the same, twice as fast
+    return [word.encode() for word in _WORD.findall(normalize("NFC", text.lower()))]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from trainables.training.device import Compute, best_device, here, release
 from trainables.training.materials import Materials, ranker_of, read_of
 from trainables.training.pretrain_data import joint_text, load_pretrain_data
 
-FORMAT = 2  # raise when the same settings train another start
+FORMAT = 3  # raise when the same settings train another start
 WEIGHTS = "weights.safetensors"
 
 

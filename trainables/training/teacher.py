@@ -24,7 +24,7 @@ from trainables.training.precision import choose_precision
 from trainables.training.pretraining import with_start
 from trainables.training.scoring import score_candidates
 
-FORMAT = 2  # raise when the same settings train another teacher
+FORMAT = 3  # raise when the same settings train another teacher
 RANKER, SCORES = "ranker", "scores"
 
 
