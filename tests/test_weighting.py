@@ -12,7 +12,7 @@ from scipy.stats import gaussian_kde
 
 from trainables.curriculum.kde import ERROR, cumulated
 from trainables.curriculum.weigher import Weigher, ease_of
-from trainables.curriculum.weighting import WEIGHTINGS, code_values, kde, pairwise_ease, pointwise_ease, weights
+from trainables.curriculum.weighting import WEIGHTINGS, kde, pairwise_ease, pointwise_ease, values_of, weights
 from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import NONE, Batch
 from trainables.randomness import generator
@@ -93,8 +93,9 @@ def test_kde_of_nothing_is_nothing() -> None:
 
 def test_the_code_ranks_what_is_outside_the_run_1000th() -> None:
     split = split_of([2, 1, math.nan])
-    assert code_values("reciprocal_rank", split) == pytest.approx([1, 0.5, 0.001])
-    assert code_values("normalized_score", split) == pytest.approx([1, 0, 0])
+    assert values_of("reciprocal_rank", split, code=True) == pytest.approx([1, 0.5, 0.001])
+    assert values_of("reciprocal_rank", split, code=False) == pytest.approx([1, 0.5, 0])
+    assert values_of("normalized_score", split, code=True) == pytest.approx([1, 0, 0])
 
 
 @pytest.mark.parametrize("name", [name for name, heuristic in WEIGHTINGS.items() if heuristic])

@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from trainables.curriculum.scored import Scored
-from trainables.curriculum.weighting import Heuristic, pairwise_ease, pointwise_ease
+from trainables.curriculum.scored import CODE, Scored
+from trainables.curriculum.weighting import pairwise_ease, pointwise_ease, values_of
 from trainables.data.instances import DRAWN, NONE, Instances
 
 
-def hardness(heuristic: Heuristic) -> Callable[[Scored], np.ndarray]:
-    """The scoring function of a heuristic.
+def hardness(heuristic: str) -> Callable[[Scored], np.ndarray]:
+    """The scoring function of a weighting heuristic, by its name.
 
     1 - D (Eq. 5, 6) is linear in the negative's value, so that its mean over the negatives that may be drawn is
     1 - D at their mean value.
     """
 
     def function(scored: Scored) -> np.ndarray:
-        instances, value = scored.instances, heuristic(scored.split)
+        instances, value = scored.instances, values_of(heuristic, scored.split, scored.reference == CODE)
         negative = _negative_values(instances, value)
         if instances.pairwise:
             return 1 - pairwise_ease(value[instances.positive], negative)

@@ -77,7 +77,7 @@ def _by_weighting() -> list[Entry[Scoring]]:
     return [
         Entry(
             name,
-            Scoring(hardness(heuristic), reads_texts=False, unfit=NO_RUN),
+            Scoring(hardness(name), frozenset({"reference"}), reads_texts=False, unfit=NO_RUN),
             f"1 - mean ease D of weighting {name}",
             source,
         )

@@ -85,12 +85,13 @@ def _scaled(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return listed, owner, (score - low[owner]) / np.where(width > 0, width, np.nan)
 
 
-def code_values(name: str, split: Split) -> np.ndarray:
-    """Values of a heuristic as the code of MacAvaney et al. has them: rank 1000 for what is outside the run."""
+def values_of(name: str, split: Split, code: bool) -> np.ndarray:
+    """Value of each candidate by a heuristic, float64 [C]. `code`: as the code of MacAvaney et al. has it, with rank
+    1000 for what is outside the run."""
     value = WEIGHTINGS[name]
-    assert value is not None
+    assert value is not None, f"{name} is no heuristic"
     found = value(split)
-    if name == "reciprocal_rank":
+    if code and name == "reciprocal_rank":
         found[split.rank == NO_RANK] = 1 / CODE_RANK
     return found
 

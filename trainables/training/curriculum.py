@@ -11,7 +11,7 @@ from trainables.curriculum.difficulty import difficulty
 from trainables.curriculum.pacing import Schedule
 from trainables.curriculum.sampler import Sampler, easy_first
 from trainables.curriculum.weigher import CODE_EPSILON, Weigher, ease_of
-from trainables.curriculum.weighting import WEIGHTINGS, code_values
+from trainables.curriculum.weighting import WEIGHTINGS, values_of
 from trainables.data.columns import Split
 from trainables.data.instances import Instances
 from trainables.training.materials import Materials
@@ -89,10 +89,9 @@ def make_weigher(run: TrainingRun, split: Split, instances: Instances, difficult
     weigher = Weigher(settings.m, settings.anti, instances.pairwise, epsilon=CODE_EPSILON if code else 0.0)
     if settings.weighting == DIFFICULTY:
         return replace(weigher, ease=ease_of(difficulty))
-    heuristic = WEIGHTINGS[settings.weighting]
-    if heuristic is None:
+    if WEIGHTINGS[settings.weighting] is None:
         return weigher
-    value = code_values(settings.weighting, split) if code else heuristic(split)
+    value = values_of(settings.weighting, split, code)
     level = 1 if code else run.evaluation.relevance_level
     return replace(weigher, value=value, relevant=split.grade >= level)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from tune_cl.commands.settings import DATA_HELP, add_overrides, add_split
 from tune_cl.commands.tables import table
+from tune_cl.prose import say
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -52,6 +53,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     started = time.perf_counter()
     values, cached = difficulty(options.scoring, scored_of(run, data, split, instances))
     seconds = time.perf_counter() - started
+    if len(values) > 1 and values.min() == values.max():
+        say(f"note: all {len(values):,} instances have the same value: they would keep the order of the data")
     write_text(output, "".join(_lines(data, split, instances, values)))
     found = extremes(data, split, instances, values)
     if options.plot:
