@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,21 @@ def test_a_space_s_name_gets_the_first_free_number(tmp_path: Path) -> None:
         search(tmp_path, names[-1])
     assert names == ["toy", "toy-2", "toy-3"]
     assert new_place(str(tmp_path), "mine", "toy").name == "mine"
+
+
+def test_a_file_in_the_place_of_a_search_is_told_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "toy").touch()
+    assert problem(known_place, str(tmp_path), "toy")[1] == f"no search 'toy' in {tmp_path}"
+    for name in ("toy", None):
+        told = problem(new_place, str(tmp_path), name, "toy")
+        assert told == ("--storage", f"'{tmp_path / 'toy'}' is no folder", "a path through folders")
+
+
+def test_a_storage_behind_a_link_is_the_one_that_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "runs")
+    for storage in (tmp_path / "link", tmp_path / "other" / ".." / "runs"):
+        assert place_of(str(storage), "toy") == Place(tmp_path / "runs", "toy")
 
 
 def test_a_given_name_is_free_or_refused(tmp_path: Path) -> None:
@@ -109,17 +125,38 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_an_address_has_a_bucket_that_exists_and_no_keys_in_it(asked: list[str]) -> None:
-    assert problem(place_of, "s3://key:secret@there/runs", "toy")[:2] == ("--storage", "has a key in it")
+    for keys in ("key:secret", "key"):
+        assert problem(place_of, f"s3://{keys}@there/runs", "toy")[:2] == ("--storage", "has a key in it")
     assert asked == [] and problem(place_of, "s3://gone/runs", "toy")[1] == "there is no bucket 'gone'"
     place_of("s3://there/some/runs?region=x", "toy")
     assert asked[-1] == "s3://there?region=x"
 
 
 def test_a_slash_at_the_end_is_the_same_storage_and_another_folder_another_copy(asked: list[str]) -> None:
-    one, same, other = (place_of(f"s3://there/{folder}", "toy") for folder in ("runs", "runs/", "other"))
-    assert one == same and one.remote == "s3://there/runs" and one.remote_folder == "s3://there/runs/toy"
+    folders = ("runs", "runs/", "runs//", "other")
+    one, same, again, other = (place_of(f"s3://there/{folder}", "toy") for folder in folders)
+    assert one == same == again and one.remote == "s3://there/runs" and one.remote_folder == "s3://there/runs/toy"
     assert other.storage != one.storage and place_of("s3://there/runs", "b").storage == one.storage
     assert one.below("trials", "a b") == "s3://there/runs/toy/trials/a%20b"
+
+
+def test_a_search_in_s3_has_a_cache_for_its_copy(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
+    assert problem(new_place, "s3://there/runs", "mine", "toy")[0] == "XDG_CACHE_HOME"
+
+
+def test_an_address_that_cannot_be_opened_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"):
+        monkeypatch.setenv(name, "true")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    query = {"nonsense=1": "Unexpected query", f"endpoint_override=127.0.0.1:{port}&scheme=http": "NETWORK_CONNECTION"}
+    for given, why in query.items():
+        place, wrong, right = problem(place_of, f"s3://there/runs?{given}", "toy")
+        assert (place, right) == ("--storage", "an address in reach")
+        assert wrong.startswith(f"'s3://there/runs?{given}' cannot be opened: ") and why in wrong
+    told = problem(place_of, "s3://key:secret@[there/runs", "toy")
+    assert told == ("--storage", "is no address: Invalid IPv6 URL", "s3://BUCKET/FOLDER")
 
 
 def test_a_database_in_this_machine_s_copy_is_no_other_s(asked: list[str], tmp_path: Path) -> None:
@@ -148,6 +185,8 @@ def test_a_program_is_called_by_its_name_where_the_shell_finds_it(
     assert program("tool") == os.path.relpath(Path(sys.executable).parent / "tool")
     (tmp_path / "tool").touch(0o755)
     assert program("tool") == "tool"
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "my env" / "bin" / "python"))
+    assert program("other") == "'my env/bin/other'"
 
 
 def test_a_file_is_found_again_below_the_last_folder_of_the_search(tmp_path: Path) -> None:
@@ -157,5 +196,8 @@ def test_a_file_is_found_again_below_the_last_folder_of_the_search(tmp_path: Pat
     assert found_again("/runs/toy/runs/toy/a.tsv", folder) == folder / "a.tsv"
     assert found_again("/elsewhere/a.tsv", folder) == Path("/elsewhere/a.tsv")
     inside.parent.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(folder)
+    there = found_again("/other/runs/toy/trials/a.tsv", tmp_path / "link")
+    assert there == tmp_path / "link" / "trials" / "a.tsv", "as it was recorded, where the link leads"
     inside.touch()
     assert found_again(str(inside), folder) == inside, "it is where it was"

@@ -154,6 +154,7 @@ def new_place(storage: str, name: str | None, space: str) -> Place:
         place = replace(place, name=f"{space}-{number}")
     if place.exists():
         raise taken(place)
+    folder_on_the_way(place.option, place.folder)  # a file may have the name
     return place
 
 
@@ -192,7 +193,10 @@ def local(storage: str) -> Path:
 
 def checked(address: str) -> str:
     """An S3 address without a slash at the end. Raises ConfigError where there is no such bucket, or no way to it."""
-    split = urlsplit(address)
+    try:
+        split = urlsplit(address)
+    except ValueError as error:  # the address stays unsaid: it may have a key in it
+        raise ConfigError(Problem("--storage", f"is no address: {error}", "s3://BUCKET/FOLDER")) from None
     if "@" in split.netloc:
         right = "s3://BUCKET/FOLDER; keys come from the environment, as for the AWS tools"
         raise ConfigError(Problem("--storage", "has a key in it", right))
