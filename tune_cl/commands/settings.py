@@ -75,7 +75,7 @@ def require_cluster(address: str | None) -> None:
     if address is None or "://" in address:
         return
     host, _, port = address.rpartition(":")
-    if not (host and port.isdigit()):
+    if not (host and port.isdecimal()):
         raise ConfigError(Problem("--address", f"'{address}' is no host:port", right))
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()

@@ -1,0 +1,78 @@
+"""Options that several commands share: as keys of an experiment, and as the address of a cluster."""
+
+from __future__ import annotations
+
+import socket
+from argparse import ArgumentParser, Namespace
+
+import pytest
+
+from trainables.errors import ConfigError
+from tune_cl.commands.settings import add_experiment, add_overrides, add_split, experiment_of, require_cluster
+
+
+def parsed(*given: str) -> Namespace:
+    parser = ArgumentParser()
+    add_experiment(parser)
+    add_overrides(parser)
+    return parser.parse_args(["quickstart", *given])
+
+
+def test_options_are_keys_of_the_experiment() -> None:
+    made = experiment_of(parsed("--trials", "7", "--max-iterations", "3", "--seed", "5", "--ranker", "knrm"))
+    run = made.base_run()
+    assert (made.trials, run.training.max_iterations, made.seed, run.ranker["name"]) == (7, 3, 5, "knrm")
+    assert experiment_of(parsed("--seed", "5", "--set", "seed=9", "--set", "seed=8")).seed == 8, "the last one counts"
+
+
+def test_an_option_of_nought_is_no_option_left_out() -> None:
+    with pytest.raises(ConfigError, match=r"search\.trials: 0 is below 1"):
+        experiment_of(parsed("--trials", "0"))
+
+
+def test_a_split_is_one_of_three_and_has_the_command_s_default() -> None:
+    for default in ("test", "dev"):
+        add_split(parser := ArgumentParser(), default, "candidates are ranked")
+        assert parser.parse_args([]).split == default
+        for name in ("train", "dev", "test"):
+            assert parser.parse_args(["--split", name]).split == name
+        with pytest.raises(SystemExit):
+            parser.parse_args(["--split", "vali"])
+
+
+# -- the address of a cluster ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", ":6379", "127.0.0.1:", "127.0.0.1:head", "127.0.0.1:²"])
+def test_an_address_has_a_host_and_the_number_of_a_port(address: str) -> None:
+    with pytest.raises(ConfigError, match=f"--address: '{address}' is no host:port; auto, or host:port of a cluster's"):
+        require_cluster(address)
+
+
+@pytest.mark.parametrize("address", [f"{64 * 'x'}:1", f"127.0.0.1:{10**20}"], ids=["host", "port"])
+def test_an_address_that_no_machine_can_have_does_not_answer(address: str) -> None:
+    with pytest.raises(ConfigError, match=f"--address: '{address}' does not answer: "):
+        require_cluster(address)
+
+
+def test_a_host_in_brackets_is_an_ipv6_address() -> None:
+    try:
+        server = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("no IPv6 here")
+    with server:
+        require_cluster(f"[::1]:{server.getsockname()[1]}")
+
+
+def test_a_local_ray_and_ray_s_own_client_are_asked_nothing() -> None:
+    require_cluster(None)
+    require_cluster("ray://127.0.0.1:1")
+
+
+def test_where_no_ray_runs_auto_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(address: str) -> str:
+        raise ConnectionError("Could not find any running Ray instance")
+
+    monkeypatch.setattr("ray._private.services.canonicalize_bootstrap_address", none)
+    with pytest.raises(ConfigError, match="--address: no Ray runs on this machine; auto, or host:port of a cluster's"):
+        require_cluster("auto")
