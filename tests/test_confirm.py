@@ -116,6 +116,8 @@ def test_values_are_those_that_trec_eval_gives_the_run_files(place: Place, crew:
         assert [row["p_per_seed"][at] for row in rows[1:]] == pytest.approx(tests)
         assert seed == rows[0]["runs"][at]["seed"]
     assert read_json(verdict_file(place.folder, "test"))["verdict"] == document["verdict"]
+    assert "No verdict yet" not in (place.folder / "report.html").read_text()
+    assert str(place.folder / "report.html") in state_of(place).artifacts, "which MLflow is promised"
 
 
 def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(place: Place, crew: type[LocalCrew]) -> None:
@@ -151,9 +153,13 @@ def test_another_split_is_judged_without_training_again(
     confirm(place, top=1, seeds=2)
     monkeypatch.setattr(Training, "iterate", lambda self: pytest.fail("trained again"))
     document = confirm(place, top=1, seeds=2, split="dev")
+    assert document["split"] == "dev" and read_json(verdict_file(place.folder, "dev"))["split"] == "dev"
+    assert read_json(verdict_file(place.folder, "test"))["split"] == "test"
     assert all(run["value"] == pytest.approx(run["dev"]) for run in document["baseline"]["runs"])
     names = [set(event["metrics"]) for event in state_of(place).confirmations]
     assert len(names) == 8 and not names[0] & names[4], "no metric is told to MLflow twice"
+    confirm(place, top=1, seeds=2)
+    assert len(state_of(place).confirmations) == 8
 
 
 def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroken_one(
@@ -226,7 +232,7 @@ def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(place: Place,
     assert [(run["label"], run["seed"]) for run in document["failed"]] == [(LABELS[0], 3)]
     assert "not tested, for it failed: the training loss became nan" in render(document)
     crew.fails = {"baseline, seed 4": "the training loss became nan"}
-    with pytest.raises(WorkFailed, match="baseline, seed 4: the training loss became nan"):
+    with pytest.raises(WorkFailed, match=r"baseline, seed 4: the training loss became nan \(see /.*/seed-4\)"):
         confirm(place, seeds=3)
 
 
@@ -302,13 +308,15 @@ def test_wrong_options_are_reported_together(place: Place, capsys: Any) -> None:
     assert not (place.folder / "confirmation").exists()
 
 
-def test_data_that_has_changed_since_the_search_is_refused(place: Place, crew: type[LocalCrew]) -> None:
+def test_data_that_has_changed_since_the_search_is_refused(
+    place: Place, crew: type[LocalCrew], capsys: pytest.CaptureFixture[str]
+) -> None:
     text = place.journal.read_text()
     digest = state_of(place).data["digest"]
     place.journal.write_text(text.replace(digest, "0" * len(digest)))
     with pytest.raises(DataError, match="has changed since the search"):
         confirm(place)
-    assert crew.trained == []
+    assert crew.trained == [] and "note: " not in capsys.readouterr().err
 
 
 def test_confirm_on_ray_with_mlflow(place: Place, capfd: Any) -> None:

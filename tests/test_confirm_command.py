@@ -22,6 +22,7 @@ from tune_cl.confirmation.plan import Configuration, baseline_of, label_of
 from tune_cl.confirmation.race import FEWEST
 from tune_cl.confirmation.runner import Request, confirm_search
 from tune_cl.experiment import Experiment
+from tune_cl.journal import Journal
 from tune_cl.place import Place
 from tune_cl.state import TrialState
 
@@ -75,6 +76,15 @@ def test_a_split_of_one_query_is_too_small_for_a_test(place: Place) -> None:
     runner.require_queries(two, "test")
     with pytest.raises(DataError, match=r"--split: 'test' has one query only; two or more"):
         runner.require_queries(one, "test")
+
+
+def test_a_search_in_s3_is_named_by_its_address(place: Place, crew: type[LocalCrew]) -> None:
+    state, remote = state_of(place), replace(place, remote="s3://bucket/runs")
+    work = runner.Confirmation(remote, state, Experiment.from_yaml(state.yaml), Request(top=1, seeds=1))
+    work.prepare()
+    with Journal(place.folder) as journal:
+        work.train(journal)
+    assert work.document()["storage"] == "s3://bucket/runs"
 
 
 def test_once_all_is_trained_what_is_left_takes_no_cluster(

@@ -241,6 +241,16 @@ def test_an_unknown_search_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFi
     assert not list((tmp_path / "runs").glob("**/report.*"))
 
 
+def test_a_format_has_its_suffix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tune_cl.commands.report.tracked", lambda place, output, uri: None)
+    place = whole(tmp_path, others=2).write()
+    for form, name in (("html", "report.html"), ("latex", "report.tex"), ("csv", "report.csv")):
+        assert main(["report", "toy", "--storage", str(place.storage), "--format", form]) == 0
+        assert capfd.readouterr().out == f"report  {place.folder / name}\n" and (place.folder / name).is_file()
+
+
 def test_a_folder_as_output_is_bad_usage(tmp_path: Path) -> None:
     place = Case(tmp_path).write()
     assert main(["report", "toy", "--storage", str(place.storage), "--output", str(tmp_path)]) == 2

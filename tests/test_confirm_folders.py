@@ -1,0 +1,93 @@
+"""What a training of a confirmation leaves in its folder, and where it goes on when it was killed at its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import tiny_data
+from trainables.config import TrainingRun
+from trainables.data.columns import RankingData
+from trainables.training.checkpoint import write_json
+from trainables.training.materials import Materials, prepare
+from trainables.training.training import Training
+from tune_cl.confirmation import training as module
+from tune_cl.confirmation.training import TRAINING, confirm_run, ended_result, is_trained, read_values, result_of
+
+KEYS = {
+    "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
+    "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 9, "patience": 2},
+    "metric": "ndcg@10",
+}
+
+
+@pytest.fixture
+def run() -> TrainingRun:
+    return TrainingRun.model_validate(KEYS)
+
+
+@pytest.fixture
+def data() -> RankingData:
+    return tiny_data(queries=10, candidates=5)
+
+
+@pytest.fixture
+def materials(run: TrainingRun, data: RankingData) -> Materials:
+    return prepare(run, data)
+
+
+def test_the_result_is_of_the_best_iteration_and_of_all_that_were_trained(
+    run: TrainingRun, materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iterate, made = Training.iterate, []
+
+    def of_two_seconds(training: Training) -> dict[str, float]:
+        made.append(iterate(training))
+        training.history[-1]["seconds"] = 2.0
+        return made[-1]
+
+    monkeypatch.setattr(Training, "iterate", of_two_seconds)
+    confirm_run(run, materials, tmp_path, "test")
+    dev = [metrics["dev_ndcg@10"] for metrics in made]
+    assert 1 < len(dev) < 9 and dev.index(max(dev)) == len(dev) - 3, "patience ended it"
+    result = ended_result(tmp_path, "test")
+    assert (result["dev"], result["dev_by_iteration"]) == (max(dev), dev)
+    assert (result["best_iteration"], result["iterations"]) == (len(dev) - 2, len(dev))
+    assert result["seconds"] == 2.0 * len(dev)
+
+
+def test_files_of_a_split_name_its_queries_every_metric_and_the_ranker(
+    run: TrainingRun, materials: Materials, data: RankingData, tmp_path: Path
+) -> None:
+    confirm_run(run, materials, tmp_path, "test")
+    result = ended_result(tmp_path, "test")
+    ranked = [line.split() for line in (tmp_path / "test" / result["run_file"]).read_text().splitlines()]
+    assert {row[5] for row in ranked} == {"conv_knrm"}
+    table = (tmp_path / "test" / "test.per_query.tsv").read_text().splitlines()
+    header, *rows = [line.split("\t") for line in table]
+    asked = [data.query_ids[query] for query in data.splits["test"].query]
+    assert [row[0] for row in rows] == asked and {row[0] for row in ranked} == set(asked)
+    assert header[1:] == list(result["metrics"])
+    for name, mean in result["metrics"].items():
+        assert read_values(tmp_path, "test", name).mean() == pytest.approx(mean)
+
+
+def test_a_training_killed_before_its_record_is_not_trained_again(
+    run: TrainingRun, materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ranker is there by then, and what says that it has ended is not."""
+
+    def killed(path: Path, document: Any) -> None:
+        if path.name == TRAINING:
+            raise KeyboardInterrupt
+        write_json(path, document)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(module, "write_json", killed)
+        confirm_run(run, materials, tmp_path, "test")
+    assert (tmp_path / "ranker").is_dir() and not is_trained(tmp_path)
+    monkeypatch.setattr(Training, "iterate", lambda training: pytest.fail("trained again"))
+    confirm_run(run, materials, tmp_path, "test")
+    assert is_trained(tmp_path) and result_of(tmp_path, "test")
