@@ -15,6 +15,7 @@ from tests.s3_cases import events, on_another_machine, s3, server
 from trainables import storage
 from trainables.errors import ConfigError, WorkFailed
 from tune_cl import mirror
+from tune_cl.commands.report import tracked
 from tune_cl.mirror import MirroredJournal
 from tune_cl.place import Place, known_place, new_place, place_of
 
@@ -161,10 +162,36 @@ def test_a_send_whose_answer_was_lost_is_not_taken_for_another_drivers(
     assert in_storage(place) == [*events(1), TOLD, TOLD]
 
 
-def test_a_lease_that_is_none_is_another_programs(s3: str) -> None:
+def test_a_driver_that_died_on_this_machine_is_not_outwaited(s3: str) -> None:
+    """The lock of the copy's journal says that it is gone."""
     place = begun(s3)
+    with opened(place):
+        left = storage.read(place.below("driver.json")) or b""
+    storage.write(place.below("driver.json"), left)
     with opened(place) as journal:
-        storage.write(place.below("driver.json"), b"no lease")
+        journal.append(TOLD)
+    assert in_storage(place) == [*events(1), TOLD]
+
+
+def test_a_lease_is_renewed_after_an_outage(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, away = begun(s3), threading.Event()
+
+    def lost(address: str, content: bytes) -> None:
+        away.set()
+        raise OSError("no route to host")
+
+    with opened(place, every=0.02):
+        with monkeypatch.context() as outage:
+            outage.setattr(mirror.storage, "write", lost)
+            assert away.wait(60)
+        wait_for_beat(place)
+
+
+@pytest.mark.parametrize("content", [b"no lease", b"[]", b"{ }"])
+def test_a_lease_that_is_none_is_another_programs(content: bytes, s3: str) -> None:
+    place = begun(s3, f"toy-{len(content)}")
+    with opened(place) as journal:
+        storage.write(place.below("driver.json"), content)
         assert not journal._attempt()
         with pytest.raises(WorkFailed, match="another driver has taken over"):
             journal.append(TOLD)
@@ -209,6 +236,25 @@ def test_a_release_whose_answer_was_lost_is_one(
     assert in_storage(place) == [*events(1), TOLD]
 
 
+def test_a_lease_that_another_took_since_its_release_stays(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, remove, theirs = (
+        begun(s3),
+        storage.remove,
+        {"holder": "other", "token": "other", "process": "process 1 on other"},
+    )
+
+    def lost(address: str) -> None:
+        monkeypatch.setattr(mirror.storage, "remove", remove)
+        storage.write(address, json.dumps(theirs).encode())
+        raise OSError("no route to host")
+
+    with opened(place) as journal:
+        journal.append(TOLD)
+        monkeypatch.setattr(mirror.storage, "remove", lost)
+        monkeypatch.setattr(mirror, "CLOSING_SECONDS", 60.0)
+    assert lease_of(place) == theirs and in_storage(place) == [*events(1), TOLD]
+
+
 def test_a_copy_at_the_same_path_of_a_machine_of_the_same_name_is_another_one(s3: str) -> None:
     """Two containers of one image."""
     place = begun(s3)
@@ -218,6 +264,35 @@ def test_a_copy_at_the_same_path_of_a_machine_of_the_same_name_is_another_one(s3
             opened(place)
         os.rename(place.folder, place.folder.with_name("of-the-second"))
         os.rename(place.folder.with_name("of-the-first"), place.folder)
+
+
+def test_a_name_that_another_machine_took_is_taken(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun(s3)
+    on_another_machine(monkeypatch, tmp_path / "other")
+    with pytest.raises(ConfigError, match="--name: a search 'toy' exists in s3://"):
+        new_place(s3, "toy", "toy")
+    assert new_place(s3, None, "toy").name == "toy-2"
+
+
+def test_a_report_does_not_look_whether_another_machine_s_driver_lives(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with opened(begun(s3)):
+        on_another_machine(monkeypatch, tmp_path / "other")
+        place = known_place(s3, "toy")
+        tracked(place, place.folder / "report.html", "sqlite://")
+    told = capsys.readouterr().err
+    assert told.startswith("not logged to MLflow: search 'toy' is in use by process ") and "looking" not in told
+
+
+def test_a_copy_that_may_not_be_written_is_the_cache_s_fault(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    begun(s3)
+    monkeypatch.setattr(mirror, "Journal", refuse)
+    with pytest.raises(ConfigError, match=r"XDG_CACHE_HOME: '.*/toy' cannot be written to \(Permission denied\); "):
+        known_place(s3, "toy")
 
 
 def test_a_file_whose_name_is_no_utf_8_stays_here_and_holds_up_nothing(
