@@ -38,8 +38,9 @@ def test_examples_and_values_as_json(folder: Path, tmp_path: Path, capfd: pytest
 def test_an_order_by_equal_values_is_said_to_be_none(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    whole = ["--set", "training.negatives=all", "--output", str(tmp_path / "d.tsv")]
     for scoring, told in (("turns", True), ("random", False)):
-        assert score(folder, scoring, "--output", str(tmp_path / "d.tsv")) == 0
+        assert score(folder, scoring, *whole) == 0
         note = "note: all 2 instances have the same value: they would keep the order of the data"
         assert (note in capsys.readouterr().err) == told
 
