@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,7 @@ __all__ = ["device_state"]  # a fixture
 def test_trials_at_a_time_are_as_many_as_both_kinds_of_places_hold(
     cpu: float, gpu: float, most: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places.os, "cpu_count", lambda: 8)
-    monkeypatch.setattr(places.torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(places, "this_machine", lambda: {"CPU": 8, "GPU": 2})
     search = SearchConfig(resources=Resources(cpu=cpu, gpu=gpu), max_concurrent=most)
     assert _at_a_time(search) == expected
 
@@ -302,7 +302,7 @@ def test_times_are_told_in_a_unit_of_their_size(hours: float, told: str) -> None
 
 
 def test_a_trial_has_the_threads_of_its_cores_as_far_as_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
     assert [_threads(cpu) for cpu in (0, 0.5, 1, 2.9, 8, 64)] == [1, 1, 1, 2, 8, 8]
 
 

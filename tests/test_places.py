@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from trainables.errors import ConfigError
 from tune_cl.experiment import load_experiment
@@ -124,7 +125,7 @@ def test_gpus_that_trees_reserve_are_told_once(nodes: Nodes) -> None:
 
 
 def test_a_machine_that_holds_no_trial_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     require_room(Resources(cpu=1, gpu=1))
     with pytest.raises(ConfigError, match=r"search.resources.gpu: a trial takes 2, this machine has 1; ") as caught:
         require_room(Resources(cpu=10_000, gpu=2))
