@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from tests.test_search import SPACE as TOY
 from tests.test_search import Crew
 from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.search.forecast import GOES_ON, Span, forecast_event, within_budgets
+from tune_cl.journal import Event
+from tune_cl.search.forecast import GOES_ON, Span, within_budgets
+from tune_cl.search.paces import Forecaster
 from tune_cl.search.search import BASELINE_TRIAL, Plan
+from tune_cl.search.space import Flat
+from tune_cl.state import SearchState, replay
 
 SPACE = """
 ranker: conv_knrm
@@ -41,13 +43,34 @@ def test_repeats_run_to_their_end_where_others_stop_at_rungs(tmp_path: Path) -> 
     assert told["iterations_expected"] == round(3 * 9 + tried * (a_trial + 9 * again))
 
 
+def measured(experiment: Experiment, trials: list[tuple[Flat, float]]) -> SearchState:
+    """A search whose trials, the baseline first where it has no choice, have made the iteration that is measured."""
+    names = {"name": "s", "data": {}, "ranker": "conv_knrm", "rankers": [], "metric": "map", "seed": 0, "yaml": ""}
+    events: list[Event] = [{"event": "search", "baseline": "t0", "time": 0.0, **names}]
+    for number, (chosen, seconds) in enumerate(trials):
+        trial = {"trial": f"t{number}", "time": 1.0}
+        told = {"number": number, "params": {}, "chosen": chosen, "seed": 0, "baseline": not chosen}
+        metrics = {"dev_map": 0.5, "seconds": seconds}
+        events += [{"event": "trial"} | trial | told]
+        events += [
+            {"event": "result", "iteration": iteration, "metrics": metrics} | trial
+            for iteration in range(1, Forecaster(experiment).measured + 1)
+        ]
+    return replay(events)
+
+
+def first_of(experiment: Experiment, trials: list[tuple[Flat, float]], slots: int) -> Event:
+    """What the first trial's measured iteration tells."""
+    told = Forecaster(experiment).event(measured(experiment, trials), "t0", slots)
+    assert told is not None
+    return told
+
+
 def test_slots_shorten_the_time_and_not_what_is_used(tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     path.write_text(SPACE)
     experiment = load_experiment(str(path), ["search.resources={cpu: 2, gpu: 0.5}", "training.max_iterations=1"])
-    state: Any = SimpleNamespace(baseline_trial=lambda: SimpleNamespace(results={1: {"seconds": 36.0}}), forecast={})
-    told = forecast_event(experiment, state, slots=4)
-    assert told is not None
+    told = first_of(experiment, [({}, 36.0)], slots=4)
     hours = experiment.forecast()["iterations_expected"] / 100
     assert told["hours_forecast"] == pytest.approx(hours / 4)
     assert (told["cpu_hours_forecast"], told["gpu_hours_forecast"]) == pytest.approx((2 * hours, hours / 2))
@@ -166,13 +189,27 @@ def test_hours_and_cost_cut_the_forecast(
 
 def test_what_the_baseline_forecasts_heeds_the_budgets(tmp_path: Path) -> None:
     options = ["search.hours=0.5", "search.price.cpu_hour=2", "search.scheduler=none"]
-    state: Any = SimpleNamespace(baseline_trial=lambda: SimpleNamespace(results={2: {"seconds": 100.0}}), forecast={})
-    told = forecast_event(toy(tmp_path, *options), state, slots=2)
-    assert told is not None
+    told = first_of(toy(tmp_path, *options), [({}, 100.0)], slots=2)
     assert told["hours_forecast"] == 0.5 and told["cpu_hours_forecast"] == 1.0 and told["cost_forecast"] == 2.0
-    assert told["iterations_expected"] == 36 and "iterations_expected" not in (
-        forecast_event(toy(tmp_path), state, slots=2) or {}
-    )
+    whole = toy(tmp_path)
+    assert told["iterations_expected"] == 36 < whole.forecast()["iterations_expected"]
+    assert first_of(whole, [({}, 100.0)], slots=2)["iterations_expected"] == whole.forecast()["iterations_expected"]
+
+
+def test_each_ranker_forecasts_the_search_anew_with_its_own_pace(tmp_path: Path) -> None:
+    """Half of the 20 others are as fast as the baseline, half take ten times as long."""
+    path = tmp_path / "space.yaml"
+    path.write_text(SPACE)
+    changed = ["ranker.name={grid: [conv_knrm, knrm]}", "training.lr={grid: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}"]
+    experiment = load_experiment(str(path), [*changed, "search.searcher=grid", "search.scheduler=none"])
+    trials = [({}, 1.0), ({"ranker.name": "conv_knrm"}, 3.0), ({"ranker.name": "knrm"}, 10.0)]
+    forecaster, told = Forecaster(experiment), []
+    for count in range(1, 5):
+        state = measured(experiment, [*trials, ({"ranker.name": "knrm"}, 20.0)][:count])
+        event = forecaster.event(state, f"t{count - 1}", 1)
+        told.append(event and round(event["hours_forecast"] * 3600, 6))
+    assert told == [21 * 9.0, None, 11 * 9.0 + 10 * 90.0, None]
+    assert forecaster.event(measured(experiment, trials[2:]), "t0", 1) is None, "none of the baseline's kind yet"
 
 
 def test_any_number_of_repeats_is_forecast_at_once() -> None:

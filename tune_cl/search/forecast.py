@@ -1,4 +1,4 @@
-"""What a search will take: trials and iterations before it starts, hours from the first iterations of its baseline."""
+"""What a search will take: trials and iterations, and the hours that budgets leave of them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.config import flatten
 from trainables.randomness import generator
-from tune_cl.journal import Event
 from tune_cl.search.config import SearchConfig, price_of_an_hour
 from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
 from tune_cl.search.schedulers.grace import curriculum_ends
-from tune_cl.state import SearchState
 
 if TYPE_CHECKING:
     from tune_cl.experiment import Experiment
 
 DRAWS = 256
-MEASURED = 2  # iteration of the baseline that is measured: the first warms up
 GOES_ON = 0.57
 """Share of configurations that get a further seed, of those that came to the end with all before it (`search.repeats`):
 .60 and .54 in searches of 6 and 12 trainings on the recorded curves (benchmarks/repeats.py)."""
@@ -140,30 +137,3 @@ def _expected_of_a_trial(experiment: Experiment) -> tuple[float, float]:
         for shorter in (setup, replace(setup, max_iterations=most - 1))
     ]
     return iterations[0], min(1.0, iterations[0] - iterations[1]) if most > 1 else 1.0
-
-
-def forecast_event(experiment: Experiment, state: SearchState, slots: int) -> Event | None:
-    """The journal's event once the baseline has reported the iteration that is measured, None before and after.
-
-    Trials run `slots` at a time, at the baseline's pace beside them, and as many iterations as
-    `Experiment.forecast` expects, or as the budgets allow.
-    """
-    baseline = state.baseline_trial()
-    measured = min(MEASURED, experiment.max_iterations)
-    if baseline is None or measured not in baseline.results or "hours_forecast" in state.forecast:
-        return None
-    seconds = baseline.results[measured]["seconds"]
-    iterations = (state.forecast or experiment.forecast())["iterations_expected"]
-    search, hours = experiment.search, iterations * seconds / 3600
-    span = within_budgets(search, hours, experiment.max_iterations * seconds / 3600, slots)
-    price = price_of_an_hour(search)
-    fewer = {"iterations_expected": round(span.training * 3600 / seconds)} if span.ends else {}
-    return {
-        "event": "forecast",
-        "seconds_per_iteration": seconds,
-        "hours_forecast": span.hours,
-        "cpu_hours_forecast": span.training * search.resources.cpu,
-        "gpu_hours_forecast": span.training * search.resources.gpu,
-        **({"cost_forecast": span.training * price} if price else {}),
-        **fewer,
-    }

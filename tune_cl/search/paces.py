@@ -1,19 +1,25 @@
-"""How long trials of a search take: not all alike, where it opens what decides the pace of a training."""
+"""How long trials of a search take: not all alike, where it opens what decides the pace of a training. Measured before
+it starts, or from its own first iterations."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
 from trainables.config import TrainingRun, flatten
 from trainables.randomness import generator
 from tune_cl.experiment import Experiment
+from tune_cl.journal import Event
+from tune_cl.search.config import price_of_an_hour
+from tune_cl.search.forecast import within_budgets
 from tune_cl.search.leaves import Choice
 from tune_cl.search.samplers import tried_first
 from tune_cl.search.space import Flat, identity
+from tune_cl.state import SearchState, TrialState
 
 DECIDING = (
     "ranker.name",
@@ -22,6 +28,7 @@ DECIDING = (
     "training.batch_size",
     "training.max_length",
 )
+MEASURED = 2  # iteration of a training that is measured: the first warms up
 MOST = 12  # kinds of trainings that are measured: of more, the last of DECIDING that are opened tell none apart
 DRAWS = 2048
 WALKED = 100_000  # combinations of a grid at most
@@ -40,8 +47,8 @@ class Pace:
 
 @dataclass(frozen=True)
 class Paces:
-    """The baseline's pace in seconds an iteration, that of the other trials on average, and each kind's, the slowest
-    first. `seeds`: trainings of the baseline."""
+    """The baseline's pace in seconds an iteration, that of the other trials on average, and the pace of each kind that
+    was measured, the slowest first. `seeds`: trainings of the baseline."""
 
     baseline: float
     others: float
@@ -63,22 +70,88 @@ class Paces:
 def paces_of(experiment: Experiment, measure: Callable[[TrainingRun], float]) -> Paces:
     """`measure`: seconds an iteration of a training. The baseline is measured, and a training like it for each other
     kind that trials can be of."""
-    keys = [key for key in DECIDING if isinstance(experiment.space.leaves.get(key), Choice)]
-    while len(shares := _shares(experiment, keys)) > MOST:
-        keys.pop()
-    baseline = _kind(keys, experiment.baseline_choice())
-    seconds = {baseline: measure(experiment.base_run())}
-    for kind in shares:
+    kinds = Kinds.of(experiment)
+    seconds = {kinds.baseline: measure(experiment.base_run())}
+    for kind in kinds.shares:
         if kind not in seconds:
             seconds[kind] = measure(experiment.plain_run(dict(kind)))
-    seeds, others = _seeds(experiment), _others(experiment)
-    kinds = [
-        Pace(dict(kind), pace, others * shares.get(kind, 0.0) + seeds * (kind == baseline))
-        for kind, pace in seconds.items()
-    ]
-    kinds.sort(key=lambda pace: -pace.seconds_per_iteration)
-    mean = sum(share * seconds[kind] for kind, share in shares.items())
-    return Paces(seconds[baseline], mean, tuple(kinds), seeds)
+    return kinds.paces(seconds)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What kinds of trainings a search has: by the values of `keys`. `shares`: of each in the trials beside the
+    baseline, which are `others`; the baseline has `seeds`."""
+
+    keys: list[str]
+    baseline: Kind
+    shares: Mapping[Kind, float]
+    seeds: int
+    others: int
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Kinds:
+        keys = [key for key in DECIDING if isinstance(experiment.space.leaves.get(key), Choice)]
+        while len(shares := _shares(experiment, keys)) > MOST:
+            keys.pop()
+        baseline = _kind(keys, experiment.baseline_choice())
+        return cls(keys, baseline, shares, _seeds(experiment), _others(experiment))
+
+    def of_trial(self, trial: TrialState) -> Kind:
+        return self.baseline if trial.baseline else _kind(self.keys, trial.chosen)
+
+    def paces(self, seconds: Mapping[Kind, float]) -> Paces:
+        """`seconds`: of an iteration of each kind, of the baseline's at least; others are taken to be as fast."""
+        usual = seconds[self.baseline]
+        known = [
+            Pace(dict(kind), pace, self.others * self.shares.get(kind, 0.0) + self.seeds * (kind == self.baseline))
+            for kind, pace in seconds.items()
+        ]
+        known.sort(key=lambda pace: -pace.seconds_per_iteration)
+        mean = sum(share * seconds.get(kind, usual) for kind, share in self.shares.items())
+        return Paces(usual, mean, tuple(known), self.seeds)
+
+
+class Forecaster:
+    """Tells what a running search will take: once a training like its baseline has shown what an iteration takes, and
+    again whenever the first one of another kind has."""
+
+    def __init__(self, experiment: Experiment):
+        self.experiment = experiment
+        self.measured = min(MEASURED, experiment.max_iterations)
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        return Kinds.of(self.experiment)
+
+    def event(self, state: SearchState, trial: str, slots: int) -> Event | None:
+        """The journal's event after a result of a trial, `slots` at a time; None where it says nothing new of paces."""
+        if next(reversed(state.trials[trial].results), None) != self.measured:
+            return None
+        seen = [one for one in state.by_number() if self.measured in one.results]
+        own = self.kinds.of_trial(state.trials[trial])
+        if any(one.trial != trial and self.kinds.of_trial(one) == own for one in seen):
+            return None
+        seconds = {self.kinds.of_trial(one): one.results[self.measured]["seconds"] for one in reversed(seen)}
+        told = self._told(self.kinds.paces(seconds), slots) if self.kinds.baseline in seconds else {}
+        return {"event": "forecast"} | told if told.items() - state.forecast.items() else None
+
+    def _told(self, paces: Paces, slots: int) -> dict[str, float]:
+        """Trials run `slots` at a time, each kind at its pace beside them, and as many iterations as
+        `Experiment.forecast` expects, or as the budgets allow."""
+        search, most = self.experiment.search, self.experiment.max_iterations
+        price = price_of_an_hour(search)
+        iterations = self.experiment.forecast(slots)["iterations_expected"]
+        hours = paces.hours(iterations, most)
+        span = within_budgets(search, hours, most * paces.baseline / 3600, slots)
+        return {
+            "iterations_expected": round(iterations * span.training / hours) if span.ends else iterations,
+            "seconds_per_iteration": hours * 3600 / iterations,
+            "hours_forecast": span.hours,
+            "cpu_hours_forecast": span.training * search.resources.cpu,
+            "gpu_hours_forecast": span.training * search.resources.gpu,
+            **({"cost_forecast": span.training * price} if price else {}),
+        }
 
 
 def _seeds(experiment: Experiment) -> int:

@@ -21,7 +21,7 @@ from tune_cl.experiment import Experiment
 from tune_cl.journal import Event, Journal
 from tune_cl.search.budget import ending, used_up
 from tune_cl.search.course import BASELINE_TRIAL, PAUSED, Course, Stop
-from tune_cl.search.forecast import forecast_event
+from tune_cl.search.paces import Forecaster
 from tune_cl.search.repeats import seed_of
 from tune_cl.search.schedulers.grace import scaled_run
 from tune_cl.state import SearchState, TrialState
@@ -71,6 +71,7 @@ class Search:
     def __post_init__(self) -> None:
         self.running: set[str] = set()
         self.ended_by: str | None = None
+        self.forecaster = Forecaster(self.experiment)
         self.course = Course(self.experiment, self.journal.events())
         self.state, self.stops, self.race = self.course.state, self.course.stops, self.course.race
         self.sampler, self.scheduler, self.audit = self.course.sampler, self.course.scheduler, self.course.audit
@@ -263,8 +264,8 @@ class Search:
         return None
 
     def _forecast(self, trial: str) -> None:
-        """Once the baseline has shown what an iteration takes, what the search will."""
-        if trial == BASELINE_TRIAL and (event := forecast_event(self.experiment, self.state, self.slots)):
+        """What the search will take, as far as the paces that were seen tell."""
+        if event := self.forecaster.event(self.state, trial, self.slots):
             self.record(event)
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
