@@ -1,12 +1,12 @@
 """The journal of a search: an append-only file of JSON lines, its state of truth and the spool of its tracking.
 
 One line is one event with the key `event`; times are unix seconds. Kinds of event, and what they hold beside it:
-    search        name space data{name,digest} ranker metric mode seed baseline yaml versions git_commit
-                  tracking_uri storage forecast time
+    search        name space data{name,digest} ranker rankers opened metric mode seed baseline yaml versions
+                  git_commit tracking_uri storage forecast time
     session       number time                                      each start or resume that has work to do
     warm_start    sources observations time                        what earlier searches found (`search.warm_start`)
-    forecast      seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast time
-                  [cost_forecast] [iterations_expected]            where there is a price, and where a budget ends it
+    forecast      iterations_expected seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast
+                  time [cost_forecast]                             where there is a price
     trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
                   [anew] [adopted] [repeat_of]                     anew: from the start; adopted{trial,iteration,
                                                                    checkpoint}: from there, under other params;
