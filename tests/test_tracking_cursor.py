@@ -29,9 +29,8 @@ def test_a_search_is_told_from_others_by_name_storage_and_time(key: str) -> None
 class Away:
     """Stands in for a delivery: two steps in an outage, one that sends, one that finds nothing left to send."""
 
-    cursor = SimpleNamespace(runs={})
-
     def __init__(self) -> None:
+        self.cursor = SimpleNamespace(runs={}, owed=[])
         self.left: list[Any] = [OSError("away"), OSError("away"), True, False]
 
     def step(self) -> bool:
@@ -51,3 +50,22 @@ def test_an_outage_that_is_over_is_forgotten() -> None:
     assert [writer.attempt(), writer.attempt()] == [False, False] and writer.trouble == "OSError: away"
     assert writer.attempt() and writer.trouble is None
     assert not writer.attempt() and writer.all_sent()
+
+
+def test_an_artifact_that_cannot_be_stored_is_said_once_and_no_event_in_between_ends_that(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    journal: Any = SimpleNamespace(size=1)
+    writer, delivery = MlflowWriter(journal, "http://here"), Away()
+    writer._delivery = delivery  # type: ignore[assignment]
+    refused, sent = OSError("403"), True
+    delivery.left, delivery.cursor.owed = [refused, sent, refused, sent, refused, sent], ["artifact"]
+    assert [writer.attempt() for _ in range(5)] == [False, True, False, True, False]
+    assert writer.trouble == "OSError: 403" and not writer.all_sent()
+    delivery.cursor.owed.clear()  # the last step stores it
+    assert writer.attempt() and writer.trouble is None and writer.all_sent()
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "tracking waits for MLflow at http://here: OSError: 403",
+        "tracking goes on after 3 failed attempts",
+    ]

@@ -92,7 +92,8 @@ class MlflowWriter(threading.Thread):
         return self._failures == 0 and self.pending() == 0
 
     def attempt(self) -> bool:
-        """One step; says whether another should follow at once. An outage is said once, not at each attempt."""
+        """One step; says whether another should follow at once. An outage is said once, not at each attempt, and is
+        over when all artifacts are sent too: events may get through while one of them does not."""
         try:
             moved = self.delivery().step() if self.journal.size else False
         except Exception as error:  # noqa: BLE001 - whatever tracking meets, the search goes on; the next attempt repairs
@@ -101,9 +102,9 @@ class MlflowWriter(threading.Thread):
             if self._failures == 1:
                 log.warning("tracking waits for MLflow at %s: %s", masked(self.uri), self.trouble)
             return False
-        if self._failures:
+        if self._failures and not self.delivery().cursor.owed:
             log.warning("tracking goes on after %d failed attempts", self._failures)
-        self._failures, self.trouble = 0, None
+            self._failures, self.trouble = 0, None
         return moved
 
     def delivery(self) -> Delivery:
