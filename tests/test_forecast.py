@@ -212,6 +212,19 @@ def test_each_ranker_forecasts_the_search_anew_with_its_own_pace(tmp_path: Path)
     assert forecaster.event(measured(experiment, trials[2:]), "t0", 1) is None, "none of the baseline's kind yet"
 
 
+@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median", "model"])
+@pytest.mark.parametrize("promotion", ["true", "false"])
+def test_no_trial_is_judged_before_the_iteration_that_grace_names(
+    scheduler: str, promotion: str, tmp_path: Path
+) -> None:
+    for grace, ended in ((6, True), (9, False)):
+        ways = [f"search.scheduler={scheduler}", f"search.grace={grace}"]
+        ways += [f"search.promotion={promotion}"] if scheduler != "median" else []
+        crew = Crew(tmp_path / str(grace), toy(tmp_path, *ways, "search.trials=16")).work()
+        lengths = [trial.iterations for trial in crew.search.state.by_number()]
+        assert min(lengths) >= grace and (min(lengths) < 9) == ended
+
+
 def test_any_number_of_repeats_is_forecast_at_once() -> None:
     forecasts = [load_experiment("quickstart", [f"search.repeats={seeds}"]).forecast() for seeds in (4, 2_000_000_000)]
     assert forecasts[0]["iterations_expected"] > 0 and forecasts[1]["iterations_expected"] > 0

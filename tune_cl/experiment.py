@@ -155,7 +155,10 @@ class Experiment:
 
     def grace(self, choice: Mapping[str, Any]) -> int:
         """The iteration before which a trial with this choice is not judged (`search.grace`)."""
-        return self.curriculum_end(choice) if self.search.grace == "curriculum" else 1
+        grace = self.search.grace
+        if isinstance(grace, int):
+            return grace
+        return self.curriculum_end(choice) if grace == "curriculum" else 1
 
     def curriculum_end(self, choice: Mapping[str, Any]) -> int:
         """The iteration with which the curriculum of a choice ends; 0 without one."""

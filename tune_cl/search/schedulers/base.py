@@ -40,10 +40,14 @@ class Setup:
         return self.grace == "scaled"
 
     @property
+    def first(self) -> int:
+        """The first iteration at which a trial may be judged: `first_rung`, or a number given as grace."""
+        return self.grace if isinstance(self.grace, int) else self.first_rung
+
+    @property
     def rungs(self) -> list[int]:
-        """Iterations at which trials are judged: `first_rung` (or a number given as grace) · ηᵏ."""
-        first = self.grace if isinstance(self.grace, int) else self.first_rung
-        return rungs(first, self.reduction_factor, self.max_iterations)
+        """Iterations at which trials are judged: `first` · ηᵏ."""
+        return rungs(self.first, self.reduction_factor, self.max_iterations)
 
 
 def rungs(first: int, eta: float, max_iterations: int) -> list[int]:

@@ -36,7 +36,7 @@ class Median(Scheduler):
         return super().judge(trial, iteration, value, queries)
 
     def verdict(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Verdict:
-        if iteration < max(self.graces[trial], self.setup.rungs[0] if self.setup.rungs else 1):
+        if iteration < max(self.graces[trial], self.setup.first):
             return Verdict.GO_ON
         ranked = self.ranked[iteration]
         if len(ranked) - 1 < MINIMUM:

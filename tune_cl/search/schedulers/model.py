@@ -36,7 +36,6 @@ class Model(Scheduler):
 
     def __post_init__(self) -> None:
         self.curves = CurveModel(self.setup.max_iterations)
-        self.first = next(iter(self.setup.rungs), self.setup.max_iterations)  # iteration after which a trial may pause
 
     def start(self, trial: str, grace: int, end: int = 0, chosen: dict[str, Any] | None = None) -> None:
         super().start(trial, grace, end, chosen)
@@ -53,7 +52,7 @@ class Model(Scheduler):
             return Verdict.GO_ON
         if not self.setup.promotion:
             return Verdict.STOP if self._is_hopeless(trial, iteration) else Verdict.GO_ON
-        if iteration < self.first:
+        if iteration < self.setup.first:
             return Verdict.GO_ON
         self.paused[trial] = iteration
         if self.next_paused(last=False) != trial:
@@ -99,7 +98,7 @@ class Model(Scheduler):
         self.paused.pop(trial, None)
 
     def expected_iterations(self, grace: int) -> float:
-        before = self.first if self.setup.promotion else max(grace, FEWEST_POINTS)
+        before = self.setup.first if self.setup.promotion else max(grace, FEWEST_POINTS)
         before = min(before, self.setup.max_iterations)
         return before + SHARE[self.setup.promotion] * (self.setup.max_iterations - before)
 
