@@ -237,6 +237,16 @@ def test_cost_stands_beside_its_forecast(tmp_path: Path) -> None:
     assert "has not come to its end" in "".join(curves.spent_section(gather(case.place)))
 
 
+def test_where_there_is_a_price_the_money_stands_beside_its_forecast(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.events[0]["forecast"] |= {"cost_forecast": 12.5}
+    case.add([0.5], "baseline")
+    case.finish()
+    case.events[-1]["cost"] |= {"price": 11.0}
+    assert cells("".join(curves.spent_section(gather(case.write()))))[-1] == [
+        "cost of that, at search.price", "12.500", "11.000"]  # fmt: skip
+
+
 def test_hours_are_those_of_the_search_s_end(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add([0.5], "baseline")

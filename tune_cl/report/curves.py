@@ -153,6 +153,8 @@ def spent_section(findings: Findings) -> list[Html]:
         ("CPU hours reserved by trials", forecast.get("cpu_hours_forecast"), cost.get("cpu_hours")),
         ("GPU hours reserved by trials", forecast.get("gpu_hours_forecast"), cost.get("gpu_hours")),
     ]
+    if "cost_forecast" in forecast:
+        lines.append(("cost of that, at search.price", forecast["cost_forecast"], cost.get("price")))
     told = table(["", "forecast", "true"], [(name, _amount(before), _amount(after)) for name, before, after in lines],
                  [1, 2])  # fmt: skip
     notes = [] if state.end else [paragraph("The search has not come to its end; hours reserved are known then.")]

@@ -161,5 +161,5 @@ def _confirmation(place: Place) -> Document | None:
 
 
 def words(trial: TrialState) -> str:
-    """A few words for a trial: its id and its curriculum."""
-    return f"{trial.trial} {'plain training' if trial.baseline else curriculum(trial.params)}".rstrip()
+    """A few words for a trial: its id and its curriculum, as in MLflow."""
+    return f"{trial.trial} {'baseline' if trial.baseline else curriculum(trial.params)}".rstrip()

@@ -22,6 +22,7 @@ from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report, report_left
 from tune_cl.search.artifacts import Artifacts
+from tune_cl.search.budget import cost_so_far
 from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
 from tune_cl.search.pareto import pareto
 from tune_cl.search.places import Places, at_a_time, require_room
@@ -146,6 +147,8 @@ def _close(search: Search, artifacts: Artifacts) -> None:
         ranker = search.left_by(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
     hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
+    if priced := cost_so_far(search.experiment.search, state):
+        cost |= {"price": priced}
     event = {"event": "search_end", "best": best_of(state), "pareto": pareto(state), "cost": cost}
     search.record(event | {"seconds": state.seconds, "ended_by": search.ended_by, "checkpoint": ranker})
 
