@@ -16,6 +16,7 @@ from tests.data_folders import (
     sick_files,
     snli_files,
     squad_files,
+    trec_files,
     write_folder,
 )
 from tests.test_data_readers import candidates, load, problems
@@ -158,6 +159,10 @@ class TestSquad:
         data = load(write_folder(tmp_path, {"mine.json": squad_files()["dev-v1.1.json"]}))
         assert list(data.splits) == ["test"]
 
+    def test_other_json_beside_another_form_is_passed_over(self, tmp_path: Path) -> None:
+        folder = write_folder(tmp_path, {**trec_files(), "info.json": '{"source": "somewhere"}'})
+        assert list(load(folder).splits) == ["train", "dev", "test"]
+
     def test_sentences_cover_the_text(self) -> None:
         text = ' "One." he said. Two (No. 2)? Three U.S. Navy\nships... Four'
         bounds = sentence_bounds(text)
@@ -167,10 +172,18 @@ class TestSquad:
         assert sentence_bounds(" ") == []
 
     def test_what_is_not_squad(self, tmp_path: Path) -> None:
-        cases = {'{"data": 1}': "not SQuAD 1.1 (no list 'data')", "[": "not JSON", '{"data": []}': "no questions"}
+        cases = {
+            '{"data": 1}': "not SQuAD 1.1 (no list 'data')",
+            '{"data": [': "not JSON",
+            '{"data": []}': "no questions",
+        }
         for number, (text, wrong) in enumerate(cases.items()):
             folder = write_folder(tmp_path / str(number), {"mine.json": text})
             assert wrong in problems(folder)[0]
+        broken = tmp_path / "broken"
+        broken.mkdir()
+        (broken / "mine.json.gz").write_bytes(b"no gzip")
+        assert "not a gzip file" in problems(broken)[0]
 
 
 class TestPairs:

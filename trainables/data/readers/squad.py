@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.data.columns import RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
-from trainables.data.readers.rows import is_text, plain_or_gz, read_whole, usable_id
+from trainables.data.readers.rows import is_text, open_bytes, plain_or_gz, read_whole, usable_id
 from trainables.errors import DataError, Problem
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 TASK: Task = "ranking"
 FILES = {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}
+HEAD = 1 << 16  # bytes in which the key `data` is looked for
 FORM = "data > paragraphs > qas > answers, as in the published files"
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'])(?:[A-Z]|[A-Za-z]\.[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|No|Inc|Ltd|Co|Gen|Lt|Sgt)\.$"
@@ -42,12 +44,21 @@ def files(folder: Path) -> list[Path]:
 
 
 def _by_split(folder: Path) -> dict[str, Path]:
-    """train-v1.1.json and dev-v1.1.json; without them the folder's only JSON file is a test split."""
+    """train-v1.1.json and dev-v1.1.json; without them the folder's only JSON file, if like them, is a test split."""
     named = {split: path for split, name in FILES.items() if (path := plain_or_gz(folder, name)).exists()}
     if named:
         return named
     found = sorted(path for path in folder.iterdir() if path.name.endswith((".json", ".json.gz")))
-    return {"test": found[0]} if len(found) == 1 else {}
+    return {"test": found[0]} if len(found) == 1 and _may_be_squad(found[0]) else {}
+
+
+def _may_be_squad(path: Path) -> bool:
+    """Whether the key `data` stands near a file's beginning. True for one that cannot be read: `read` says why."""
+    try:
+        with open_bytes(path) as stream:
+            return b'"data"' in stream.read(HEAD)
+    except (OSError, EOFError, zlib.error):
+        return True
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
