@@ -22,7 +22,7 @@ CLS_ALONE = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"}
 # Positions are told to them, attention is a function that is chosen by name.
 PACKED = CLS_ALONE | {"albert", "distilbert", "modernbert"}
 ATTENTION = "packed"
-# Tokens that take as long as one group more does. Measured on CPUs; reasoned for GPUs: 37 operations a layer, some 200
+# Tokens that take as long as one group more does. Measured on CPUs; reasoned for GPUs: 33 operations a layer, some 200
 # us to launch, in which a layer of BERT-base trains 1,400 tokens, and nothing to gain where the launches are the time.
 GROUP_COST = {"cpu": 32, "cuda": 2048}
 
