@@ -156,7 +156,7 @@ def test_an_address_that_cannot_be_opened_is_told_with_its_reason(monkeypatch: p
         assert (place, right) == ("--storage", "an address in reach")
         assert wrong.startswith(f"'s3://there/runs?{given}' cannot be opened: ") and why in wrong
     told = problem(place_of, "s3://key:secret@[there/runs", "toy")
-    assert told == ("--storage", "is no address: Invalid IPv6 URL", "s3://BUCKET/FOLDER")
+    assert told == ("--storage", "is no address", "s3://BUCKET/FOLDER")
 
 
 def test_a_database_in_this_machine_s_copy_is_no_other_s(asked: list[str], tmp_path: Path) -> None:

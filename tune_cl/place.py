@@ -195,8 +195,8 @@ def checked(address: str) -> str:
     """An S3 address without a slash at the end. Raises ConfigError where there is no such bucket, or no way to it."""
     try:
         split = urlsplit(address)
-    except ValueError as error:  # the address stays unsaid: it may have a key in it
-        raise ConfigError(Problem("--storage", f"is no address: {error}", "s3://BUCKET/FOLDER")) from None
+    except ValueError:  # which may name the address, and that a key
+        raise ConfigError(Problem("--storage", "is no address", "s3://BUCKET/FOLDER")) from None
     if "@" in split.netloc:
         right = "s3://BUCKET/FOLDER; keys come from the environment, as for the AWS tools"
         raise ConfigError(Problem("--storage", "has a key in it", right))

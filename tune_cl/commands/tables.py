@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from io import StringIO
-from textwrap import fill
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -33,14 +32,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return plain(grid)
 
 
-def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | list[None]:
+def _widths(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | list[None]:
     """Characters of each column; None: there is no room, not even for a few characters of each text."""
-    free = width_of_output() - GAP * (len(columns) - 1)
-    whole = [max(map(len, (heading, *column))) for heading, column in zip(columns, cells, strict=True)]
-    words = [_longest_word(heading, column) for heading, column in zip(columns, cells, strict=True)]
+    free = width_of_output() - GAP * (len(headings) - 1)
+    whole = [max(map(len, (heading, *column))) for heading, column in zip(headings, cells, strict=True)]
+    words = [_longest_word(heading, column) for heading, column in zip(headings, cells, strict=True)]
     parts = [min(width, LEAST) if _is_text(column) else width for width, column in zip(words, cells, strict=True)]
     fitting = next((least for least in (words, parts) if sum(least) <= free), None)
-    return [None] * len(columns) if fitting is None else _narrowed(whole, fitting, free)
+    return [None] * len(headings) if fitting is None else _narrowed(whole, fitting, free)
 
 
 def _narrowed(widths: list[int], least: Sequence[int], free: int) -> list[int]:
@@ -76,15 +75,6 @@ def plain(renderable: object) -> str:
 def width_of_output() -> int:
     """Columns of the terminal; in a file or a pipe, where COLUMNS does not say otherwise, a row is a line."""
     return Console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else ENDLESS
-
-
-def _width(heading: str, cells: Sequence[str]) -> int:
-    return max(len(line) for text in (heading, *cells) for line in text.split("\n"))
-
-
-def _broken(heading: str, cells: Sequence[str]) -> str:
-    """The heading in lines as wide as the cells, or as its own longest word."""
-    return fill(heading, max(map(len, (*heading.split(), *cells))), break_on_hyphens=False)
 
 
 def _cell(value: object) -> str:
