@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +12,14 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from trainables import storage
 from tune_cl import mirror
+from tune_cl.mirror import MirroredJournal
+from tune_cl.place import Place, new_place
 
 BUCKET = "searches"
+NEVER = 1000.0  # seconds between two sends: the test sends itself
+TOLD = {"event": "interrupted", "time": 1.0}
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +59,34 @@ def on_another_machine(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 
 def events(count: int) -> list[dict]:
     return [{"event": "note", "trial": "t0001", "text": f"äöü {number}"} for number in range(count)]
+
+
+def opened(place: Place, every: float = NEVER, watch: float = 0.0) -> MirroredJournal:
+    assert place.remote_folder
+    return MirroredJournal(place.folder, place.remote_folder, watch, every)
+
+
+def begun(s3: str, name: str = "toy") -> Place:
+    place = new_place(s3, name, "toy")
+    with opened(place) as journal:
+        journal.append(events(1)[0])
+    return place
+
+
+def in_storage(place: Place) -> list[dict]:
+    return [json.loads(line) for line in (storage.read(place.below("journal.jsonl")) or b"").splitlines()]
+
+
+class Gate:
+    """Holds up the sending of a file until it is opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str):
+        self.reached, self.opened, self.name = threading.Event(), threading.Event(), name
+        self.upload = storage.upload_file
+        monkeypatch.setattr(mirror.storage, "upload_file", self)
+
+    def __call__(self, path: Path, address: str) -> None:
+        if path.name == self.name:
+            self.reached.set()
+            assert self.opened.wait(90)
+        self.upload(path, address)

@@ -11,33 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.s3_cases import events, on_another_machine, s3, server
+from tests.s3_cases import TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
 from trainables import storage
 from trainables.errors import ConfigError, WorkFailed
 from tune_cl import mirror
 from tune_cl.commands.report import tracked
-from tune_cl.mirror import MirroredJournal
 from tune_cl.place import Place, known_place, new_place, place_of
 
 __all__ = ["s3", "server"]
-NEVER = 1000.0  # seconds between two sends: the test sends itself
-TOLD = {"event": "interrupted", "time": 1.0}
-
-
-def opened(place: Place, every: float = NEVER, watch: float = 0.0) -> MirroredJournal:
-    assert place.remote_folder
-    return MirroredJournal(place.folder, place.remote_folder, watch, every)
-
-
-def begun(s3: str, name: str = "toy") -> Place:
-    place = new_place(s3, name, "toy")
-    with opened(place) as journal:
-        journal.append(events(1)[0])
-    return place
-
-
-def in_storage(place: Place) -> list[dict]:
-    return [json.loads(line) for line in (storage.read(place.below("journal.jsonl")) or b"").splitlines()]
 
 
 def lease_of(place: Place) -> dict | None:
@@ -54,21 +35,6 @@ def wait_for_beat(place: Place) -> int:
         time.sleep(0.01)
     assert now is not None and now["token"] == first["token"] and now["beat"] > first["beat"]
     return now["beat"]
-
-
-class Gate:
-    """Holds up the sending of a file until it is opened."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str):
-        self.reached, self.opened, self.name = threading.Event(), threading.Event(), name
-        self.upload = storage.upload_file
-        monkeypatch.setattr(mirror.storage, "upload_file", self)
-
-    def __call__(self, path: Path, address: str) -> None:
-        if path.name == self.name:
-            self.reached.set()
-            assert self.opened.wait(90)
-        self.upload(path, address)
 
 
 def test_a_driver_that_sends_for_long_keeps_its_lease(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,6 +239,7 @@ class MirroredJournal(Journal):
         if self._lease.held():
             self._ours.add(len(journal))  # before: a failure to write it may be one to hear that it is there
             storage.write(address, journal)
+            self._ours.discard(0)  # now none there is one that somebody deleted
             self._journal_sent = len(journal)
 
 

@@ -1,0 +1,151 @@
+"""What of a search's copy goes to the storage in S3 and what comes from there, in order and out of it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.s3_cases import TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
+from trainables import storage
+from trainables.errors import ConfigError, WorkFailed
+from tune_cl import mirror
+from tune_cl.journal import read_events
+from tune_cl.place import known_place, new_place, place_of
+
+__all__ = ["s3", "server"]
+
+
+def away(*_: object) -> None:
+    raise OSError("no route to host")
+
+
+def test_a_driver_that_ends_while_the_storage_is_away_no_longer_keeps_others_out(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its process may go on for long, as that of a notebook does."""
+    place = begun(s3)
+    journal = opened(place, every=0.02)
+    with monkeypatch.context() as outage:
+        outage.setattr(mirror.storage, "write", away)
+        journal.append(TOLD)
+        journal.close()
+    assert "lacks the last changes; tune-cl resume on this machine sends them" in caplog.text
+    on_another_machine(monkeypatch, tmp_path / "other")
+    with opened(place_of(s3, "toy"), watch=0.5) as second:
+        second.append(events(2)[1])
+    assert in_storage(place) == events(2)
+
+
+def test_each_outage_is_said_once(s3: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(begun(s3)) as journal:
+        for count in (1, 2):
+            journal.append(TOLD)
+            with monkeypatch.context() as outage:
+                outage.setattr(mirror.storage, "write", away)
+                assert not journal._attempt() and not journal._attempt()
+            assert caplog.text.count("out of reach, trying again: no route to host") == count
+            assert journal._attempt()
+
+
+def test_no_event_comes_before_the_files_it_speaks_of(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file and its event that are written while others are sent wait for the next time."""
+    place = begun(s3)
+    gate = Gate(monkeypatch, "large.bin")
+    with opened(place) as journal:
+        (place.folder / "large.bin").touch()
+        sending = threading.Thread(target=journal._attempt)
+        sending.start()
+        assert gate.reached.wait(60)
+        (place.folder / "small.bin").touch()
+        journal.append(TOLD)
+        gate.opened.set()
+        sending.join()
+        assert set(storage.files_below(place.below())) == {"driver.json", "journal.jsonl", "large.bin"}
+        assert in_storage(place) == events(1)
+        assert journal._attempt() and storage.exists(place.below("small.bin"))
+        assert in_storage(place) == [*events(1), TOLD]
+
+
+def test_hidden_files_and_those_in_hidden_folders_are_not_sent(s3: str) -> None:
+    """What is being written has such a name."""
+    place = begun(s3)
+    with opened(place):
+        for name in (".half.txt", ".tune_cl-1/half.txt", "trials/.tune_cl-2/deep/half.txt", "trials/whole.txt"):
+            (place.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (place.folder / name).touch()
+    assert set(storage.files_below(place.below())) == {"journal.jsonl", "trials/whole.txt"}
+
+
+def test_checkpoints_are_not_copied_to_machines_that_pull(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = begun(s3)
+    kept = ("trials/best-ranker/model.safetensors", "confirmation/default/seed-1/result.json")
+    left = ("ray/toy/t0001/checkpoint_000001/state", "confirmation/default/seed-1/ranker/model.safetensors",
+            "confirmation/default/seed-2/state.tar", "driver.json")  # fmt: skip
+    for name in (*kept, *left):
+        storage.write(place.below(*name.split("/")), b"content")
+    on_another_machine(monkeypatch, tmp_path / "other")
+    folder = known_place(s3, "toy").folder
+    pulled = {path.relative_to(folder).as_posix() for path in folder.rglob("[!.]*") if path.is_file()}
+    assert pulled == {*kept, "journal.jsonl", "journal.lock"}
+
+
+def test_what_was_pulled_is_not_sent_back(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = begun(s3)
+    with opened(place) as journal:
+        (place.folder / "report.html").write_text("<p>")
+        journal.append(TOLD)
+    on_another_machine(monkeypatch, tmp_path / "other")
+    copy = known_place(s3, "toy")
+    storage.write(place.below("report.html"), b"<p>newer")
+    opened(copy).close()
+    assert (copy.folder / "report.html").read_text() == "<p>"
+    assert storage.read(place.below("report.html")) == b"<p>newer"
+
+
+def test_a_file_that_the_storage_never_had_is_sent_after_a_pull(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its driver died before; another machine's went on."""
+    place = begun(s3)
+    (place.folder / "notes.txt").write_text("of this machine")
+    with monkeypatch.context() as patch:
+        on_another_machine(patch, tmp_path / "other")
+        with opened(place_of(s3, "toy")) as journal:
+            journal.append(events(2)[1])
+    opened(known_place(s3, "toy")).close()
+    assert list(read_events(place.journal)) == events(2)
+    assert storage.read(place.below("notes.txt")) == b"of this machine"
+
+
+def test_a_reader_beside_the_driver_of_this_machine_reads_its_copy(s3: str) -> None:
+    place = begun(s3)
+    with opened(place) as journal:
+        journal.append(TOLD)
+        assert in_storage(place) == events(1)
+        assert list(read_events(known_place(s3, "toy").journal)) == [*events(1), TOLD]
+
+
+def test_a_wrong_name_leaves_no_copy_of_a_search(s3: str) -> None:
+    place = begun(s3)
+    with pytest.raises(ConfigError, match="no search 'toi'"):
+        known_place(s3, "toi")
+    assert [path.name for path in place.storage.iterdir()] == ["toy"]
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_a_search_that_was_deleted_in_the_storage_ends(resumed: bool, s3: str) -> None:
+    """Of it only the journal would come back, without the files it speaks of."""
+    place = begun(s3, f"toy-{resumed}") if resumed else new_place(s3, "toy", "toy")
+    with opened(place) as journal:
+        journal.append(TOLD)
+        assert journal._attempt()
+        storage.remove(place.below("journal.jsonl"))
+        journal.append(TOLD)
+        assert not journal._attempt()
+        with pytest.raises(WorkFailed, match=f"stays in the copy {place.folder}"):
+            journal.append(TOLD)
+    assert storage.files_below(place.below()).keys() <= {"driver.json"}
