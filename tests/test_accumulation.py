@@ -227,4 +227,4 @@ def test_nothing_to_score_is_no_work(materials: Materials) -> None:
     none = np.empty(0, np.int64)
     text, precision = materials.text, Precision(None, "fp32")
     scores = score_candidates(training.module, text.queries, text.documents, none, none, training.device, precision)
-    assert scores.shape == (0,)
+    assert scores.shape == (0,) and scores.dtype == np.float32
