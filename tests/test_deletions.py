@@ -1,0 +1,112 @@
+"""Old checkpoints are deleted beside a search: all of them where it ends well, and nothing waits where it does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from pyarrow.fs import LocalFileSystem
+from ray.tune import Checkpoint
+
+from trainables import storage
+from tune_cl.search.deletions import deleting_aside
+
+
+class Slow:
+    """A file system of this machine whose deletions begin when it is opened, or after some seconds."""
+
+    def __init__(self, seconds: float):
+        self.reached, self.opened, self.seconds = threading.Event(), threading.Event(), seconds
+
+    def delete_dir(self, path: str) -> None:
+        self.reached.set()
+        self.opened.wait(self.seconds)
+        LocalFileSystem().delete_dir(path)
+
+    def let_go(self) -> None:
+        """Returns when the thread has ended."""
+        self.opened.set()
+        for thread in deleters():
+            thread.join(60)
+
+
+class Old:
+    """A checkpoint there."""
+
+    def __init__(self, path: Path, filesystem: Slow):
+        path.mkdir()
+        self.path, self.filesystem = str(path), filesystem
+
+
+def deleters() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "deletions"]
+
+
+def test_the_rest_is_waited_for_where_the_search_ends_well(tmp_path: Path) -> None:
+    slow = Slow(0.2)
+    with deleting_aside() as old:
+        for number in range(3):
+            old.put(Old(tmp_path / str(number), slow))
+    assert list(tmp_path.iterdir()) == [] and deleters() == []
+
+
+def test_an_interrupted_search_leaves_the_rest_to_its_thread(tmp_path: Path) -> None:
+    slow = Slow(20)
+    with pytest.raises(KeyboardInterrupt), deleting_aside() as old:
+        old.put(Old(tmp_path / "old", slow))
+        assert slow.reached.wait(60)
+        raise KeyboardInterrupt
+    assert (tmp_path / "old").is_dir()
+    slow.let_go()
+    assert deleters() == [] and list(tmp_path.iterdir()) == []
+
+
+def test_storage_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "PATIENCE", 0.05)
+    slow = Slow(20)
+    with deleting_aside() as old:
+        old.put(Old(tmp_path / "old", slow))
+        assert slow.reached.wait(60)
+    assert (tmp_path / "old").is_dir()
+    slow.let_go()
+    assert deleters() == [] and list(tmp_path.iterdir()) == []
+
+
+INTERRUPTED = """
+import threading
+from types import SimpleNamespace
+from trainables import storage
+from tune_cl.search.deletions import deleting_aside
+
+def hang(path):
+    reached.set()
+    threading.Event().wait()
+
+reached = threading.Event()
+with deleting_aside() as old:
+    old.put(SimpleNamespace(path="old", filesystem=SimpleNamespace(delete_dir=hang)))
+    reached.wait()
+    raise SystemExit(3)
+"""
+
+
+def test_storage_that_hangs_does_not_keep_an_interrupted_process(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], cwd=tmp_path, timeout=60, check=False)
+    assert done.returncode == 3
+
+
+def test_a_checkpoint_that_cannot_be_deleted_is_told_and_one_that_is_gone_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "state").touch()
+    with deleting_aside() as old:
+        for name in ("file/below", "gone", "old"):
+            old.put(Checkpoint(str(tmp_path / name), LocalFileSystem()))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    [told] = caplog.messages
+    assert told.startswith(f"the old checkpoint {tmp_path}/file/below could not be deleted: ")
