@@ -29,11 +29,13 @@ from ray.autoscaler.v2.utils import ResourceRequestUtil
 from ray.core.generated.autoscaler_pb2 import ClusterResourceState, NodeState, NodeStatus, ResourceRequestByCount
 
 from tests.test_cluster_files import Config, aws, filled_in, own_group, read
-from tune_cl.aws import REFUSALS, SpotFirst
+from tune_cl.aws import SpotFirst
 
 __all__ = ["aws"]  # the fixture
 TAGS = {"ray-node-type": "worker", "ray-user-node-type": "gpu", "ray-node-name": "ray-tune-cl-worker"}
 NO_CAPACITY = "InsufficientInstanceCapacity"
+OF_SPOT = (NO_CAPACITY, "UnfulfillableCapacity", "SpotMaxPriceTooLow", "MaxSpotInstanceCountExceeded", "Unsupported")
+NOT_OF_SPOT = ("InvalidAMIID.NotFound", "UnauthorizedOperation", "VcpuLimitExceeded", "InstanceLimitExceeded")
 
 
 class Market:
@@ -93,7 +95,7 @@ def test_spot_that_is_granted_is_all_that_is_asked_for(account: Account, capfd: 
     assert account.running() == ["spot"] * 3 and "on demand" not in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize("error", sorted(REFUSALS))
+@pytest.mark.parametrize("error", OF_SPOT)
 def test_spot_that_is_refused_is_started_on_demand(
     error: str, account: Account, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,15 +114,32 @@ def test_what_spot_lacks_is_started_on_demand(account: Account, capfd: pytest.Ca
     assert made.keys() == {instance.id for instance in account.ec2.instances.all()}
     tags = [{tag["Key"]: tag["Value"] for tag in instance.tags} for instance in account.ec2.instances.all()]
     assert tags[0] == tags[1] == tags[2] and tags[0]["Name"] == TAGS["ray-node-name"]
-    assert "AWS granted 2 of 3" in "".join(capfd.readouterr())
+    told = "AWS granted 2 of 3 g6.2xlarge on spot (fewer than asked for); starting 1 on demand"
+    assert told in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize("error", ["InvalidAMIID.NotFound", "UnauthorizedOperation", "VcpuLimitExceeded"])
+@pytest.mark.parametrize("error", NOT_OF_SPOT)
 def test_an_error_that_is_not_spot_s_is_raised(error: str, account: Account) -> None:
     market = account.sells(spot=0, error=error)
     with pytest.raises(NodeLaunchException, match=error):
         account.start(3)
     assert {kind for kind, _ in market.asked} == {"spot"} and account.running() == []
+
+
+def test_every_request_tries_spot_first(account: Account) -> None:
+    account.sells(spot=0)
+    account.start(1)
+    market = account.sells(spot=8)
+    account.start(2)
+    assert market.asked == [("spot", 2)] and account.running() == ["on demand", "spot", "spot"]
+
+
+def test_a_reserved_block_of_capacity_that_is_refused_is_not_bought_on_demand(account: Account) -> None:
+    market = account.sells(spot=0)
+    account.node_types["gpu"]["node_config"]["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
+    with pytest.raises(NodeLaunchException, match=NO_CAPACITY):
+        account.start(1)
+    assert "on demand" not in dict(market.asked) and account.running() == []
 
 
 def test_where_there_is_nothing_on_demand_either_ray_is_told(account: Account) -> None:
