@@ -208,6 +208,12 @@ def test_words_are_broken_only_where_they_are_longer_than_their_column(monkeypat
     assert "0.5000" in table(["run", "map", "p"], [("x" * 60, 0.5, 0.5)])
 
 
+def test_no_line_ends_in_spaces() -> None:
+    """Where a pipe's reader shows them they would break into lines of their own."""
+    shown = table(["", "texts"], [("a", "a long text"), ("b", "b"), ("c", "")])
+    assert all(line == line.rstrip() for line in shown.splitlines())
+
+
 def test_numbers_stand_right() -> None:
     shown = table(["", "value"], [("a", 1.0), ("b", -10.25), ("c", math.inf)]).splitlines()
     assert [line[-8:] for line in shown[2:]] == [

@@ -69,7 +69,7 @@ def plain(renderable: object) -> str:
     """A rich renderable as text without colours, as wide as the output."""
     out = StringIO()
     Console(file=out, width=width_of_output(), highlight=False, markup=False).print(renderable)
-    return out.getvalue().rstrip("\n")
+    return "\n".join(map(str.rstrip, out.getvalue().rstrip("\n").split("\n")))
 
 
 def width_of_output() -> int:
