@@ -47,7 +47,6 @@ def configured(options: argparse.Namespace, pacing: str, sampling: str, seed: in
         {
             "data": options.data,
             "ranker": "conv_knrm",
-            "rankers": ["conv_knrm"],
             "curriculum": {"pacing": pacing, "scoring": "context_words", "sampling": sampling},
             "training": {"max_iterations": options.iterations, "max_length": 64},
             "seed": seed,

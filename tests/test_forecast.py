@@ -209,7 +209,9 @@ def test_each_ranker_forecasts_the_search_anew_with_its_own_pace(tmp_path: Path)
         event = forecaster.event(state, f"t{count - 1}", 1)
         told.append(event and round(event["hours_forecast"] * 3600, 6))
     assert told == [21 * 9.0, None, 11 * 9.0 + 10 * 90.0, None]
-    assert forecaster.event(measured(experiment, trials[2:]), "t0", 1) is None, "none of the baseline's kind yet"
+    assert Forecaster(experiment).event(measured(experiment, trials[2:]), "t0", 1) is None, (
+        "none of the baseline's kind yet"
+    )
 
 
 @pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median", "model"])

@@ -17,9 +17,8 @@ from tune_cl.experiment import Experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, place_of
 from tune_cl.prose import counted, say
 from tune_cl.search.budget import budgets
-from tune_cl.search.config import SearchConfig, price_of_an_hour
-from tune_cl.search.forecast import within_budgets
-from tune_cl.search.paces import Paces, paces_of
+from tune_cl.search.config import SearchConfig
+from tune_cl.search.paces import Paces, forecast_by, paces_of
 from tune_cl.search.samplers import SEARCHERS
 from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
 from tune_cl.space_files import on_a_line
@@ -70,17 +69,15 @@ def execute(options: Namespace) -> dict[str, Any]:
 def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float) -> dict[str, Any]:
     """What a search takes whose trials would make so many iterations, and what ends it. `before`: hours before the
     first trial, of which no budget knows."""
-    search, most, price = experiment.search, experiment.max_iterations, price_of_an_hour(experiment.search)
-    training, baseline = paces.hours(iterations, most), most * paces.baseline / 3600
-    span = within_budgets(search, training, baseline, _at_a_time(search))
+    search = experiment.search
+    span, told = forecast_by(paces, experiment, iterations, _at_a_time(search))
     used_up = search.iterations is not None and iterations >= search.iterations
     return {
-        "iterations_expected": round(iterations * span.training / training) if span.ends else iterations,
+        "cost_forecast": None,
+        **told,
         "hours_forecast": before + span.hours,
         "gpu_hours_forecast": (before + span.training) * search.resources.gpu,
-        "cost_forecast": span.training * price if price else None,
         "budgets": budgets(search),
-        "seconds_per_iteration": training * 3600 / iterations,
         "paces": [asdict(pace) for pace in paces.kinds],
         "ends_by": span.ends or ("search.iterations" if used_up else None),
     }

@@ -15,7 +15,7 @@ from trainables.randomness import generator
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Event
 from tune_cl.search.config import price_of_an_hour
-from tune_cl.search.forecast import within_budgets
+from tune_cl.search.forecast import Span, within_budgets
 from tune_cl.search.leaves import Choice
 from tune_cl.search.samplers import tried_first
 from tune_cl.search.space import Flat, identity
@@ -112,6 +112,19 @@ class Kinds:
         return Paces(usual, mean, tuple(known), self.seeds)
 
 
+def forecast_by(paces: Paces, experiment: Experiment, iterations: int, slots: int) -> tuple[Span, dict[str, float]]:
+    """Hours of a search whose trials would make so many iterations, `slots` at a time, as far as its budgets let them;
+    and what is told of them: the iterations left, their mean pace, and what they cost where there is a price."""
+    search, most = experiment.search, experiment.max_iterations
+    hours, price = paces.hours(iterations, most), price_of_an_hour(search)
+    span = within_budgets(search, hours, most * paces.baseline / 3600, slots)
+    told = {
+        "iterations_expected": round(iterations * span.training / hours) if span.ends else iterations,
+        "seconds_per_iteration": hours * 3600 / iterations,
+    }
+    return span, told | ({"cost_forecast": span.training * price} if price else {})
+
+
 class Forecaster:
     """Tells what a running search will take: once a training like its baseline has shown what an iteration takes, and
     again whenever the first one of another kind has."""
@@ -119,6 +132,7 @@ class Forecaster:
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
         self.measured = min(MEASURED, experiment.max_iterations)
+        self._known: set[Kind] = set()  # kinds of which a result has come; of none is anything told a second time
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -128,8 +142,11 @@ class Forecaster:
         """The journal's event after a result of a trial, `slots` at a time; None where it says nothing new of paces."""
         if next(reversed(state.trials[trial].results), None) != self.measured:
             return None
-        seen = [one for one in state.by_number() if self.measured in one.results]
         own = self.kinds.of_trial(state.trials[trial])
+        if own in self._known:  # all but a few results end here: what follows looks at all trials
+            return None
+        self._known.add(own)
+        seen = [one for one in state.by_number() if self.measured in one.results]
         if any(one.trial != trial and self.kinds.of_trial(one) == own for one in seen):
             return None
         seconds = {self.kinds.of_trial(one): one.results[self.measured]["seconds"] for one in reversed(seen)}
@@ -139,18 +156,12 @@ class Forecaster:
     def _told(self, paces: Paces, slots: int) -> dict[str, float]:
         """Trials run `slots` at a time, each kind at its pace beside them, and as many iterations as
         `Experiment.forecast` expects, or as the budgets allow."""
-        search, most = self.experiment.search, self.experiment.max_iterations
-        price = price_of_an_hour(search)
-        iterations = self.experiment.forecast(slots)["iterations_expected"]
-        hours = paces.hours(iterations, most)
-        span = within_budgets(search, hours, most * paces.baseline / 3600, slots)
-        return {
-            "iterations_expected": round(iterations * span.training / hours) if span.ends else iterations,
-            "seconds_per_iteration": hours * 3600 / iterations,
+        resources, iterations = self.experiment.search.resources, self.experiment.forecast(slots)["iterations_expected"]
+        span, told = forecast_by(paces, self.experiment, iterations, slots)
+        return told | {
             "hours_forecast": span.hours,
-            "cpu_hours_forecast": span.training * search.resources.cpu,
-            "gpu_hours_forecast": span.training * search.resources.gpu,
-            **({"cost_forecast": span.training * price} if price else {}),
+            "cpu_hours_forecast": span.training * resources.cpu,
+            "gpu_hours_forecast": span.training * resources.gpu,
         }
 
 
