@@ -94,6 +94,16 @@ def test_pairs_are_counted_under_their_classes(tmp_path: Path, capfd: pytest.Cap
     assert rows["train"] == ["3", "2", "1", "0"] and rows["dev"] == ["3", "1", "1", "1"]
 
 
+def test_an_example_of_pairs_names_its_class(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    found = document_of(sick_files(), tmp_path, capfd)["examples"]["dev"]
+    assert [(pair["grade"], pair["class"]) for one in found for pair in one["candidates"]] == [
+        (2, "neutral"),
+        (1, "entailment"),
+    ]
+    lines = shown(sick_files(), tmp_path / "again", capfd)
+    assert [line.split()[0] for line in lines if line.startswith("  ")][-6:] == 3 * ["neutral", "entailment"]
+
+
 def test_of_a_conversation_the_last_turn_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     lines = shown(conversation_files(), tmp_path, capfd)
     assert "dev dev-1: valid where is the cat ?" in lines

@@ -43,16 +43,15 @@ def test_a_split_is_one_of_three_and_has_the_command_s_default() -> None:
 # -- the address of a cluster ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", ":6379", "127.0.0.1:", "127.0.0.1:head", "127.0.0.1:²"])
+@pytest.mark.parametrize("address", ["h", ":6379", "h:", "h:head", "h:²", "h:0", "h:65536", "h:" + 5000 * "1"])
 def test_an_address_has_a_host_and_the_number_of_a_port(address: str) -> None:
     with pytest.raises(ConfigError, match=f"--address: '{address}' is no host:port; auto, or host:port of a cluster's"):
         require_cluster(address)
 
 
-@pytest.mark.parametrize("address", [f"{64 * 'x'}:1", f"127.0.0.1:{10**20}"], ids=["host", "port"])
-def test_an_address_that_no_machine_can_have_does_not_answer(address: str) -> None:
-    with pytest.raises(ConfigError, match=f"--address: '{address}' does not answer: "):
-        require_cluster(address)
+def test_a_host_that_no_machine_can_be_does_not_answer() -> None:
+    with pytest.raises(ConfigError, match=f"--address: '{64 * 'x'}:1' does not answer: "):
+        require_cluster(f"{64 * 'x'}:1")
 
 
 def test_a_host_in_brackets_is_an_ipv6_address() -> None:

@@ -60,7 +60,7 @@ def test_a_star_marks_the_best_value_so_far(place: Path, tmp_path: Path, capfd: 
     assert told.count(HEADING) == 1 and "going on" not in shown.err
     assert main(command(place / "data", tmp_path / "a")) == DONE
     again = capfd.readouterr().err.splitlines()
-    assert "going on after iteration 3" in again and HEADING not in again
+    assert "this training has ended before, after iteration 3" in again and HEADING not in again
 
 
 def test_each_configuration_has_a_folder_of_its_own(

@@ -55,6 +55,7 @@ def _examples(data: RankingData, split: Split) -> list[dict[str, Any]]:
         query = int(split.query[place])
         candidates = [
             {"document": data.document_ids[int(split.document[row])], "grade": int(split.grade[row]),
+             **({"class": data.classes[int(split.grade[row])]} if data.classes else {}),
              "text": data.documents[int(split.document[row])]}
             for row in chosen
         ]  # fmt: skip
@@ -108,7 +109,8 @@ def _example_lines(split: str, example: dict[str, Any]) -> list[str]:
     turns = f" ({len(utterances)} turns, the last shown)" if len(utterances) > 1 else ""
     lines = [f"{split} {example['query']}{turns}: {_short(utterances[-1])}"]
     return lines + [
-        f"  {each['grade']:>2}  {each['document']}: {_short(each['text'])}" for each in example["candidates"]
+        f"  {each.get('class', each['grade']):>2}  {each['document']}: {_short(each['text'])}"
+        for each in example["candidates"]
     ]
 
 

@@ -75,9 +75,9 @@ def require_cluster(address: str | None) -> None:
     if address is None or "://" in address:
         return
     host, _, port = address.rpartition(":")
-    if not (host and port.isdecimal()):
+    if not (host and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536):
         raise ConfigError(Problem("--address", f"'{address}' is no host:port", right))
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         raise ConfigError(Problem("--address", f"'{address}' does not answer: {error}", right)) from None

@@ -132,7 +132,8 @@ def _train(training: AnyTraining, output: Path) -> None:
     from trainables.training.saves import iterations
 
     if training.iteration:
-        print(f"going on after iteration {training.iteration}", file=sys.stderr)
+        state = "this training has ended before," if training.finished else "going on"
+        print(f"{state} after iteration {training.iteration}", file=sys.stderr)
     if not training.finished:
         print("*: the best dev value so far; open: the share of the training data in use", file=sys.stderr)
     for metrics in iterations(training, output / STATES):
