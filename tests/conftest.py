@@ -26,6 +26,10 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 def no_gpu_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests compute on the CPU wherever they run, but for those of GPUs, and a trial leaves no reservation behind."""
     monkeypatch.setattr(device, "_reserved", 0)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")  # so that it is put back
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import weakref
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ from tune_cl.search.config import Resources
 from tune_cl.search.search import REPORTED, Plan
 
 __all__ = ["experiment"]  # a fixture
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = torch.get_num_threads()
 TREES = {"ranker": {"name": "lambdamart"}}
 GIB = 2**30
@@ -54,7 +56,8 @@ def device_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    """That PyTorch sees, as long as it is not hidden from it."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: os.environ.get(VISIBLE) != "")
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +92,13 @@ def test_a_gpu_that_pytorch_does_not_see_is_an_error(monkeypatch: pytest.MonkeyP
 def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
     a_gpu: None, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ray leaves the GPUs of the node visible to it. CUDA is not even asked for its memory: that would begin a context
-    there."""
+    """Ray leaves the GPUs of the node visible to it. CUDA is not even asked for its memory or, as PyTorch's optimizers
+    do where they see one, for its stream: that would begin a context there."""
+    cuda = torch.device("cuda")
+    monkeypatch.setattr(
+        torch.accelerator, "current_accelerator", lambda **_: cuda if torch.cuda.is_available() else None
+    )
+    monkeypatch.delattr(torch.accelerator, "current_stream")
     assert best_device().type == "cuda", "nobody divides the machine: `tune-cl train`"
     for name in ("reset_peak_memory_stats", "max_memory_allocated", "empty_cache"):
         monkeypatch.delattr(torch.cuda, name)
@@ -102,6 +110,7 @@ def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
     seen: list[str] = []
     monkeypatch.setattr(tasks, "confirm_at", lambda *_: seen.append(best_device().type))
     for gpu in (0, 1):
+        monkeypatch.setenv(VISIBLE, "0")  # as Ray does before a task that reserves one
         assert task({}, Materials(tiny_data(), NO_TEXTS), "", "test", THREADS, gpu) is None
     assert seen == ["cpu", "cuda"]
 
@@ -115,15 +124,19 @@ def test_trials_and_confirmations_are_told_the_share(experiment: Experiment, tmp
 
 
 def test_trees_take_no_gpu_that_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It need not even be visible."""
+    """It need not even be visible. The next trial in this process has it."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     seen: list[str] = []
     monkeypatch.setattr(tasks, "confirm_at", lambda *_: seen.append(best_device().type))
     assert task(TREES, Materials(tiny_data(), NO_TEXTS), "", "test", THREADS, gpu=1) is None
     monkeypatch.setattr(ranker_trainable, "make_training", lambda *_: seen.append(best_device().type))
     monkeypatch.setattr(RankerTrainable, "_materials", lambda *_: None)
-    RankerTrainable({"run": TREES, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
-    assert seen == ["cpu", "cpu"]
+    trainable = RankerTrainable({"run": TREES, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: os.environ.get(VISIBLE) != "")
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    trainable.reset_config({"run": {}, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
+    assert seen == ["cpu", "cpu", "cuda"]
 
 
 def test_a_gpu_is_told_how_to_compute(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +157,7 @@ def test_a_share_of_a_gpu_is_a_share_of_its_memory(a_gpu: None, monkeypatch: pyt
     fractions: list[float] = []
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=60 * GIB))
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
-    for gpu in (0, 1, 4, 0.25, 0.015):
+    for gpu in (1, 4, 0.25, 0.015, 0):
         take(THREADS, gpu)
     assert fractions == [pytest.approx(0.25 - 600 / 1024 / 60), 0.01]
 

@@ -80,7 +80,7 @@ class RankerTrainable(ClusterTrainable):
 
     def _start(self, config: dict[str, Any]) -> None:
         run = TrainingRun.model_validate(config["run"])
-        take(config["threads"], 0 if run.grows_trees else config.get("gpu", 0))  # trees grow on the CPU
+        take(config["threads"], config.get("gpu", 0), on_cpu=run.grows_trees)
         self.reports_queries = config.get("queries", False)
         if best_device().type == "cuda":
             torch.cuda.reset_peak_memory_stats()

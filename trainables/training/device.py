@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import socket
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ Compute = Callable[..., Any]
 CONTEXT = 600 * 2**20  # bytes of a GPU that a process takes beside its tensors, about
 SMALLEST = 0.01  # of a GPU: what any process may take of it
 
-_reserved: float | None = None  # GPUs that this process's trial reserved; None: nobody divides the machine
+_reserved: float | None = None  # GPUs that this process's trial computes with; None: nobody divides the machine
 
 
 def best_device() -> torch.device:
@@ -32,12 +33,15 @@ def best_device() -> torch.device:
     return torch.device("cuda")
 
 
-def take(threads: int, gpu: float) -> None:
+def take(threads: int, gpu: float, on_cpu: bool = False) -> None:
     """What a trial reserved of a node: from now on this process computes with so many threads, on a GPU if `gpu` is not
-    0; a share of one is a share of its memory too, with CUDA's own part in it. Raises WorkFailed where a GPU was
-    reserved and PyTorch sees none: the training would go on on the CPU, without a word."""
+    0; a share of one is a share of its memory too, with CUDA's own part in it. `on_cpu`: it leaves what it reserved of
+    GPUs unused. Raises WorkFailed where a GPU is to be used and PyTorch sees none: the training would go on on the CPU,
+    without a word."""
     global _reserved
-    _reserved = gpu
+    if not gpu:  # Ray leaves GPUs visible, and PyTorch's optimizers begin a CUDA context on one that they see
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    _reserved = gpu = 0 if on_cpu else gpu
     torch.set_num_threads(threads)
     if gpu and not torch.cuda.is_available():
         raise WorkFailed(

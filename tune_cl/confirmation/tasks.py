@@ -24,7 +24,7 @@ def task(run: dict[str, Any], materials: Materials, folder: str, split: str, thr
     """Confirms one training, in a folder or in S3; returns why it failed where no retry would mend it, else None."""
     try:
         training = TrainingRun.model_validate(run)
-        take(threads, 0 if training.grows_trees else gpu)  # trees grow on the CPU
+        take(threads, gpu, on_cpu=training.grows_trees)
         confirm_at(training, materials, folder, split)
     except (UserError, WorkFailed) as error:
         return str(error)
