@@ -24,10 +24,10 @@ search: {searcher: tpe, startup_trials: 2, trials: 5, scheduler: asha, reduction
 """
 
 
-def start(place: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(place: Path, *arguments: str, python: str = sys.executable) -> subprocess.Popen[str]:
     """`tune-cl ARGUMENTS` in a process group of its own, as a terminal would start it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tune_cl", *arguments],
+        [python, "-m", "tune_cl", *arguments],
         cwd=place, env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip

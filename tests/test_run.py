@@ -125,6 +125,18 @@ def test_the_best_ranker_ranks(place: Path, whole: dict[str, Any]) -> None:
     assert ranked == [line.split()[:4] for line in (trial / "dev.run.txt").read_text().splitlines()]
 
 
+def test_names_of_folders_may_have_spaces_and_quotes(place: Path, whole: dict[str, Any]) -> None:
+    """Ray starts workers by a line of shell with the path of Python as it stands."""
+    folder = place / "it's mine $HOME"
+    folder.mkdir()
+    (folder / "venv").symlink_to(sys.prefix)
+    shutil.copytree(place / "data", folder / "data")
+    shutil.copy(place / "toy.yaml", folder)
+    out, _ = finish(start(folder, *search(folder, "the runs"), python=str(folder / "venv" / "bin" / "python")))
+    best = json.loads(out)["best"] | {"params": ...}  # they name the folder of the data
+    assert best == whole["best"] | {"params": ...}
+
+
 def test_resuming_a_finished_search_does_nothing_again(place: Path, whole: dict[str, Any]) -> None:
     before = (place / "whole" / "toy" / "journal.jsonl").read_bytes()
     out, _ = finish(start(place, *search(place, "whole", "resume")))

@@ -6,11 +6,14 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from shlex import quote
 from types import FrameType
+from typing import Any
 
 import ray
 import torch
@@ -33,21 +36,28 @@ def this_machine() -> dict[str, int]:
     return {"CPU": os.cpu_count() or 1, "GPU": torch.cuda.device_count()}
 
 
+def only_here() -> dict[str, Any]:
+    """What a Ray of this machine is told, for a cluster has its own."""
+    resources = this_machine()
+    told = {"include_dashboard": False, "num_cpus": resources["CPU"], "num_gpus": resources["GPU"]}
+    if (python := quote(sys.executable)) == sys.executable:
+        return told
+    return told | {"runtime_env": {"py_executable": python}}  # unquoted in the line of shell that starts a worker
+
+
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
     """Connects to a cluster, or starts a local Ray and ends it afterwards. Ends nothing else."""
     os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
     for name in ("ray", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    here = this_machine()
-    local = {"include_dashboard": False, "num_cpus": here["CPU"], "num_gpus": here["GPU"]}
     with _signals_held() as held, _processes_apart():
         ray.init(
             address=address or "local",  # left open, Ray would join whatever cluster runs on this machine
             log_to_driver=False,
             logging_level=logging.ERROR,
             configure_logging=True,
-            **({} if address else local),
+            **({} if address else only_here()),
         )
     try:
         for number in held:
