@@ -1,12 +1,12 @@
-# Needs make, Python 3.11 or 3.12 with its venv module, and a package index that pip can reach.
+# Needs make, Python 3.11, 3.12 or 3.13 with its venv module, and a package index that pip can reach.
 #   make quickstart   set up, then search on the built-in data (ARGS="--trials 4" adds arguments)
 #   make test         set up with the test tools, then lint, types and tests
 #   make setup        set up only
 #   make bench        set up with the peers, then measure us against them; writes the table of docs/performance.md
 VENV := .venv
 BIN := $(VENV)/bin
-SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
-PYTHON ?= $(shell for p in python3.11 python3.12 python3; do \
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	if $$p -c '$(SUPPORTED)' 2>/dev/null; then echo $$p; break; fi; done)
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e
 REQUIREMENTS := pyproject.toml constraints.txt
@@ -57,10 +57,10 @@ $(VENV)/.setup-bench: $(REQUIREMENTS) | $(BIN)/python
 # ensurepip is looked for because Debian splits it off: `venv` alone would leave an environment without pip.
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
-	  echo "error: PYTHON: no Python 3.11 or 3.12 here (python3 is $$(python3 --version 2>&1 | head -n 1)); \
+	  echo "error: PYTHON: no Python 3.11, 3.12 or 3.13 here (python3 is $$(python3 --version 2>&1 | head -n 1)); \
 	install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; fi
 	@if ! "$(PYTHON)" -c '$(SUPPORTED)' 2>/dev/null; then \
-	  echo "error: PYTHON: $(PYTHON) is $$("$(PYTHON)" --version 2>&1 | head -n 1); Python 3.11 or 3.12 is needed" >&2; exit 1; fi
+	  echo "error: PYTHON: $(PYTHON) is $$("$(PYTHON)" --version 2>&1 | head -n 1); Python 3.11, 3.12 or 3.13 is needed" >&2; exit 1; fi
 	@if ! "$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null; then \
 	  echo "error: PYTHON: $(PYTHON) lacks the venv module; \
 	install it (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; fi

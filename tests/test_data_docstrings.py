@@ -67,6 +67,17 @@ def small(monkeypatch: pytest.MonkeyPatch) -> RankingData:
     return make_data(made_up(), BM25)
 
 
+def test_what_old_versions_of_python_alone_have_is_left_out(tmp_path: Path) -> None:
+    for folder in ("distutils", "distutils_of_mine", "linalg"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").write_text(SOURCE)
+        (tmp_path / folder / "words.py").write_text(SOURCE)
+    assert {each.module for each in read_folder("numpy", tmp_path)} == {
+        f"numpy.{module}" for module in ("distutils_of_mine", "distutils_of_mine.words", "linalg", "linalg.words")
+    }
+    assert "package.distutils" in {each.module for each in read_folder("package", tmp_path)}
+
+
 def test_parts_are_prose_on_one_line(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "words.py").write_text(SOURCE)

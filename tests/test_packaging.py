@@ -170,5 +170,5 @@ def test_make_names_the_python_it_found_when_that_is_too_old(target: str, tmp_pa
     old.chmod(0o755)
     made = run("make", target, f"PYTHON={old}", cwd=tmp_path)
     assert made.returncode != 0
-    assert f"{old} is Python 3.9.1; Python 3.11 or 3.12 is needed" in made.stderr
+    assert f"{old} is Python 3.9.1; Python 3.11, 3.12 or 3.13 is needed" in made.stderr
     assert not (tmp_path / ".venv").exists()

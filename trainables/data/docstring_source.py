@@ -28,6 +28,7 @@ _UNDERLINE = re.compile(r"(?m)^[ \t]*([-=~^*#+`])\1{2,}[ \t]*$")
 _SPACE = re.compile(r"\s+")
 _DIRECTIVE = (".. ", "%")  # directives and template marks
 _DOCTEST = ">>>"
+_OLD_PYTHON = "numpy.distutils."  # NumPy brings it to Python 3.11 alone: the data is to be the same on all versions
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -50,7 +51,8 @@ def package_versions() -> dict[str, str]:
 
 
 def read_package(package: str) -> list[Docstring]:
-    """The documentation strings of all modules, classes and functions outside tests, in order of the files."""
+    """The documentation strings of all modules, classes and functions, in order of the files. Tests are left out, and
+    what the package has under some versions of Python only."""
     spec = find_spec(package)  # of a top-level name: finds without importing
     if spec is None or not spec.submodule_search_locations:
         raise WorkFailed(f"the docstrings data finds no sources of {package}")
@@ -62,8 +64,8 @@ def read_folder(package: str, root: Path) -> list[Docstring]:
     found = []
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root).with_suffix("").parts
-        if not any(_is_test(part) for part in inside):
-            module = ".".join((package, *inside)).removesuffix(".__init__")
+        module = ".".join((package, *inside)).removesuffix(".__init__")
+        if not any(_is_test(part) for part in inside) and not f"{module}.".startswith(_OLD_PYTHON):
             found += [Docstring(package, module, name, parts_of(text)) for name, text in _documented(path, module)]
     return found
 
