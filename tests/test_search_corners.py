@@ -103,6 +103,34 @@ def test_a_last_iteration_that_uses_up_a_budget_completes_its_trial(tmp_path: Pa
     crew.journal.close()
 
 
+class EndsByItself(Crew):
+    """Each training is over after its second iteration, of which the first trials make more than the later ones."""
+
+    def training(self, plan: Plan) -> Iterator[bool]:
+        for at in (1, 2):
+            value = 0.9 - 0.1 * int(plan.trial[1:])
+            metrics = dict.fromkeys(REPORTED, 1.0) | {"dev_map": value, "iteration": at, "done": at == 2}
+            if self.search.result(plan.trial, metrics) and at == 1:
+                yield True
+            else:
+                break
+        self.search.ended(plan.trial)
+
+
+@pytest.mark.parametrize("scheduler", ["asha", "asha, search.promotion=false", "hyperband", "median", "model"])
+def test_a_training_that_has_ended_by_itself_is_not_stopped_early(tmp_path: Path, scheduler: str) -> None:
+    """Its last iteration, or where patience ended it, may be one at which it is judged."""
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    options = f"search.scheduler={scheduler}".split(", ")
+    search = EndsByItself(tmp_path / scheduler, load_experiment(str(tmp_path / "toy.yaml"), options)).work().search
+    assert [(trial.outcome, len(trial.results)) for trial in search.state.by_number()] == [
+        ("baseline", 2),
+        *[("completed", 2)] * 9,
+    ]
+    assert isinstance(search.sampler, TpeSampler)
+    assert {trial.state.name for trial in search.sampler.told.values()} == {"COMPLETE"}
+
+
 @pytest.mark.parametrize("promotion", ["true", "false"])
 def test_a_trial_cut_short_in_a_longer_training_keeps_the_better_of_its_values(tmp_path: Path, promotion: str) -> None:
     (tmp_path / "toy.yaml").write_text(SPACE)

@@ -112,6 +112,8 @@ class Course:
         """What a new result means for its trial."""
         at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
         verdict = self.scheduler.judge(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
+        if event.get("done") and not self.scheduler.renews:  # it has ended by itself, and is complete
+            return
         if verdict is Verdict.PAUSE:
             self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")
         elif verdict is Verdict.STOP:

@@ -148,7 +148,7 @@ class Search:
             there = (*self._metric_names, *(key for key in ON_A_DEVICE if key in metrics))
             kept = {key: float(metrics[key]) for key in there}
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": kept}
-            self.record(event | ({"queries": metrics["queries"]} if "queries" in metrics else {}))
+            self.record(event | {key: metrics[key] for key in ("queries", "done") if metrics.get(key)})
             self._forecast(trial)
             if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
                 self.stops.setdefault(trial, Stop(iteration, "stopped_early", end))

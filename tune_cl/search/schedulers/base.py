@@ -96,6 +96,11 @@ class Scheduler:
         """Whether trials may pause."""
         return False
 
+    @property
+    def renews(self) -> bool:
+        """Whether a trial whose training has ended by itself may go on, as another training."""
+        return self.setup.scaled
+
     def next_paused(self, last: bool) -> str | None:
         """The paused trial that goes on before any new one starts; `last`: no new trial will come, and none runs."""
         return None

@@ -47,6 +47,10 @@ class Pbt(Scheduler):
     def pauses(self) -> bool:
         return True
 
+    @property
+    def renews(self) -> bool:
+        return True  # from another's weights
+
     def next_paused(self, last: bool) -> str | None:
         """Those that copy come first, while those they copy still wait where they are."""
         if not self.paused or (len(self.graces) < self.setup.population and not last):
