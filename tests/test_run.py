@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,18 @@ def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(p
         running.wait()
         _, left = psutil.wait_procs(of_ray, timeout=20)
         assert not left
+
+
+def test_impatience_changes_nothing_of_the_end(place: Path) -> None:
+    """A third Ctrl-C comes while Ray leaves the interpreter."""
+    running = start(place, *search(place, "impatient"))
+    wait_for_iterations(running, place, "impatient", session=1, count=3)
+    with suppress(ProcessLookupError):
+        for _ in range(5):
+            os.kill(running.pid, signal.SIGINT)
+            time.sleep(0.3)
+    out, err = finish(running, status=130)
+    assert out == "" and "tune-cl resume toy --storage" in err.rstrip().splitlines()[-1], err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,5 +1,3 @@
-import sys
+from tune_cl.cli import console
 
-from tune_cl.cli import main
-
-sys.exit(main())
+console()

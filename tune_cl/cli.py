@@ -53,6 +53,15 @@ class Parser(argparse.ArgumentParser):
         raise UserError(Problem(place, wrong, f"see {self.prog} --help"))
 
 
+def console() -> NoReturn:
+    """`tune-cl` as a process. Once a command has said its last word signals change nothing: Ray and others still leave
+    the interpreter, and Ctrl-C there would be a traceback and status 1."""
+    status = main()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(status)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status of the interface (0, 1, 2 or 130)."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
