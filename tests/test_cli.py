@@ -153,6 +153,11 @@ def test_list_names_what_there_is(kind: str, capfd: pytest.CaptureFixture[str]) 
         (["report", "a", "--storage", ""], "error: --storage: is empty; a value, or leave --storage out"),
         (["train", "quickstart", "--output="], "error: --output: is empty; a value, or leave --output out"),
         (["run", "quickstart", "--storage", "ftp://x"], "error: --storage: 'ftp://x' is not a folder; "),
+        (
+            ["run", "quickstart", "--name", "mlflow.db"],
+            "error: --name: 'mlflow.db' is what MLflow keeps in the storage; ",
+        ),
+        (["run", "quickstart", "--name", "mlartifacts"], "error: --name: 'mlartifacts' is what MLflow keeps in the s"),
         (["run", "quickstart", "--name", 256 * "x"], f"error: --name: '{256 * 'x'}' is no name of a folder; "),
         (["data", 5000 * "x"], f"error: {60 * 'x'}...: the name is too long; a shorter one"),
         (["report", 5000 * "x"], f"error: NAME: '{5000 * 'x'}' is no name of a search; "),

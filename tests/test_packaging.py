@@ -97,7 +97,7 @@ def test_wheel_carries_the_licence_and_the_command(wheel: Path) -> None:
     }
     assert "Apache License" in info["licenses/LICENSE"]
     assert "License-Expression: Apache-2.0" in info["METADATA"]
-    assert "tune-cl = tune_cl.cli:main" in info["entry_points.txt"]
+    assert "tune-cl = tune_cl.cli:console" in info["entry_points.txt"]
 
 
 def test_installed_wheel_lists_its_search_spaces_outside_the_checkout(installed: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from trainables.files import folder_on_the_way, names_folder, require_folder, un
 from trainables.storage import exists, folders_in, is_remote, joined, size
 from tune_cl.journal import FILE, Journal
 from tune_cl.mirror import WATCH_SECONDS, MirroredJournal, pull
+from tune_cl.tracking.uri import ARTIFACTS, DATABASE
 
 DEFAULT_STORAGE = "./tune_cl_runs"
 STORAGE_HELP = f"where state lives: a folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})"
@@ -141,10 +142,11 @@ def new_place(storage: str, name: str | None, space: str) -> Place:
     Raises ConfigError where a search of the given name exists, the name is not that of a folder in the storage, or
     storage or cache cannot be written to.
     """
-    wanted = space if name is None else name
+    wanted, option = (space, "name") if name is None else (name, "--name")
     if not names_folder(wanted):
-        option = "name" if name is None else "--name"
         raise ConfigError(Problem(option, f"{wanted!r} is no name of a folder", "letters and digits, no '/'"))
+    if wanted in (DATABASE, ARTIFACTS):
+        raise ConfigError(Problem(option, f"'{wanted}' is what MLflow keeps in the storage", "another name"))
     place = place_of(storage, wanted)
     require_folder(place.option, place.storage)
     require_folder(ROOT, cache_root())

@@ -14,6 +14,7 @@ USER = re.compile(r"(?<=://)[^/\s]+@")
 QUERY = re.compile(r"([?&](?:password|token|secret)=)[^&\s]+")
 SERVERS = ("http", "databricks")
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"  # in a storage, beside the folders of its searches
 
 
 def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = "") -> str:
@@ -39,7 +40,7 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = ""
 
 def beside_runs(storage: Path) -> str:
     """The address of a SQLite file in the folder. MLflow takes no quoted path: it makes folders of the quoted name."""
-    path = str(storage / "mlflow.db")
+    path = str(storage / DATABASE)
     if "?" in path or unquote(path) != path:
         wrong = f"MLflow would not find its database in '{storage}', for the '?' or '%' in the path"
         raise ConfigError(Problem("--storage", wrong, "a folder without, or --tracking-uri"))
@@ -51,7 +52,7 @@ def artifact_location(uri: str, storage: Path) -> str | None:
 
     MLflow's default for a database is a folder of the working directory, another one at each start.
     """
-    return None if uri.startswith(SERVERS) else (storage.resolve() / "mlartifacts").as_uri()
+    return None if uri.startswith(SERVERS) else (storage.resolve() / ARTIFACTS).as_uri()
 
 
 def masked(text: str) -> str:
