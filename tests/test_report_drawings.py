@@ -37,6 +37,7 @@ def test_bars_say_what_they_are_of() -> None:
 def test_queries_that_gained_and_lost_are_counted_and_drawn_above_and_below_zero() -> None:
     differences = np.array([0.1, 0.0, -0.2, 0.0, 0.3, 0.0])
     assert _queries(differences) == "2 queries gained, 1 lost, 3 unchanged"
+    assert _queries(differences[:1]) == "1 query gained, 0 lost, 0 unchanged"
     gain, loss = (
         re.search(rf'd="([^"]*)" class="{role}"', strip_chart(differences, "map")) for role in ("gain", "loss")
     )

@@ -14,11 +14,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tests.report_cases import Case, whole
+from tests.report_cases import QUERIES, Case, whole
 from tests.test_report import report
 from tests.test_scoring import make_data
 from trainables.evaluation.trec import write_per_query
+from trainables.randomness import generator
 from tune_cl.report import per_query, queries
+from tune_cl.report.charts import MOST_BARS
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.formats import latex, latex_table, trials_csv
 from tune_cl.report.per_query import PerQuery, by_domain, by_length, by_turns
@@ -89,12 +91,12 @@ def test_the_five_that_gained_and_lost_most_are_told_and_none_that_did_not() -> 
     best = [0.9, 0.8, 0.7, 0.6, 0.55, 0.52, 0.5, 0.4, 0.2]
     shown = changes(values_of([["text"]] * 9, best, [0.5] * 9), 1)
     gained, lost = shown.split("Lost most")
-    assert re.findall(r">q(\d), 1 turns<", gained) == ["0", "1", "2", "3", "4"]
-    assert re.findall(r">q(\d), 1 turns<", lost) == ["8", "7"]
+    assert re.findall(r">q(\d), 1 turn<", gained) == ["0", "1", "2", "3", "4"]
+    assert re.findall(r">q(\d), 1 turn<", lost) == ["8", "7"]
     assert "+0.400" in gained and "(0.500 → 0.900)" in gained and "-0.300" in lost and "(0.500 → 0.200)" in lost
     assert "Lost most: none." in changes(values_of([["text"]], [0.6], [0.5]), 1)
     few = changes(values_of([["text"]] * 3, [0.6, 0.5, 0.4], [0.5] * 3), 1)
-    assert re.findall(r">q(\d), 1 turns<", few) == ["0", "2"], "one that gained, one that lost"
+    assert re.findall(r">q(\d), 1 turn<", few) == ["0", "2"], "one that gained, one that lost"
 
 
 @pytest.mark.parametrize(("level", "text"), [(1, "one"), (2, "two"), (3, "no candidate of this query is relevant")])
@@ -109,6 +111,87 @@ def test_values_of_several_seeds_are_their_mean_where_all_have_the_query(tmp_pat
     assert per_query._mean(files, "map") == pytest.approx({"a": 0.4, "b": 0.6})
     assert per_query._mean(files[::-1], "map") == pytest.approx({"a": 0.4, "b": 0.6})
     assert per_query._mean(files[1:], "map") == {"b": 0.8, "a": 0.6, "c": 1.0}
+
+
+def test_values_and_texts_are_those_of_the_query_though_not_every_one_has_values() -> None:
+    """Values of rows 1 and 3 of four, which hold the queries 2 and 0 of the data."""
+    contexts = [["first"], ["second", "second"], ["third", "third", "third"], ["fourth"]]
+    candidates = [[("wrong", 0), (f"right {row} " + "x" * 90, 1), (f"also {row}", 1)] for row in range(4)]
+    data = make_data(contexts, candidates)
+    split = replace(data.splits["train"], query=np.array([3, 2, 1, 0], np.int32))
+    values = PerQuery(replace(data, splits={"train": split}), "train", "", np.array([1, 3]), np.ones(2), np.zeros(2))
+    shown = changes(values, 1)
+    assert re.findall(r">(q\d, \d turns?)<", shown) == ["q2, 3 turns", "q0, 1 turn"]
+    assert re.findall(r"<b>Query </b>(.*?)</p>", shown) == ["third third third", "first"]
+    assert re.findall(r"<b>Relevant </b>(.*?)</p>", shown) == [f"right {row} {'x' * 90}" for row in (1, 3)], "all of it"
+    findings = SimpleNamespace(metric="map", in_terms=lambda text: text, signs=lambda entries: entries)
+    assert "; 2 queries of train." in "".join(queries.groups_section(cast(Findings, findings), values))
+
+
+def test_a_pair_is_told_by_its_class_and_its_second_sentence() -> None:
+    data = make_data([["one"], ["two"]], [[("like one", 1)], [("unlike two", 0)]])
+    data = replace(data, task="classification", classes=("different", "duplicate"))
+    shown = changes(PerQuery(data, "train", "", np.arange(2), np.array([0.9, 0.8]), np.zeros(2)), 1)
+    assert "<b>Duplicate </b>like one</p>" in shown and "<b>Different </b>unlike two</p>" in shown
+
+
+def test_queries_with_equal_changes_keep_the_order_of_the_data() -> None:
+    shown = changes(values_of([["text"]] * 40, [0.9, 0.6] * 20, [0.5] * 40), 1)
+    assert re.findall(r">q(\d+), 1 turn<", shown) == ["0", "2", "4", "6", "8"]
+
+
+def test_many_queries_share_bars_and_the_title_says_how_many() -> None:
+    assert "Each query of train" in changes(values_of([["text"]] * 2, [0.6] * 2, [0.5] * 2), 1)
+    many = values_of([["text"]] * (MOST_BARS + 1), [0.6] * (MOST_BARS + 1), [0.5] * (MOST_BARS + 1))
+    assert "Queries of train: each bar is the mean of 2 neighbouring queries" in changes(many, 1)
+    few = replace(many, row=many.row[:9], best=many.best[:9], baseline=many.baseline[:9])
+    assert "Each query of train" in changes(few, 1), "as many as have values"
+
+
+# -- where they come from ----------------------------------------------------------------------------------------
+
+
+def test_a_confirmation_s_best_is_held_against_its_baseline(tmp_path: Path) -> None:
+    case = whole(tmp_path, others=2)
+    case.confirm()
+    found = per_query.per_query(gather(case.write()))
+
+    def mean(place: int) -> np.ndarray:
+        return np.mean([generator(10 * place + seed, "per query").random(QUERIES) for seed in (1, 2, 3)], axis=0)
+
+    assert (found.split, found.label) == ("test", "root n=2, turns, means over 3 seeds")
+    assert found.best == pytest.approx(mean(1)) and found.baseline == pytest.approx(mean(0))
+
+
+def test_data_that_changed_since_the_search_is_not_shown_beside_its_values(tmp_path: Path) -> None:
+    case = whole(tmp_path, others=2)
+    read = case.events[0]["data"]["digest"]
+    findings = gather(case.write())
+    for digest, fits in ((read, True), ("another", False), (None, True)):
+        findings.state.data["digest"] = digest
+        told = queries.values_of(findings)
+        assert isinstance(told, PerQuery) == fits and (fits or "has changed since the search" in str(told))
+
+
+def one_beside_the_baseline(folder: Path, names: list[str]) -> Findings:
+    """A search with one trial, whose baseline left values of the named queries."""
+    case = Case(folder)
+    case.add([0.5], "baseline")
+    case.add([0.6], "completed")
+    file = case.place.folder / "trials" / "t0000" / "dev.per_query.tsv"
+    write_per_query(file, names, {"map": np.full(len(names), 0.25)})
+    return gather(case.write())
+
+
+def test_only_queries_that_both_have_are_compared(tmp_path: Path) -> None:
+    found = per_query.per_query(one_beside_the_baseline(tmp_path, ["dev-7", "dev-2"]))
+    assert found.row.tolist() == [2, 7] and found.baseline.tolist() == [0.25, 0.25]
+    assert [found.data.query_ids[query] for query in found.query] == ["dev-2", "dev-7"]
+
+
+def test_files_of_other_queries_are_told(tmp_path: Path) -> None:
+    told = queries.values_of(one_beside_the_baseline(tmp_path, ["other"]))
+    assert "dev.per_query.tsv: holds no query of dev; files of a search on this data." in str(told)
 
 
 def test_queries_are_read_by_the_metric_of_the_search(tmp_path: Path) -> None:

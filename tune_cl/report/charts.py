@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tune_cl.prose import counted
 from tune_cl.report.markup import Html, cut, number, tag
 from tune_cl.report.svg import BOTTOM, LEFT, RIGHT, TOP, Point, Scale, drawing, frame, path, rule, scale, text
 
@@ -157,4 +158,4 @@ def bars(differences: np.ndarray) -> list[float]:
 
 def _queries(values: np.ndarray) -> str:
     gained, lost = int((values > 0).sum()), int((values < 0).sum())
-    return f"{gained} queries gained, {lost} lost, {len(values) - gained - lost} unchanged"
+    return f"{counted(gained, 'query')} gained, {lost} lost, {len(values) - gained - lost} unchanged"

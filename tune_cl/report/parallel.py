@@ -9,7 +9,7 @@ from typing import Any
 
 from tune_cl.report.markup import Html, cut, key_name, number, plain, tag
 from tune_cl.report.svg import RIGHT, Scale, drawing, path, rule, scale, text
-from tune_cl.search.leaves import Leaf, LogUniform, Range
+from tune_cl.search.leaves import Integer, Leaf, LogUniform, Range
 
 START, END, ABSENT = 18.0, 396.0, 446.0
 ROW = 72.0
@@ -31,12 +31,13 @@ class Traveller:
 
 @dataclass(frozen=True)
 class Axis:
-    """Where the values of one parameter stand; finite ones by name, continuous ones by `scale` of their number."""
+    """Where the values of one parameter stand: choices by name, numbers by `scale` (whole: of whole numbers)."""
 
     key: str
     positions: Mapping[str, float]
     scale: Scale | None
     log: bool = False
+    whole: bool = False
 
     def __call__(self, chosen: Mapping[str, Any]) -> float:
         if self.key not in chosen:
@@ -49,15 +50,16 @@ class Axis:
     def ticks(self) -> list[tuple[float, str]]:
         if self.scale is None:
             return [(x, name) for name, x in self.positions.items()]
-        return [(self.scale(tick), f"{10**tick if self.log else tick:.3g}") for tick in self.scale.ticks(6)]
+        ticks = [tick for tick in self.scale.ticks(6) if not self.whole or tick == int(tick)]
+        return [(self.scale(tick), f"{10**tick:.3g}" if self.log else f"{tick:g}") for tick in ticks]
 
 
 def axis_of(key: str, leaf: Leaf, travellers: Sequence[Traveller]) -> Axis:
     """The axis of an opened parameter: the listed values evenly, or the range that the trials cover."""
     seen = [traveller.chosen[key] for traveller in travellers if key in traveller.chosen]
     if isinstance(leaf, Range):
-        log = isinstance(leaf, LogUniform)
-        return Axis(key, {}, scale([math.log10(value) if log else value for value in seen], START, END), log)
+        log, whole = isinstance(leaf, LogUniform), isinstance(leaf, Integer)
+        return Axis(key, {}, scale([math.log10(value) if log else value for value in seen], START, END), log, whole)
     names = list(dict.fromkeys(map(plain, [*(leaf.values() or ()), *seen])))
     step = (END - START) / max(len(names) - 1, 1)
     return Axis(key, {name: START + i * step for i, name in enumerate(names)}, None)

@@ -15,6 +15,7 @@ from trainables.errors import DataError, Problem
 from trainables.evaluation.trec import read_per_query
 from tune_cl.confirmation.verdict import leader
 from tune_cl.place import found_again
+from tune_cl.prose import counted
 from tune_cl.report.findings import Document, Findings, words
 
 MOST_TURNS = 8  # queries with more share a group
@@ -75,7 +76,7 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     """Split, words for the best, and the TSV files of the best and of the baseline."""
     confirmed, folder = findings.confirmation, findings.place.folder
     if confirmed and (top := leader(confirmed)):
-        label = f"{top['label']}, means over {len(top['runs'])} seeds"
+        label = f"{top['label']}, means over {counted(len(top['runs']), 'seed')}"
         return confirmed["split"], label, _tables(top, folder), _tables(confirmed["baseline"], folder)
     if not (findings.ranked and findings.baseline):
         raise DataError(Problem("search", "nothing to compare", "a trial and the baseline with a dev value"))

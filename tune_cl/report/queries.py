@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trainables.errors import UserError
+from tune_cl.prose import counted
 from tune_cl.report.analysis import mean_interval
 from tune_cl.report.charts import interval_chart, queries_a_bar, strip_chart
 from tune_cl.report.findings import Findings
@@ -29,7 +30,7 @@ def groups_section(findings: Findings, values: PerQuery | str) -> list[Html]:
     """The metric by number of turns, by domain and by length, best against baseline."""
     if isinstance(values, str):
         return [paragraph(values)]
-    queries = f"{len(values.row)} queries of {values.split}"
+    queries = f"{counted(len(values.row), 'query')} of {values.split}"
     told = f"{values.label}, against {findings.in_terms('plain training')}; {queries}."
     kinds = [("By number of turns", by_turns(values)), ("By domain", by_domain(values)),
              ("By difficulty: mean words of an utterance", by_length(values))]  # fmt: skip
@@ -83,7 +84,7 @@ def _query(at: int, findings: Findings, values: PerQuery) -> Html:
     text = cut(data.query_text(query), TEXT)
     change = f"{number(values.baseline[at], 3)} → {number(values.best[at], 3)} "
     summary = tag("summary", tag("b", signed(float(values.differences[at]), 3)), f" ({change.strip()}) ", cut(text, 90))
-    name = tag("span", f"{data.query_ids[query]}, {int(data.turns[query])} turns", class_="muted")
+    name = tag("span", f"{data.query_ids[query]}, {counted(int(data.turns[query]), 'turn')}", class_="muted")
     label, document = _answer(int(values.row[at]), findings, values)
     texts = paragraph(tag("b", "Query "), text), paragraph(tag("b", f"{label} "), document)
     return tag("details", summary, name, *texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tune_cl.prose import counted
 from tune_cl.report.charts import Line, Mark, line_chart
 from tune_cl.report.findings import Findings, words
 from tune_cl.report.markup import Html, figure, legend, number, paragraph, table, tag
@@ -44,7 +45,5 @@ def _at(trial: Priced) -> tuple[float, float]:
 
 
 def _tip(findings: Findings, trial: Priced) -> str:
-    return (
-        f"{words(findings.state.trials[trial.trial_id])}: {number(trial.dev)} after {trial.iterations} iterations, "
-        f"{trial.seconds:.1f} s"
-    )
+    reached = f"{number(trial.dev)} after {counted(trial.iterations, 'iteration')}, {trial.seconds:.1f} s"
+    return f"{words(findings.state.trials[trial.trial_id])}: {reached}"
