@@ -61,6 +61,28 @@ def test_the_bias_of_three_trials_by_hand() -> None:
     assert selection_bias(curves) == pytest.approx(highest - (mean + between / (between + noise)))
 
 
+def test_three_evaluations_are_enough_and_the_highest_value_is_the_best_trial() -> None:
+    """Without noise a trial is worth its level: of the trial with the highest value, not of that with the highest
+    mean."""
+    steady = {"a": [0.0, 0.5, 1.0], "b": [0.8, 0.85, 0.9], "c": [0.7, 0.7, 0.7]}
+    assert selection_bias(steady) == pytest.approx(1.0 - 0.75)
+
+
+def test_a_best_at_the_edge_is_known_less_well() -> None:
+    """Its level is the mean of two evaluations, that of the others of three."""
+    waves = {"a": (-1, 1, -1, 1), "b": (-1, 1, -1, 1), "c": (1, -1, 1, -1)}
+    curves = {name: [level + sign * 0.1 for sign in waves[name]] for level, name in enumerate(waves, 1)}
+    levels, noise = np.array([1 - 0.1 / 3, 2 - 0.1 / 3, 3.0]), 0.16 / 6
+    between = levels.var(ddof=1) - (noise / 3 + noise / 3 + noise / 2) / 3
+    shrunk = levels.mean() + (3 - levels.mean()) * between / (between + noise / 2)
+    assert selection_bias(curves) == pytest.approx(3.1 - shrunk)
+
+
+def test_levels_that_noise_alone_would_part_are_taken_for_one() -> None:
+    curves = {name: [0.5, 0.7 + more, 0.5, 0.7] for name, more in (("a", 0.0), ("b", 0.01), ("c", 0.02))}
+    assert selection_bias(curves) == pytest.approx(0.72 - (0.5 + 0.71 + 0.5) / 3)
+
+
 CURVES = sorted((Path(__file__).parents[1] / "benchmarks" / "curves").glob("*.jsonl.gz"))
 
 

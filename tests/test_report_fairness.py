@@ -8,6 +8,8 @@ from tests.report_cases import Case
 from tests.test_report import report
 from trainables.randomness import generator
 from tune_cl.report.fairness import audited
+from tune_cl.report.findings import gather
+from tune_cl.search.pareto import Priced, priced
 
 
 def stopped_and_audited(folder: Path, late: float) -> Case:
@@ -63,3 +65,19 @@ def test_the_pareto_set_is_drawn_and_listed(tmp_path: Path) -> None:
     told = reader.sections["tradeoff"]
     assert "t0000" in told and "t0001" in told and "t0002" not in told
     assert any("t0002" in tip and "0.4500 after 3 iterations, 3.0 s" in tip for tip in reader.tips)
+
+
+def test_a_trial_that_failed_is_not_in_the_pareto_set(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.4], "baseline")
+    case.add([0.9], "failed", "it broke")
+    assert [trial.trial_id for trial in priced(gather(case.write()).state)] == ["t0000"]
+
+
+def test_what_a_trial_took_counts_from_its_first_training_on(tmp_path: Path) -> None:
+    """Its dev values are those since it went on from another trial's weights, behind iteration 1."""
+    case = Case(tmp_path)
+    case.add([0.6, 0.5, 0.4], "baseline")
+    state = gather(case.write()).state
+    state.trials["t0000"].offset = 1
+    assert priced(state) == [Priced("t0000", 0.5, 2, 2.0)]

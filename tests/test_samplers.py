@@ -254,6 +254,12 @@ def test_samplers_by_name() -> None:
     }  # fmt: skip
 
 
+def test_models_start_and_trust_other_data_as_they_are_told() -> None:
+    keys = ["search.searcher=tpe", "search.startup_trials=3", "search.warm_discount=0.2"]
+    tpe = make_sampler(load_experiment("penha2020_pacing", keys))
+    assert isinstance(tpe, TpeSampler) and (tpe.startup_trials, tpe.discount) == (3, 0.2)
+
+
 def test_cmaes_needs_a_number_that_every_trial_has() -> None:
     with pytest.raises(ConfigError, match=r"search.searcher: cmaes searches numbers"):
         load_experiment("penha2020_pacing", ["search.searcher=cmaes"])

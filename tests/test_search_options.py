@@ -21,7 +21,7 @@ from tune_cl.search.audit import Audit
 from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending, improbable, used_up
 from tune_cl.search.leaves import Leaf, parse_leaf
 from tune_cl.search.pareto import Priced, front
-from tune_cl.search.samplers import GridSampler, RandomSampler, make_sampler
+from tune_cl.search.samplers import GridSampler, RandomSampler, make_sampler, tried_first
 from tune_cl.search.warm import warm_start_event, within
 from tune_cl.state import replay
 
@@ -107,6 +107,16 @@ def test_the_most_likely_configuration_is_tried_first_and_shown(tmp_path: Path) 
     assert Experiment.from_yaml(toy.to_yaml()).space == toy.space
 
 
+def test_values_without_a_prior_are_drawn_and_a_point_of_the_most_likely_is_not_tried_again(tmp_path: Path) -> None:
+    by_seed = [tried_first(experiment(tmp_path, "search.searcher=random", f"seed={seed}")) for seed in (0, 1)]
+    assert [[chosen["curriculum.delta"] for chosen in tried] for tried in by_seed] == [[0.33], [0.33]]
+    assert by_seed[0][0]["curriculum.T"] != by_seed[1][0]["curriculum.T"]
+    closed = ["curriculum.T=0.5", "curriculum.n=2", "search.points=[{curriculum.pacing: root}]"]
+    toy = experiment(tmp_path, "search.searcher=random", *closed)
+    assert tried_first(toy) == [{"curriculum.pacing": "root", "curriculum.delta": 0.33}]
+    assert make_sampler(toy).ask(1) == tried_first(toy)[0]
+
+
 # -- points --------------------------------------------------------------------------------------------------------
 
 POINTS = "search.points=[{curriculum: {pacing: root, n: 5}, curriculum.delta: 0.2}, {curriculum.pacing: linear}]"
@@ -120,6 +130,7 @@ def test_points_are_completed_checked_and_kept(tmp_path: Path) -> None:
     assert Experiment.from_yaml(toy.to_yaml()).search.points == (whole, linear)
     sampler = make_sampler(toy)
     assert [sampler.ask(1), sampler.ask(2)] == [whole, linear]
+    assert experiment(tmp_path, "search.points=[{curriculum.delta: '0.2'}]").search.points[0]["curriculum.delta"] == 0.2
     third = sampler.ask(3)
     assert third is not None and third["curriculum.delta"] == 0.33, "then the prior's own"
 
@@ -313,6 +324,10 @@ def test_an_audit_takes_about_as_many_as_wanted_spread_over_the_stops() -> None:
     assert mean(map(len, taken)) == pytest.approx(5, abs=0.1)
     assert mean(number for numbers in taken for number in numbers) == pytest.approx(14.5, abs=1.0)
     assert Audit(0, 0, 10, 2).takes("t1", 1) is False
+    late = [[number for number in range(45) if audit.takes(f"t{number}", 2)] for audit in
+            (Audit(5, seed, 61, 4) for seed in range(200))]  # fmt: skip
+    assert mean(number for numbers in late for number in numbers) == pytest.approx(22, abs=1.5), "three of four stop"
+    assert all(Audit(1, seed, 3, 2).takes("t1", 1) for seed in range(20)), "the one stop that two trials let expect"
 
 
 @pytest.mark.parametrize(

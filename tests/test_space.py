@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import optuna
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from optuna.distributions import FloatDistribution
 from optuna.trial import FixedTrial
 
 from trainables.errors import ConfigError
@@ -90,6 +93,7 @@ def test_condition_on_a_fixed_key() -> None:
     leaves = {"n": N}
     assert Space(leaves, {"pacing": "root"}).combinations() == 2
     assert Space(leaves, {"pacing": "step"}).combinations() == 1
+    assert Space(leaves, {"pacing": "root"}).active({"pacing": "step"}) == {}, "plain training has another pacing"
     assert Space(leaves).active({}) == {}
 
 
@@ -125,12 +129,45 @@ def test_draws_follow_their_distribution() -> None:
     assert integers.min() > 900
 
 
+def test_a_prior_is_a_normal_distribution_of_a_sixth_of_the_range() -> None:
+    rng = np.random.default_rng(1)
+    near = [
+        value for _ in range(8000) if (value := Uniform(low=0, high=6, prior=3).near_prior(rng, 0, 6, 3)) is not None
+    ]
+    assert len(near) == pytest.approx(4000, abs=150) and np.std(near) == pytest.approx(0.99, abs=0.04), "cut at 3"
+
+
+def test_a_step_has_the_part_of_the_prior_that_is_nearest() -> None:
+    """Half of the draws are even, of the others .156 go to either neighbour of the prior's value."""
+    rng = np.random.default_rng(1)
+    drawn = np.bincount([Integer(low=0, high=2, prior=1).draw(rng) for _ in range(8000)]) / 8000
+    assert drawn == pytest.approx([1 / 6 + 0.078, 1 / 6 + 0.344, 1 / 6 + 0.078], abs=0.015)
+
+
+def test_logarithms_do_not_lead_out_of_the_range() -> None:
+    """exp(log(10)) is more than 10 in floating point."""
+    last = cast(np.random.Generator, SimpleNamespace(uniform=lambda low, high: high))
+    assert math.exp(math.log(10)) > 10 and LogUniform(low=1, high=10).draw(last) == 10
+
+
+def test_optuna_is_told_of_logarithms() -> None:
+    recorded = FixedTrial({"lr": 1e-3})
+    assert LogUniform(low=1e-4, high=1e-2).suggest(recorded, "lr") == 1e-3
+    assert cast(FloatDistribution, recorded.distributions["lr"]).log
+
+
+def test_true_is_no_number_of_a_range() -> None:
+    assert not [leaf for leaf in (Uniform(low=0, high=2), Integer(low=0, high=2)) if leaf.allows(True)]
+
+
 def test_steps_are_the_numbers_that_one_writes() -> None:
     leaf = parse_leaf("k", {"uniform": [0.2, 0.6], "step": 0.1})
     assert leaf.values() == [0.2, 0.3, 0.4, 0.5, 0.6] and leaf.middle() == 0.4
     assert [leaf.allows(value) for value in (0.3, 0.35, 0.6, 0.7, True)] == [True, False, True, False, False]
     assert list(parse_leaf("k", {"int": [10, 50], "step": 20}).values() or ()) == [10, 30, 50]
     assert parse_leaf("k", {"uniform": [1e-5, 4e-5], "step": 1e-5}).values() == [1e-5, 2e-5, 3e-5, 4e-5]
+    assert list(parse_leaf("k", {"int": [1, 9], "step": 4.0}).values() or ()) == [1, 5, 9]
+    assert len(parse_leaf("k", {"int": [0, 10_000], "step": 1}).values() or ()) == 10_001
     with pytest.raises(ConfigError, match=r"0.35 is not in the range"):
         parse_leaf("k", {"uniform": [0.2, 0.6], "step": 0.1, "prior": 0.35})
 
@@ -154,6 +191,7 @@ def test_middles() -> None:
     assert Uniform(low=1, high=4).middle() == 2.5
     assert LogUniform(low=1e-4, high=1e-2).middle() == pytest.approx(1e-3)
     assert Integer(low=1, high=4).middle() == 2
+    assert repr(parse_leaf("k", {"int": [1, 4], "prior": 3.0}).middle()) == "3"
     assert PACING.middle() == "linear"
 
 
@@ -213,6 +251,10 @@ def test_conditions_in_a_circle(keys: str) -> None:
         ({"uniform": [0, 1], "step": 2}, "do not reach 1; a smaller one"),
         ({"uniform": [0, 1], "step": 1e-9}, "1000000001 values"),
         ({"int": [1, 4], "step": 0.5}, "no whole number"),
+        ({"int": [1, 4], "step": float("inf")}, "inf is no whole number"),
+        ({"int": [1, 4], "step": float("nan")}, "nan is no whole number"),
+        ({"int": [0, 10_001], "step": 1}, "makes 10002 values; at most 10000 steps"),
+        ({"choice": [1], "when": {"a": {"b": {}}}}, "when.a.b: no values"),
         ({"int": [1, 4], "step": 2}, "do not reach 4"),
         ({"loguniform": [0.1, 1], "step": 0.1}, "a loguniform has no steps"),
         ({"choice": [1, 2], "step": 1}, "a choice has no steps"),
@@ -245,6 +287,20 @@ def test_leaf_document_round_trip(tree: dict[str, Any]) -> None:
     assert parse_leaf("k", tree).document() == tree
 
 
+@pytest.mark.parametrize(
+    ("tree", "written"),
+    [
+        ({"choice": ["a", "b"], "prior": [0, 3]}, [0, 3]),
+        ({"choice": ["a", "b"], "prior": [0, 1]}, "b"),
+        ({"choice": [(1, 2), (3, 4)], "prior": [0, 1]}, [0, 1]),
+    ],
+)
+def test_a_prior_on_one_option_is_written_as_that_where_it_reads_back(tree: dict[str, Any], written: object) -> None:
+    """A list behind `prior` is one of weights, so an option that is a list cannot stand there."""
+    leaf = parse_leaf("k", tree)
+    assert leaf.document()["prior"] == written and parse_leaf("k", leaf.document()) == leaf
+
+
 def test_conditions_nested_or_dotted() -> None:
     nested = parse_leaf("k", {"choice": [1], "when": {"a": {"b": 1}}})
     assert nested == parse_leaf("k", {"choice": [1], "when": {"a.b": [1]}})
@@ -257,6 +313,7 @@ def test_the_identity_of_a_choice_knows_no_order() -> None:
 def test_only_keeps_some_leaves_open() -> None:
     assert list(paced().only({"n", "lr"}).grid()) == [{"pacing": "linear", "lr": pytest.approx(1e-4)}]
     assert paced().only({"n", "pacing"}).combinations() == 4
+    assert ["n" in chosen for chosen in paced().only({"pacing"}).grid()] == [False, True, False], "conditions stay"
 
 
 @pytest.mark.parametrize(("m", "moved"), [(1, {1, 2}), (2, {1, 3}), (3, {2, 4}), (12, {10, 15}), (20, {16, 20})])

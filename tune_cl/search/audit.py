@@ -28,7 +28,7 @@ class Audit:
         missing = self.wanted - len(self.taken)
         to_come = max(1.0, (self.trials - 1) * (1 - 1 / self.reduction_factor) - self.stopped)
         self.stopped += 1
-        if missing <= 0 or generator(self.seed, "audit", self.stopped).random() >= missing / to_come:
+        if generator(self.seed, "audit", self.stopped).random() >= missing / to_come:
             return False
         self.taken[trial] = iteration
         return True

@@ -244,7 +244,7 @@ class Integer(Range):
             yield Problem(place, f"{bounds!r} are not whole numbers", "whole numbers, or {uniform: [a, b]}")
 
     def with_step(self, place: str, step: Any) -> Leaf:
-        if isinstance(step, float) and step != int(step):
+        if isinstance(step, float) and not step.is_integer():  # as no inf is, nor NaN
             raise ConfigError(Problem(place, f"{step} is no whole number", "a whole number, or {uniform: [a, b]}"))
         return replace(self, step=int(checked_step(place, step, self.low, self.high)))
 

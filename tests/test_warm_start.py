@@ -1,0 +1,69 @@
+"""What a search takes over from an earlier one (`search.warm_start`), and what it says where there is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.report_cases import Case
+from trainables.errors import ConfigError
+from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.search.leaves import Choice
+from tune_cl.search.space import Space
+from tune_cl.search.warm import notes_of, warm_start_event, within
+
+
+def earlier(folder: Path, *dev: float) -> Case:
+    """A search whose baseline and trials reached these values."""
+    case = Case(folder, "earlier")
+    for number, value in enumerate(dev):
+        case.add([0.1, value], "completed" if number else "baseline")
+    case.write()
+    return case
+
+
+def later(case: Case, *overrides: str) -> Experiment:
+    space = str(case.place.storage.parent / "earlier.yaml")
+    return load_experiment(space, ["search.warm_start=[earlier]", "search.searcher=tpe", *overrides])
+
+
+def test_a_key_that_was_fixed_is_observed_at_that_value(tmp_path: Path) -> None:
+    case = earlier(tmp_path, 0.3, 0.4, 0.5)
+    event = warm_start_event(later(case, "curriculum.T={uniform: [0.1, 1]}"), "any", case.place.storage)
+    assert event is not None and [seen["chosen"]["curriculum.T"] for seen in event["observations"]] == [0.5, 0.5]
+
+
+def test_equal_values_of_other_data_say_nothing(tmp_path: Path) -> None:
+    case = earlier(tmp_path, 0.4, 0.4, 0.4)
+    other = warm_start_event(later(case), "other data", case.place.storage)
+    assert other is not None and other["observations"] == []
+    assert notes_of(other) == ["earlier: 0 finished trials warm the search up, 3 are outside its space or without a "
+                               "spread of values"]  # fmt: skip
+    same = warm_start_event(later(case), case.events[0]["data"]["digest"], case.place.storage)
+    assert same is not None and len(same["observations"]) == 2
+
+
+def test_none_is_said_to_be_left_out_where_all_are_taken() -> None:
+    event = {"event": "warm_start", "sources": [{"search": "earlier", "observations": 2, "dropped": 0}]}
+    assert notes_of(event) == ["earlier: 2 finished trials warm the search up"]
+
+
+def test_a_name_is_that_of_a_search_of_the_storage_before_it_is_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, other = earlier(tmp_path / "a", 0.3, 0.4), earlier(tmp_path / "b", 0.3, 0.9)
+    monkeypatch.chdir(other.place.storage)
+    event = warm_start_event(later(case), case.events[0]["data"]["digest"], case.place.storage)
+    assert event is not None and [seen["value"] for seen in event["observations"]] == [0.4]
+
+
+def test_without_any_search_there_a_path_is_asked_for(tmp_path: Path) -> None:
+    case = earlier(tmp_path, 0.3)
+    with pytest.raises(ConfigError, match=r"no search 'earlier' in .*; the path of the earlier search's folder"):
+        warm_start_event(later(case), "any", tmp_path / "empty")
+
+
+def test_a_parameter_that_may_be_null_must_still_be_known() -> None:
+    space = Space({"x": Choice(options=(None, 5))})
+    assert within(space, {"x": None}) == {"x": None} and within(space, {}) is None
