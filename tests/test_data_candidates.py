@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ from trainables.config import DataConfig
 from trainables.data import candidates, load_data
 from trainables.data.cache import cache_root
 from trainables.data.candidates import java_home, java_version, retrieve, with_positives
-from trainables.data.columns import NO_RANK, TextColumn
-from trainables.data.readers.assembly import Rated
+from trainables.data.columns import NO_RANK, UNJUDGED, TextColumn
+from trainables.data.readers import collection, ids
+from trainables.data.readers.assembly import Rated, Raw, RawSplit, _grades, candidate_sources, ranks
+from trainables.data.readers.collection import Ratings
+from trainables.data.readers.ids import MISSING, IdIndex, hash_of
 from trainables.errors import WorkFailed
 
 DOCUMENTS = ["cats sit on mats", "a dog runs \u2028 fast", "birds fly", "the cat and the dog"]
@@ -57,6 +61,7 @@ def test_stemmed_words_are_found_and_index_and_run_are_cached(monkeypatch: pytes
     assert document.tolist() == [1, 3]
     assert score[0] > score[1] > 0
     assert set(found["dev"][1].tolist()) == {0, 3}
+    assert not list(cache_root().rglob("*.jsonl")), "what was handed to the process is gone"
     monkeypatch.setattr(candidates, "_run_python", None)  # the same again needs no process
     again = retrieve(documents, QUERIES, k1=0.9, b=0.4, top_k=2)
     for split, columns in found.items():
@@ -107,7 +112,7 @@ def test_a_folder_whose_qrels_name_only_relevant_documents_is_searched(
     asked = []
 
     def search(documents: TextColumn, queries: dict[str, list[str]], k1: float, b: float, top_k: int) -> dict:
-        asked.append((len(documents), queries["dev"], k1, b, top_k))
+        asked.append((len(documents), queries.get("dev"), k1, b, top_k))
         rows = (np.array([0, 0, 1]), np.array([3, 0, 1]), np.array([1.0, 2.0, 1.0]))
         return dict.fromkeys(queries, rows)
 
@@ -119,7 +124,30 @@ def test_a_folder_whose_qrels_name_only_relevant_documents_is_searched(
     assert split.document.tolist() == [0, 3, 1]
     assert split.grade.tolist() == [1, -1, 1]
     assert split.rank.tolist() == [1, 2, 1]
-    assert any("retrieved by BM25 (k1 1.2, b 0.4)" in note for note in data.notes)
+    assert any("retrieved by BM25 (k1 1.2, b 0.4)" in note for note in data.notes) and data.retrieved
+    given = write_folder(tmp_path / "given", files | {"run.dev.txt": "dev-a Q0 d1 1 2 x\ndev-b Q0 d2 1 2 x\n"})
+    assert not load_data(DataConfig(source=str(given))).retrieved, "one split has a run"
+
+
+@pytest.mark.parametrize(("rejected", "source"), [(9, "qrels"), (8, "bm25")])
+def test_judgments_are_candidates_where_nine_queries_of_ten_name_a_wrong_document(rejected: int, source: str) -> None:
+    qrels = Rated.of([(query, 0, 1) for query in range(10)] + [(query, 1, 0) for query in range(rejected)])
+    split = RawSplit([f"q{query}" for query in range(10)], [("text",)] * 10, qrels)
+    raw = Raw("made", TextColumn.of(["a", "b"]), TextColumn.of(["one", "two"]), {"dev": split})
+    assert candidate_sources(raw, DataConfig(source="any")) == {"dev": source}
+
+
+def test_a_judgment_without_text_is_of_no_other_document() -> None:
+    """Its row is -1, a place before query 1's first document, where query 0's last one stands."""
+    assert _grades(Rated.of([(1, MISSING, 3)]), np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED] * 2
+    beside = Rated.of([(1, MISSING, 3), (1, 0, 2)])
+    assert _grades(beside, np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED, 2]
+
+
+def test_scores_that_float32_cannot_tell_apart_are_a_tie() -> None:
+    """As trec_eval reads them: the higher document id comes first."""
+    rows, rank = ranks(np.zeros(3, np.int64), np.array([1.0 + 1e-9, 1.0, 2.0]), np.array([0, 1, 2]))
+    assert rows.tolist() == [2, 1, 0] and rank.tolist() == [1, 2, 3]
 
 
 def test_relevant_documents_that_the_run_lacks_are_dropped_or_kept(tmp_path: Path) -> None:
@@ -153,3 +181,34 @@ def test_a_long_run_keeps_its_order() -> None:
     rank = np.tile(np.arange(1, 51), 2)
     columns = with_positives(Rated.of([(0, 60, 1)]), query, document, rank, 1.0 / rank)
     assert columns[2].tolist() == [*range(1, 51), NO_RANK, *range(1, 51)]
+
+
+# -- ratings by document id --------------------------------------------------------------------------------------
+
+
+def ratings(*rows: tuple[int, int, str]) -> Ratings:
+    """Rows (line, query, document id) beside a collection of a, b and c."""
+    names = ["a", "b", "c"]
+    gathered = Ratings(IdIndex(TextColumn.of(names), array("Q", map(hash_of, names))))
+    for line, query, document in rows:
+        gathered.add(line, query, document, 1.0)
+    return gathered
+
+
+def test_ids_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ids, "hash_of", lambda name: 7)
+    index = IdIndex(TextColumn.of(["a", "b"]), array("Q", [7, 7]))
+    assert index.rows(["b", "a", "x"]).tolist() == [1, 0, MISSING]
+
+
+def test_one_document_of_two_queries_is_no_repeat() -> None:
+    assert ratings((1, 0, "a"), (2, 1, "a"), (3, 2, "a")).repeats() == []
+    thrice = ratings((1, 0, "a"), (2, 1, "b"), (3, 0, "a"), (4, 1, "a"), (5, 0, "a"))
+    assert thrice.repeats() == [(3, 1), (5, 1)], "each told with the first"
+
+
+def test_documents_are_looked_up_a_block_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "_BATCH", 2)
+    gathered = ratings((11, 0, "a"), (12, 0, "x"), (13, 1, "c"), (14, 1, "y"), (15, 2, "z"))
+    assert gathered.finish().document.tolist() == [0, MISSING, 2, MISSING, MISSING]
+    assert gathered.missing == [(12, "x"), (14, "y"), (15, "z")]

@@ -182,11 +182,20 @@ class TestTrec:
         data = load(write_folder(tmp_path, trec_files()), top_k=2)
         assert [row[0] for row in candidates(data, "train", 0)] == ["d4", "d2"]
 
+    def test_a_run_that_is_asked_for_must_be_there(self, tmp_path: Path) -> None:
+        data = load(write_folder(tmp_path / "with", trec_files()), candidates="run")
+        assert candidates(data, "dev", 0) == [("d4", -1, 1), ("d2", 0, 2), ("d3", 0, 3)]
+        assert problems(write_folder(tmp_path / "without", trec_files(runs=False)), candidates="run") == [
+            f"run.{split}.txt: missing file" for split in SPLITS
+        ]
+
     def test_without_a_run_the_judged_documents_are_ranked_by_bm25(self, tmp_path: Path) -> None:
         data = load(write_folder(tmp_path, trec_files(runs=False)))
         assert candidates(data, "test", 0) == [("d1", 1, 1), ("d3", 0, 2), ("d2", 0, 3)]
         assert data.splits["test"].score[0] > 0
         assert data.splits["test"].score[1:3].tolist() == [0, 0]
+        few = load(write_folder(tmp_path, trec_files(runs=False)), top_k=2)
+        assert few.splits["test"].sizes.tolist() == [3, 3], "top_k is of a run; what was judged is no run"
 
     def test_all_problems_of_the_texts_at_once(self, tmp_path: Path) -> None:
         files = trec_files() | {"collection.tsv": "d1\tone\nd1\tagain\nd 3\tspace\nd4\t \n\tno id\nd5\n"}
@@ -259,7 +268,18 @@ class TestTrec:
     def test_negative_grades_are_not_relevant(self, tmp_path: Path) -> None:
         files = trec_files()
         files["qrels.dev.txt"] = files["qrels.dev.txt"].replace("d3 0", "d3 -2")
-        assert load(write_folder(tmp_path, files)).splits["dev"].judged_grade.min() == 0
+        assert load(write_folder(tmp_path, files)).splits["dev"].judged_grade.tolist() == [1, 0, 0, 0, 1, 0]
+
+    def test_grades_and_scores_have_a_range(self, tmp_path: Path) -> None:
+        files = trec_files()
+        files["qrels.dev.txt"] = files["qrels.dev.txt"].replace("d1 1", "d1 32767")
+        assert load(write_folder(tmp_path / "right", files)).splits["dev"].judged_grade.max() == 32767
+        files["qrels.dev.txt"] = files["qrels.dev.txt"].replace("32767", "32768")
+        files["run.dev.txt"] = files["run.dev.txt"].replace(" 1 x", " -4e38 x", 1)
+        assert problems(write_folder(tmp_path / "wrong", files)) == [
+            "qrels.dev.txt:1: grade '32768'",
+            "run.dev.txt:1: score '-4e38'",
+        ]
 
 
 class TestWikiQA:
