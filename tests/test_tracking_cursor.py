@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tune_cl.tracking import layout
-from tune_cl.tracking.cursor import Cursor, load
+from tune_cl.tracking.cursor import FILE, Cursor, load
 from tune_cl.tracking.mlflow_writer import MlflowWriter
 
 
@@ -18,6 +18,32 @@ def test_a_cursor_is_of_one_target_and_of_no_shorter_journal(tmp_path: Path) -> 
     assert load(tmp_path, "here", 100).runs == {"search": "r"}
     assert load(tmp_path, "here", 99) == Cursor("here")
     assert load(tmp_path, "there", 100) == Cursor("there")
+
+
+def test_a_cursor_reads_back_as_it_was(tmp_path: Path) -> None:
+    """What is owed, too: a list in place of a pair would be owed a second time, and never be found again."""
+    owed: list[tuple[str, str, str | None]] = [("t0001", "trials/t0001", None), ("search", "best.pt", "checkpoint")]
+    cursor = Cursor("here", 100, "1", {"search": "r"}, {"t0001": 3}, ["t0001"], owed)
+    cursor.save(tmp_path)
+    assert load(tmp_path, "here", 100) == cursor
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"target": "here", "owed": [["t0001"]]}',
+        '{"target": "here", "owed": [], "of a newer": 1}',
+        None,
+    ],
+    ids=["empty", "list", "lacks a part", "pairs of one", "newer", "missing"],
+)
+def test_a_cursor_that_cannot_be_read_is_a_fresh_one(held: str | None, tmp_path: Path) -> None:
+    if held is not None:
+        (tmp_path / FILE).write_text(held)
+    assert load(tmp_path, "here", 100) == Cursor("here")
 
 
 @pytest.mark.parametrize("key", ["name", "storage", "time"])

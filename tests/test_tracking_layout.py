@@ -106,3 +106,54 @@ def test_a_search_tells_what_it_opens(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_words_of_a_curriculum_name_its_scoring_wherever_it_counts() -> None:
     weighted = {"curriculum.weighting": "difficulty", "curriculum.m": 20.0, "curriculum.scoring": "turns"}
     assert curriculum(weighted) == "turns difficulty m=20"
+
+
+# -- values ------------------------------------------------------------------------------------------------------
+
+
+def test_times_are_kept_to_the_millisecond() -> None:
+    assert layout.milliseconds(12.3456) == 12346
+
+
+def test_a_value_that_fits_is_whole_and_a_longer_one_is_named_as_cut() -> None:
+    assert [layout.cut(text, 5) for text in ("fives", "sixsix")] == ["fives", "si..."]
+    params = {"fits": "x" * layout.PARAM_LENGTH, "not": "x" * (layout.PARAM_LENGTH + 1)}
+    assert layout.cut_parameters(params) == ["not"]
+    assert {key: len(value) for key, value in layout.parameters(params).items()} == dict.fromkeys(params, 6000)
+    tags = layout.trial_tags(search_event("s"), trial_event(1, params))
+    assert tags["tune_cl.cut_parameters"] == "not"
+    assert "tune_cl.cut_parameters" not in layout.trial_tags(search_event("s"), trial_event(1, {})), "none is no tag"
+
+
+def test_a_repeat_names_the_trial_that_it_repeats() -> None:
+    again = trial_event(2, root(2)) | {"repeat_of": "t0001"}
+    assert layout.trial_tags(search_event("s"), again)["tune_cl.repeat_of"] == "t0001"
+
+
+def test_confirmations_are_told_apart_by_label_and_by_seed() -> None:
+    events: list[Event] = [{"label": label, "seed": seed} for label in ("root 2", "linear") for seed in (1, 2)]
+    assert len({layout.confirmation_key(event) for event in events}) == 4
+
+
+def test_three_opened_keys_are_enough_columns() -> None:
+    opened = ["training.lr", "ranker.filters", "ranker.name"]
+    told = json.loads(layout.view(search_event("s", opened=opened))[1])
+    assert len(told["selectedColumns"]) == 5 and told["orderByAsc"] is False
+    assert "tags.`tune_cl.kind` = 'trial'" in told["searchFilter"]
+
+
+def test_the_commit_of_a_search_is_where_mlflow_looks_for_it() -> None:
+    assert layout.search_tags(search_event("s"))["mlflow.source.git.commit"] == "c0ffee"
+    assert "mlflow.source.git.commit" not in layout.search_tags(search_event("s", git_commit=None))
+
+
+def test_the_description_tells_the_best_trial_and_the_cost() -> None:
+    best = {"trial_id": "t0001", "params": {"training.lr": 0.001, "long": "x" * 300}, "dev": 0.12345, "iteration": 2}
+    told = layout.summary(search_event("s"), {"best": best, "seconds": 99.6}).splitlines()
+    assert told[2] == "Best: **t0001**, dev mrr@10 0.1235 at iteration 2." and told[-1] == "Took 100 s."
+    assert "| training.lr | 0.001 |" in told and f"| long | {'x' * 197}... |" in told
+
+
+def test_what_a_trial_took_over_is_told_in_the_order_of_the_iterations() -> None:
+    tags = layout.adopted_tags({"iteration": 12, "trial": "t0002"}, {"curriculum.n": 5, "curriculum.anti": True})
+    assert tags == {"tune_cl.from_iteration_00012": "weights of t0002; curriculum.n=5, curriculum.anti=true"}
