@@ -223,6 +223,31 @@ def test_of_an_iteration_reported_twice_the_first_stays(database: Path, tmp_path
     assert [value for _, value in snapshot(uri, "twice")["t0000 baseline"]["metrics"]["dev_mrr_at_10"]] == ["0.3"]
 
 
+def test_the_last_result_of_a_batch_is_not_sent_again(database: Path, tmp_path: Path) -> None:
+    """Of two that went in one request; nothing is in doubt, for all of the journal came after the start."""
+    uri = resolve_tracking_uri(database)
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(search_event("batch"))
+        delivery = delivery_of(journal, uri)
+        for results in ([(1, 0.1), (2, 0.2)], [(2, 0.9), (3, 0.3)]):
+            journal.append(trial_event(0, {}))
+            for iteration, dev in results:
+                journal.append(result_event(0, iteration, dev))
+            while delivery.pending():
+                delivery.step()
+    points = snapshot(uri, "batch")["t0000 baseline"]["metrics"]["dev_mrr_at_10"]
+    assert points == [(1, "0.1"), (2, "0.2"), (3, "0.3")]
+
+
+def test_a_confirmation_begins_as_long_before_its_end_as_it_took(database: Path, tmp_path: Path) -> None:
+    """It has one value of each metric, at step 0."""
+    uri = resolve_tracking_uri(database)
+    confirmed = [event for event in events("confirmed", tmp_path) if event["event"] in ("search", "confirmation")]
+    delivered(journal_of(tmp_path / "pacing", confirmed), uri)
+    run = snapshot(uri, "confirmed")["t0001 seed 8 root 2"]
+    assert run["times"] == (1297_000, 1300_000) and run["metrics"]["test_mrr_at_10"] == [(0, "0.5")]
+
+
 def test_a_trial_that_goes_on_after_an_interruption_runs_and_its_best_is_at_its_iteration(
     database: Path, tmp_path: Path
 ) -> None:
@@ -232,7 +257,8 @@ def test_a_trial_that_goes_on_after_an_interruption_runs_and_its_best_is_at_its_
     assert snapshot(uri, "again")["t0000 baseline"]["status"] == "KILLED"
     delivered(journal_of(folder, [trial_event(0, {})]), uri)
     assert snapshot(uri, "again")["t0000 baseline"]["status"] == "RUNNING"
-    delivered(journal_of(folder, [end_event(0, "baseline", {"iteration": 1, "dev": 0.3})]), uri)
+    ended = delivered(journal_of(folder, [end_event(0, "baseline", {"iteration": 1, "dev": 0.3})]), uri)
+    assert ended.cursor.open == [], "another session leaves its status alone"
     run = snapshot(uri, "again")["t0000 baseline"]
     assert run["status"] == "FINISHED" and run["metrics"]["best_dev_mrr_at_10"] == [(1, "0.3")]
 
