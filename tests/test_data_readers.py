@@ -265,6 +265,10 @@ class TestTrec:
         assert "train: 1 queries without candidates dropped" in data.notes
         assert any(note.startswith("dev: 1 queries without candidates; they count 0") for note in data.notes)
 
+    def test_a_query_of_two_splits_is_noted(self, tmp_path: Path) -> None:
+        files = {name: text.replace("test-a", "dev-a") for name, text in trec_files().items()}
+        assert "1 query ids stand in more than one split" in load(write_folder(tmp_path, files)).notes
+
     def test_negative_grades_are_not_relevant(self, tmp_path: Path) -> None:
         files = trec_files()
         files["qrels.dev.txt"] = files["qrels.dev.txt"].replace("d3 0", "d3 -2")

@@ -327,6 +327,7 @@ def test_importance_of_a_number_that_many_trials_share(rest: list[float]) -> Non
     assert found and 0 <= found.share < found.chance and found.p > 0.05
     clear = importance("x", values, np.arange(len(values)) + 0.0, [str(value) for value in values])
     assert clear and clear.share > clear.chance and clear.p < 0.05
+    assert clear.best == f"0.5 to {rest[0]:.3g}", "thirds end at values, which belong to the lower one"
 
 
 @pytest.mark.parametrize(
@@ -361,6 +362,7 @@ def test_intervals_are_students() -> None:
     found = mean_interval(np.array([1.0, 2.0, 3.0]))
     assert (found.mean, found.low, found.high) == pytest.approx((2, 2 - 2.4841, 2 + 2.4841), abs=1e-3)
     assert math.isnan(mean_interval(np.array([1.0])).low)
+    assert mean_interval(np.array([1.0, 3.0])).high == pytest.approx(2 + 12.7062, abs=1e-3), "two are enough"
 
 
 @pytest.mark.parametrize("span", [(0, 1), (0.41, 0.47), (1, 130), (-3e-7, 2e-7), (0.5, 0.5)])
