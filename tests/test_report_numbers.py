@@ -288,6 +288,7 @@ def test_the_pareto_set_is_drawn_over_seconds(tmp_path: Path, monkeypatch: pytes
     findings.state.trials["t0001"].results[1]["seconds"] = 1.5
     [chart] = charts_of(lambda: tradeoff.tradeoff_section(findings), tradeoff, monkeypatch)
     *others, pareto = chart[0]
+    assert chart[3], "in steps: what is between two trials is no better than the cheaper one"
     assert pareto.points == [(1.5, 0.4), (2.0, 0.45)] and chart[4] == 0.45
     assert [line.points for line in others] == [[(3.0, 0.3)]]
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.report_cases import Case
 from tests.test_search import SPACE, Crew
 from tune_cl.experiment import load_experiment
 from tune_cl.place import Place
 from tune_cl.report.fairness import _stopping
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.formats import latex_table
-from tune_cl.report.parameters import importances
+from tune_cl.report.parameters import importances, repeat_section
 from tune_cl.report.verdict import _on_dev, rows
 from tune_cl.search.runner import baseline_of, best_of
 
@@ -70,3 +71,11 @@ def test_differences_are_over_the_seeds_that_both_have(tmp_path: Path) -> None:
 )
 def test_it_says_when_trials_were_judged(options: list[str], told: str, tmp_path: Path) -> None:
     assert told in _stopping(found(tmp_path, "search.trials=8", *options))
+
+
+@pytest.mark.parametrize(("name", "new"), [("toy", "again"), ("again", "once-more")])
+def test_how_to_do_it_again_takes_a_name_that_is_free(name: str, new: str, tmp_path: Path) -> None:
+    case = Case(tmp_path, name)
+    told = "".join(repeat_section(gather(case.write())))
+    assert f"tune-cl run search.yaml --name {new} " in told and f"confirm {new} " in told
+    assert f"(digest {case.events[0]['data']['digest'][:16]})" in told and ">ranker<" in told
