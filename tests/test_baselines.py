@@ -1,8 +1,7 @@
-"""Baselines against sums by hand, against BM25 computed anew, and through the console."""
+"""Baselines against sums by hand, against BM25 computed anew, and of public collections."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import fields, replace
 from pathlib import Path
@@ -14,8 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import tiny_data
-from tests.data_folders import trec_files, write_folder
-from tests.trec_folder import write_trec_folder
 from trainables.baselines import BASELINES, load_baseline
 from trainables.baselines.base import Baseline, Pool
 from trainables.baselines.bm25 import Bm25Baseline
@@ -30,8 +27,6 @@ from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
 from trainables.data.words import index_words, look_up
 from trainables.errors import ConfigError, DataError
 from trainables.evaluation.metrics import Evaluator
-from trainables.rankers import ranker_settings
-from tune_cl.cli import BAD_INPUT, DONE, main
 
 BASE = tiny_data()
 FEW = settings(max_examples=30)
@@ -266,122 +261,6 @@ def test_embedding_says_what_it_lacks() -> None:
         load_baseline("embedding")(tiny_data(), bert, ["test"])
     with pytest.raises(DataError, match="no train split"):
         load_baseline("embedding")(data_of(["cat"], ["cat"]), RUN, ["test"])
-
-
-# -- the console ------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data = tiny_data(queries={"train": 12, "dev": 12, "test": 12}, candidates=5, turns=1)
-    return write_trec_folder(data, tmp_path_factory.mktemp("trec"))
-
-
-def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert main(["baseline", *arguments, "--json"]) == DONE
-    return json.loads(capfd.readouterr().out)
-
-
-@pytest.mark.parametrize(
-    ("options", "setting", "points"),
-    [([], "default", None), (["--tune"], "tuned", 66), (["--optimize-on-test"], "optimized_on_test", 66)],
-)
-def test_the_document_of_each_setting(
-    folder: Path,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    options: list[str],
-    setting: str,
-    points: int | None,
-) -> None:
-    run = tmp_path / "out.txt"
-    found = document(capfd, str(folder), "sdm", "--output", str(run), *options)
-    assert found["run_file"] == str(run)
-    assert (found["setting"], found["split"], found["ranked"], found["queries"]) == (setting, "test", "candidates", 12)
-    assert found["params"].keys() == {"tw", "ow", "uw", "k1", "b"}
-    assert (found["chosen"] or {}).get("points") == points
-    assert main(["evaluate", str(folder / "qrels.test.txt"), str(run), "--json"]) == DONE
-    evaluated = json.loads(capfd.readouterr().out)["runs"][0]["metrics"]
-    assert found["metrics"] == pytest.approx(evaluated | {"accuracy": evaluated["p@1"]})
-    if setting == "optimized_on_test":
-        assert found["chosen"]["value"] == pytest.approx(found["metrics"]["map"])
-
-
-def test_the_default_run_file_names_baseline_setting_and_split(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["baseline", str(folder), "embedding", "--split", "dev", "--set", "ranker.vector_size=8"]) == DONE
-    assert [path.name for path in tmp_path.iterdir()] == ["embedding.default.dev.run.txt"]
-    assert "vector_size 8" in capfd.readouterr().out
-
-
-def test_embedding_takes_the_vectors_that_ranker_embedding_has(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    untrained = ranker_settings({"name": "embedding"}).model_dump()
-    assert untrained["word2vec"] == "skipgram"  # those of a small collection's cbow lie close together
-    assert document(capfd, str(folder), "embedding")["params"] == {
-        key: untrained[key] for key in ("vectors", "vector_size", "word2vec")
-    }
-    taken = document(capfd, str(folder), "embedding", "--set", "ranker.name=conv_knrm")["params"]
-    assert taken["word2vec"] == "cbow"
-
-
-def test_retrieval_ranks_documents_that_are_no_candidates(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    files = trec_files() | {"run.test.txt": "test-a Q0 d2 1 1 x\ntest-b Q0 d1 1 1 x\n"}
-    folder, run = write_folder(tmp_path / "data", files), tmp_path / "run.txt"
-    options = (str(folder), "bm25", "--output", str(run), "--set", "data.top_k=2")
-    assert document(capfd, *options)["metrics"]["map"] == 0
-    found = document(capfd, *options, "--retrieve")
-    assert (found["ranked"], found["metrics"]["mrr@10"]) == ("collection", 0.5)
-    assert [line.split()[2] for line in run.read_text().splitlines()] == ["d4", "d1", "d4", "d2"]
-
-
-def test_where_candidates_were_retrieved_the_collection_is_ranked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def search(documents: TextColumn, queries: dict[str, list[str]], k1: float, b: float, top_k: int) -> dict:
-        return dict.fromkeys(queries, (np.array([0, 1]), np.array([1, 0]), np.array([1.0, 2.0])))
-
-    monkeypatch.setattr("trainables.data.readers.assembly.retrieve", search)
-    folder, run = write_folder(tmp_path / "data", trec_files()), tmp_path / "run.txt"
-    options = (str(folder), "--output", str(run), "--set", "data.candidates=bm25", "--set", "ranker.vector_size=8")
-    assert document(capfd, options[0], "bm25", *options[1:])["ranked"] == "collection"
-    assert document(capfd, options[0], "embedding", *options[1:])["ranked"] == "candidates"
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (["nothing"], "error: BASELINE: unknown value 'nothing'; known: bm25, embedding, sdm"),
-        (
-            ["embedding", "--optimize-on-test"],
-            "error: --optimize-on-test: embedding has no parameters to choose; leave --optimize-on-test out",
-        ),
-        (["embedding", "--retrieve"], "error: --retrieve: embedding ranks candidates only; leave --retrieve out"),
-        (["bm25", "--tune", "--split", "dev"], "error: --split: --tune chooses on dev itself; another split"),
-        (["sdm", "--optimize-on-test", "--split", "dev"], "error: --optimize-on-test: reports test, not dev;"),
-        (["bm25", "--tune", "--optimize-on-test"], "error: --optimize-on-test: not allowed with argument --tune;"),
-        (["bm25", "--set", "data.bm25.b=2"], "error: data.bm25.b: 2 is above 1;"),
-    ],
-)
-def test_wrong_options_are_told_and_nothing_is_written(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
-    options: list[str], line: str,
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    assert main(["baseline", str(folder), *options]) == BAD_INPUT
-    shown = capfd.readouterr()
-    assert shown.out == "" and shown.err.startswith(line)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_missing_split_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    files = {name: text for name, text in trec_files().items() if ".dev." not in name}
-    assert main(["baseline", str(write_folder(tmp_path, files)), "bm25", "--tune"]) == BAD_INPUT
-    assert "has no dev split" in capfd.readouterr().err
 
 
 # -- real data --------------------------------------------------------------------------------------------------------

@@ -16,9 +16,14 @@ from tests.test_cli import SMALL_OPTIONS
 from tests.test_experiment import OPEN, Write, problems, write
 from tests.trec_folder import write_trec_folder
 from trainables.config import configuration_fields
+from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.errors import ConfigError, Problem
+from trainables.evaluation.metrics import METRICS
+from trainables.rankers import RANKERS
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from tune_cl.experiment import load_experiment
+from tune_cl.search.schedulers import SCHEDULERS
 from tune_cl.space_files import parse_yaml
 
 __all__ = ["write"]  # a fixture
@@ -43,6 +48,9 @@ ROOT = Path(__file__).parents[1]
         ("bm25.k1", "data.bm25.k1"),
         ("rankr", "ranker"),
         ("model", "ranker.model"),
+        ("learning_rate", "training.lr"),
+        ("training.epochs", "training.max_iterations"),
+        ("n_trials", "search.trials"),
         ("basline", "baseline"),
         ("basline.curriculum.pacing", "baseline.curriculum.pacing"),
     ],
@@ -55,6 +63,34 @@ def test_an_unknown_key_names_the_nearest(wrong: str, right: str) -> None:
 @pytest.mark.parametrize("unlike", ["curriculum.xyz", "foo"])
 def test_a_key_like_no_other_names_what_there_is(unlike: str) -> None:
     assert problems("quickstart", f"{unlike}=1")[unlike].startswith("unknown key; known: ")
+
+
+def test_keys_of_a_misspelt_ranker_are_not_wrong_for_that(write: Write) -> None:
+    keys = "ranker: {name: conv_knmr, vectors: train, filters: 64, filtres: 3}"
+    assert problems(write(f"{keys}\n{OPEN}")) == {
+        "ranker.name": "unknown value 'conv_knmr'; did you mean conv_knrm?",
+        "ranker.filtres": "unknown key; did you mean ranker.filters?",
+    }
+    some = "ranker: {name: {choice: [knrm, brt]}, model: {choice: [tiny, x], when: {ranker.name: brt}}}"
+    assert problems(write(f"{some}\n{OPEN}")).keys() == {"ranker.name"}
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("curriculum.pacing=~", "null"),
+        ("curriculum.weighting=off", "false"),
+        ("search.scheduler=no", "false"),
+        ("metric=7", "7"),
+        ("ranker.name=7", "7"),
+    ],
+)
+def test_a_value_that_is_no_name_is_told_the_names(given: str, shown: str) -> None:
+    """YAML makes null and false of what may be meant as none."""
+    [(key, told)] = problems("quickstart", given).items()
+    names = {"curriculum.pacing": PACINGS, "curriculum.weighting": WEIGHTINGS, "search.scheduler": SCHEDULERS,
+             "metric": METRICS, "ranker.name": RANKERS}[key]  # fmt: skip
+    assert told.startswith(f"{shown} is not possible; one of {', '.join(names)}")
 
 
 def test_a_misspelt_text_of_a_file(write: Write) -> None:

@@ -93,6 +93,20 @@ def test_blank_lines_are_no_documents(place: Path, tmp_path: Path, capfd: pytest
         assert line == f"error: {tmp_path / 'texts.txt'}: {told}"
 
 
+def test_what_is_no_document_or_no_query_is_refused(
+    place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["rerank", str(place / "of-data" / "ranker"), "--documents"]
+    wrong = texts_in(tmp_path, "a\tw1", "\tw2", "b\t ", "a\tw3")
+    assert errors(capfd, *asked, wrong, "--query", "w1") == [
+        f"error: {wrong}:2: no id before the tab; id, tab, text, or a text alone",
+        f"error: {wrong}:3: document 'b' has no text; a text behind the tab",
+        f"error: {wrong}:4: document 'a' stands in line 1 already; every id once",
+    ]
+    (line,) = errors(capfd, *asked, texts_in(tmp_path, "w1"), "--query", " ")
+    assert line == "error: --query: is empty; the words to rank documents for"
+
+
 def test_a_class_is_shown_with_its_probability(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     documents = texts_in(tmp_path, "a\tperhaps w1", "nothing w2")
     asked = ["rerank", str(place / "of-pairs" / "ranker"), "--query", "w1 w3", "--documents", documents]

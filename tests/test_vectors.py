@@ -135,11 +135,17 @@ def test_all_broken_lines_of_a_vector_file_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("v.txt", b"A 1 2\n"), ("v.txt", b""), ("v.bin", b"junk"), ("v.gz", b"junk")]
+    ("name", "content", "wrong"),
+    [
+        ("v.txt", b"A 1 2\n", "has none of the collection's words"),
+        ("v.txt", b"", "no rows"),
+        ("v.bin", b"junk", "cannot be read"),
+        ("v.gz", b"junk", "cannot be read"),
+    ],
 )
-def test_a_file_without_vectors_is_refused(name: str, content: bytes, tmp_path: Path) -> None:
+def test_a_file_without_vectors_is_refused(name: str, content: bytes, wrong: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=str(tmp_path / name)):
+    with pytest.raises(DataError, match=f"{tmp_path / name}: {wrong}"):
         prepare(tmp_path / name)
 
 

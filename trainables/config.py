@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     AllowInfNan,
     BaseModel,
     BeforeValidator,
@@ -33,10 +32,10 @@ from trainables.errors import ConfigError, Problem, nearest
 from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS, load_ranker, ranker_settings
 from trainables.registry import Registry
-from trainables.validation import problems_of, shown, takes_bool
+from trainables.validation import OneOf, problems_of, shown, takes_bool
 
 
-def one_of(registry: Registry) -> AfterValidator:
+def one_of(registry: Registry) -> OneOf:
     """The value must be a name of the registry."""
 
     def check(name: str) -> str:
@@ -44,7 +43,7 @@ def one_of(registry: Registry) -> AfterValidator:
             raise ValueError(f"unknown value '{name}'; {nearest(name, registry)}")
         return name
 
-    return AfterValidator(check)
+    return OneOf(check, registry)
 
 
 def infinity(value: object) -> object:

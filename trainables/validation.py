@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from trainables.errors import ConfigError, Problem
@@ -24,6 +25,16 @@ WORDS = {
 }
 LARGEST = 2**31 - 1  # whole number: what every library below reads
 NEAR = 0.65  # likeness of a word misspelt
+ELSEWHERE = {  # what other programs call a key -> its last part here
+    "learning_rate": "lr",
+    "epochs": "max_iterations",
+    "num_epochs": "max_iterations",
+    "max_epochs": "max_iterations",
+    "num_train_epochs": "max_iterations",
+    "per_device_train_batch_size": "batch_size",
+    "num_samples": "trials",
+    "n_trials": "trials",
+}
 WRONG = {
     "greater_than": "{value} is not greater than {gt:g}",
     "greater_than_equal": "{value} is below {ge:g}",
@@ -34,6 +45,13 @@ WRONG = {
     "literal_error": "unknown value {value}",
     "missing": "missing",
 }
+
+
+@dataclass(frozen=True)
+class OneOf(AfterValidator):
+    """Of a field's annotation: the value is one of these names."""
+
+    names: Iterable[str] = ()
 
 
 def checked(key: str, field: FieldInfo, value: Any) -> Any:
@@ -125,6 +143,8 @@ def expected(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     if origin is Literal:
         names = [str(name) for name in get_args(annotation)]
         return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+    if named := next((item for item in metadata if isinstance(item, OneOf)), None):
+        return f"one of {', '.join(named.names)}"
     return WORDS.get(origin or annotation, "a value of another kind") + interval(metadata)
 
 
@@ -150,7 +170,7 @@ def nearest_key(key: str, known: Iterable[str]) -> str:
     """Advice for an unknown dotted key: the key most like it as a whole, else the key or section most like its last
     part (in another section only if very like); else the keys of its section. Of equals, the one that lies least deep.
     """
-    names, key = sorted(known, key=_depth), key.strip()
+    names, key = sorted(known, key=_depth), _by_our_name(key.strip())
     sections = {name[:end] for name in names for end in range(len(name)) if name[end] == "."}
     if key not in sections:
         targets = sorted([*names, *sorted(sections)], key=_depth)
@@ -162,6 +182,11 @@ def nearest_key(key: str, known: Iterable[str]) -> str:
     heads = list(dict.fromkeys(name.partition(".")[0] for name in names))
     near = max(heads, key=lambda name: likeness(section, name), default="")
     return f"did you mean {near}?" if likeness(section, near) >= 0.6 else f"known: {', '.join(heads)}"
+
+
+def _by_our_name(key: str) -> str:
+    section, dot, last = key.rpartition(".")
+    return f"{section}{dot}{ELSEWHERE.get(last.lower(), last)}"
 
 
 def _like_whole(key: str, names: list[str]) -> str | None:

@@ -80,8 +80,12 @@ def resolve(
     done = Resolution()
     done.given = written(given, done.problems)
     done.entries = written(tree, done.problems) | done.given
-    rankers = possible_rankers(done.entries.get("ranker.name", RankerName.model_fields["name"].default))
+    names = named_rankers(done.entries.get("ranker.name", RankerName.model_fields["name"].default))
+    rankers = [name for name in names if name in RANKERS]
     done.fields = configuration_fields(rankers)
+    if len(rankers) < len(names):  # told where values are checked; the keys that are its own are not wrong
+        of_one, done.fields = done.fields, configuration_fields(RANKERS)
+        done.entries = {key: each for key, each in done.entries.items() if key in of_one or key not in done.fields}
     for key, value in done.entries.items():
         with done.collecting():
             take_in(done, key, value, rankers)
@@ -124,12 +128,11 @@ def is_range(key: str, value: Mapping[str, Any]) -> bool:
     return whole or bool(value.keys() & {*KINDS, *BESIDE})
 
 
-def possible_rankers(value: Any) -> list[str]:
-    """The rankers a value or range of `ranker.name` can choose; unknown names are reported where values are checked."""
+def named_rankers(value: Any) -> list[str]:
+    """The names, known or not, that a value or range of `ranker.name` can choose."""
     if isinstance(value, Mapping):
         value = next((options for kind, options in value.items() if kind in KINDS), [])
-    names = value if isinstance(value, list) else [value]
-    return [name for name in names if isinstance(name, str) and name in RANKERS]
+    return [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
 
 
 def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:

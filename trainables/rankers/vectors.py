@@ -188,6 +188,8 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> WordVectors:
         raise DataError(
             Problem(str(path), f"cannot be read: {error}", "word2vec, GloVe or fastText vectors")
         ) from error
+    if not path.stat().st_size:
+        raise DataError(Problem(str(path), "no rows", "word2vec, GloVe or fastText vectors"))
     if not found:
         raise DataError(Problem(str(path), "has none of the collection's words", "vectors of lower-case words"))
     return WordVectors(tuple(found), np.stack(list(found.values())))

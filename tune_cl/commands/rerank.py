@@ -58,6 +58,8 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 
 def _rank_texts(ranker: SavedRanker, options: Namespace) -> dict[str, Any]:
+    if not options.query.strip():
+        raise UserError(Problem("--query", "is empty", "the words to rank documents for"))
     ids, texts = _documents(options.documents)
     rows = np.arange(len(texts))
     scores = ranker.score([options.query], texts, np.zeros(len(rows), np.int64), rows)
@@ -88,10 +90,17 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
         if line.strip():
             name, tab, text = line.partition("\t")
             name, text = (name, text) if tab else (str(number), line)
-            if name in known:
+            if not name.strip():
+                problems.append(Problem(f"{path}:{number}", "no id before the tab", "id, tab, text, or a text alone"))
+            elif not text.strip():
+                problems.append(Problem(f"{path}:{number}", f"document '{name}' has no text", "a text behind the tab"))
+            elif name in known:
                 wrong = f"document '{name}' stands in line {known[name]} already"
-                raise DataError(Problem(f"{path}:{number}", wrong, "every id once"))
-            texts[name], known[name] = text, number
+                problems.append(Problem(f"{path}:{number}", wrong, "every id once"))
+            else:
+                texts[name], known[name] = text, number
+    if problems:
+        raise DataError(problems)
     if not texts:
         raise DataError(Problem(str(path), "holds no document", "one document a line"))
     return list(texts), list(texts.values())
