@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from argparse import ArgumentParser, Namespace
 
 import pytest
 
 from trainables.errors import ConfigError
+from tune_cl.commands import settings
 from tune_cl.commands.settings import add_experiment, add_overrides, add_split, experiment_of, require_cluster
 
 
@@ -54,13 +58,49 @@ def test_a_host_that_no_machine_can_be_does_not_answer() -> None:
         require_cluster(f"{64 * 'x'}:1")
 
 
-def test_a_host_in_brackets_is_an_ipv6_address() -> None:
+CLUSTER = """
+import sys
+import ray
+head = ray.init(address="local", include_dashboard=False, num_cpus=1, logging_level=40)
+print(head["gcs_address"], flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_host_in_brackets_is_an_ipv6_address(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         server = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:
         pytest.skip("no IPv6 here")
+    monkeypatch.setattr(settings, "_require_head", print)  # what listens there is no Ray
     with server:
         require_cluster(f"[::1]:{server.getsockname()[1]}")
+
+
+def test_what_answers_must_be_a_ray_that_knows_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray itself would ask the port of a dashboard for ever, and a cluster that refuses its token for 20 seconds."""
+    monkeypatch.setattr(settings, "ANSWER_SECONDS", 5.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(
+            ConfigError, match=f"--address: no Ray cluster answers at '{address}'; the port of its head"
+        ):
+            require_cluster(address)
+    locked = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a" * 64}
+    cluster = [sys.executable, "-c", CLUSTER]
+    with subprocess.Popen(cluster, env=locked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as head:
+        assert head.stdin and head.stdout
+        address = head.stdout.readline().strip()
+        for name in ("ANSWER_SECONDS", "CONNECT_SECONDS"):
+            monkeypatch.setattr(settings, name, 60.0)
+        with pytest.raises(
+            ConfigError, match=f"the cluster at '{address}' does not know the token of this machine, or"
+        ):
+            require_cluster(address)
+        monkeypatch.setenv("RAY_AUTH_MODE", "token")
+        monkeypatch.setenv("RAY_AUTH_TOKEN", "a" * 64)
+        require_cluster(address)
+        head.stdin.close()
 
 
 def test_a_local_ray_and_ray_s_own_client_are_asked_nothing() -> None:

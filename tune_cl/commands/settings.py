@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from argparse import ArgumentParser, Namespace
 
 from trainables.errors import ConfigError, Problem
@@ -11,6 +13,17 @@ from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP
 
 DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the forms of tune-cl list data"
 CONNECT_SECONDS = 10.0  # as long as a cluster's head may take to accept a connection
+ANSWER_SECONDS = 30.0  # and to answer, once Ray is imported
+REFUSED = 3
+ASK = f"""
+import sys
+from ray._raylet import GcsClient
+from ray.exceptions import AuthenticationError
+try:
+    GcsClient(address=sys.argv[1])
+except AuthenticationError:
+    sys.exit({REFUSED})
+"""
 
 
 def add_experiment(parser: ArgumentParser) -> None:
@@ -62,8 +75,8 @@ def experiment_of(options: Namespace) -> Experiment:
 
 
 def require_cluster(address: str | None) -> None:
-    """Raises ConfigError where nothing answers at host:port, for which Ray would try for minutes, or where `auto` finds
-    no Ray."""
+    """Raises ConfigError where no head of a cluster answers at host:port, for which Ray would try for ever, or where it
+    refuses this machine's token, or `auto` finds no Ray."""
     right = "auto, or host:port of a cluster's head that runs"
     if address == "auto":
         from ray._private.services import canonicalize_bootstrap_address
@@ -81,3 +94,20 @@ def require_cluster(address: str | None) -> None:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     except (OSError, UnicodeError) as error:
         raise ConfigError(Problem("--address", f"'{address}' does not answer: {error}", right)) from None
+    _require_head(address)
+
+
+def _require_head(address: str) -> None:
+    """In a process of its own, for Ray's client hears neither Ctrl-C nor a limit of time."""
+    command = [sys.executable, "-c", ASK, address]
+    try:
+        status = subprocess.run(command, capture_output=True, timeout=ANSWER_SECONDS, check=False).returncode
+    except subprocess.TimeoutExpired:
+        status = None
+    if status == REFUSED:
+        wrong = f"the cluster at '{address}' does not know the token of this machine, or wants one"
+        right = "RAY_AUTH_MODE=token, and the cluster's token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+        raise ConfigError(Problem("--address", wrong, right))
+    if status != 0:
+        right = "the port of its head, 6379 unless `ray start` was told another; not of a dashboard or for Ray clients"
+        raise ConfigError(Problem("--address", f"no Ray cluster answers at '{address}'", right))
