@@ -20,7 +20,6 @@ from trainables.errors import DataError, Interrupted, Problem, WorkFailed
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.commands.list import KINDS
 from tune_cl.commands.rerank import _documents
-from tune_cl.commands.settings import require_cluster
 from tune_cl.place import place_of
 
 SMALL = [
@@ -257,7 +256,6 @@ def test_no_search_begins_where_no_cluster_answers(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        require_cluster(f"127.0.0.1:{port}")
     given = ["--address", address.format(closed=port), "--storage", str(tmp_path / "runs")]
     (line,) = errors(capfd, "run", "quickstart", "--data", str(folder), *given)
     assert line.startswith(f"error: --address: '{given[1]}' ") and not (tmp_path / "runs").exists()

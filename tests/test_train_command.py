@@ -16,6 +16,8 @@ from tests.pair_data import pair_folder
 from tests.test_cli import SMALL_OPTIONS, document
 from tests.trec_folder import write_trec_folder
 from tune_cl.cli import DONE, INTERRUPTED, main
+from tune_cl.commands.train import unused
+from tune_cl.experiment import load_training_run
 
 LINE = re.compile(r"iteration (\d)/3: dev map (\d\.\d{4})( \*)?, loss \d\.\d{4}, open \d+%, (\d+) pairs/s")
 HEADING = "*: the best dev value so far; open: the share of the training data in use"
@@ -34,6 +36,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def command(data: Path, output: Path | None = None) -> list[str]:
     where = [] if output is None else ["--output", str(output)]
     return ["train", "--data", str(data), *SMALL_OPTIONS, *where]
+
+
+def test_keys_without_effect_are_noted(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    asked = [*command(place / "data", tmp_path / "a"), "--set", "curriculum.delta=.3", "--set", "search.trials=3"]
+    assert main(asked) == DONE
+    assert capfd.readouterr().err.startswith("note: without effect on this training: curriculum.delta, search.trials\n")
+
+
+def test_a_key_that_holds_a_mapping_has_an_effect() -> None:
+    given = ["curriculum.pacing=linear", "curriculum.scoring=model_loss", "curriculum.teacher.ranker={name: knrm}"]
+    assert unused(load_training_run(None, given), given) == []
+    assert unused(load_training_run(None, given[2:]), given[2:]) == [
+        "without effect on this training: curriculum.teacher.ranker"
+    ]
 
 
 def test_what_the_data_decided_is_noted(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

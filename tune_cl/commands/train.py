@@ -22,12 +22,12 @@ from trainables.files import require_folder
 from tune_cl.commands.paths import absolute
 from tune_cl.commands.settings import DATA_HELP, add_overrides
 from tune_cl.commands.tables import table
-from tune_cl.experiment import load_training_run
+from tune_cl.experiment import load_training_run, parse_overrides
 from tune_cl.place import DEFAULT_STORAGE, program
 from tune_cl.prose import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from trainables.training.factory import AnyTraining
     from trainables.training.materials import Materials
@@ -55,24 +55,31 @@ def execute(options: Namespace) -> dict[str, Any]:
     run = run.model_copy(update={"data": data})
     require_folder("--output", output)
     try:
-        return _whole(run, output)
+        return _whole(run, output, options.overrides)
     except KeyboardInterrupt:
         raise Interrupted(f"stopped; what is saved is kept. Go on with: {command(options)}") from None
 
 
-def _whole(run: TrainingRun, output: Path) -> dict[str, Any]:
+def _whole(run: TrainingRun, output: Path, overrides: Sequence[str]) -> dict[str, Any]:
     """Trains, and applies the best weights to test."""
     from trainables.training.factory import machine_note, training_notes  # imports torch: input first
     from trainables.training.materials import prepare
 
     materials = prepare(run)
-    notes = [*materials.data.notes, *training_notes(run, materials)]
+    notes = [*unused(run, overrides), *materials.data.notes, *training_notes(run, materials)]
     training = _take_up(run, materials, output, notes.append)
     for note in notes:  # told only now that nothing can be refused any more
         say(f"note: {note}")
     say(machine_note(training))
     _train(training, output)
     return _finish(training, output)
+
+
+def unused(run: TrainingRun, overrides: Sequence[str]) -> list[str]:
+    """A note of the keys that `--set` gives and this training does not read."""
+    read = [f"{key}." for key in run.in_force()]
+    idle = [key for key in parse_overrides(overrides) if not any(name.startswith(f"{key}.") for name in read)]
+    return [f"without effect on this training: {', '.join(idle)}"] if idle else []
 
 
 def command(options: Namespace) -> str:
