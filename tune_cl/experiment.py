@@ -15,7 +15,7 @@ from trainables.randomness import generator
 from trainables.rankers import load_ranker
 from tune_cl.resolve import TEXTS, all_checked, resolve, written
 from tune_cl.search.config import SearchConfig, misfits, remarks, search_config, unfit_space
-from tune_cl.search.forecast import ends_no_trial, forecast_of
+from tune_cl.search.forecast import ends_no_trial, forecast_of, same_trainings
 from tune_cl.search.points import Points, points_of
 from tune_cl.search.schedulers import setup_of, unfit_population
 from tune_cl.search.schedulers.grace import curriculum_grace
@@ -281,7 +281,7 @@ def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Pr
     experiment = Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=notes)
     if problems := [*repeated, *done.problems, *misfits_of_parts(experiment)]:
         raise ConfigError(problems)
-    return with_whole_grid(replace(experiment, notes=(*notes, *ends_no_trial(experiment))))
+    return with_whole_grid(replace(experiment, notes=(*notes, *same_trainings(experiment), *ends_no_trial(experiment))))
 
 
 def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import mean
@@ -89,6 +90,22 @@ def within_budgets(search: SearchConfig, training: float, baseline: float, slots
     ends = min(given, key=lambda key: given[key])
     alone = max(0.0, baseline - given[ends])
     return Span(min(whole, given[ends] + alone), min(training, given[ends] * slots + alone), ends)
+
+
+def same_trainings(experiment: Experiment) -> list[str]:
+    """A note where combinations of a small space differ in nothing that has an effect."""
+    combinations = experiment.space.combinations()
+    if combinations is None or combinations > DRAWS:
+        return []
+    different, idle = set(), dict[str, None]()
+    for choice in experiment.space.grid():
+        read = experiment.training_run(choice).in_force()
+        different.add(json.dumps(read, sort_keys=True))
+        idle |= {key: None for key in choice if not any(name.startswith(f"{key}.") or name == key for name in read)}
+    if len(different) == combinations:
+        return []
+    told = f"only {len(different)} of the {combinations} combinations are different trainings"
+    return [f"{told}: {' and '.join(idle)} without effect in some, which a condition (`when`) leaves out"]
 
 
 def ends_no_trial(experiment: Experiment) -> list[str]:
