@@ -273,6 +273,14 @@ def test_a_node_that_cannot_run_trials_ends_the_search_with_the_reason(
     said: list[str] = []
     answered(NodeCheck(said.append))
     assert said == []
+    monkeypatch.setattr(nodes_module, "SLOW", 0.0)
+    check = NodeCheck(said.append)
+    for _ in range(3):  # no process answers at once
+        check(ray.nodes())
+    assert (
+        len(said) == 1 and "has started no process for 0 s, so no trial; raylet.err in /tmp/ray/session_" in said.pop()
+    )
+    monkeypatch.setattr(nodes_module, "SLOW", 60.0)
     check = NodeCheck(said.append)
     check.here["torch"] = "0.1"
     answered(check)

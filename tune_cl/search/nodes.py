@@ -3,6 +3,7 @@ cannot import (seen with Ray 2.60). Imports little: nodes import it to answer.""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -13,6 +14,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.errors import WorkFailed
 
+SLOW = 60.0  # seconds in which a node has a process started, from a slow disk too
 PACKAGES = ("tune-cl", "torch", "transformers", "lightgbm", "numpy")  # that a trial's numbers depend on
 
 
@@ -28,7 +30,8 @@ def versions(packages: Iterable[str]) -> dict[str, str | None]:
 
 
 class NodeCheck:
-    """Asks each node once what it has installed. `say` is told of versions other than the driver's.
+    """Asks each node once what it has installed. `say` is told of versions other than the driver's, and of a node where
+    no process starts to answer.
 
     Raises WorkFailed naming a node that lacks the driver's packages, or cannot import this one.
     """
@@ -37,6 +40,7 @@ class NodeCheck:
         self.say = say
         self.here = versions(PACKAGES)
         self.asked: dict[str, tuple[str, Any]] = {}  # node id -> address, its answer to come
+        self.since: dict[str, float] = {}  # when nodes were asked that have not answered, nor been told of
 
     def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         """`nodes`: those of `ray.nodes()` that hold trials. Takes in the answers that are there; waits for none."""
@@ -45,10 +49,16 @@ class NodeCheck:
                 there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
                 answer = ray.remote(versions).options(num_cpus=0, scheduling_strategy=there).remote(PACKAGES)
                 self.asked[node["NodeID"]] = node["NodeManagerAddress"], answer
+                self.since[node["NodeID"]] = time.monotonic()
         for name, (address, answer) in list(self.asked.items()):
             if answer is not None and ray.wait([answer], timeout=0)[0]:
                 self.asked[name] = address, None
+                self.since.pop(name, None)
                 self._take_in(address, answer)
+        for name in [name for name, asked in self.since.items() if time.monotonic() - asked > SLOW]:
+            del self.since[name]
+            where = "raylet.err in /tmp/ray/session_latest/logs there says why"
+            self.say(f"note: node {self.asked[name][0]} has started no process for {SLOW:.0f} s, so no trial; {where}")
 
     def _take_in(self, address: str, answer: Any) -> None:
         cannot = f"node {address} cannot run trials"
