@@ -303,6 +303,12 @@ class TrainingRun(Section):
         return flat
 
 
+def without_effect(keys: Iterable[str], in_force: Iterable[str]) -> list[str]:
+    """Those of some keys that are not in force, as `TrainingRun.in_force` has them, nor hold one that is."""
+    read = [f"{key}." for key in in_force]
+    return [key for key in keys if not any(name.startswith(f"{key}.") for name in read)]
+
+
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested mapping to dotted keys."""
     flat: dict[str, Any] = {}

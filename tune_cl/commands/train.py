@@ -15,7 +15,7 @@ from shlex import quote
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from trainables.config import TrainingRun
+from trainables.config import TrainingRun, without_effect
 from trainables.errors import ConfigError, Interrupted, Problem
 from trainables.evaluation.metrics import dev_key
 from trainables.files import require_folder
@@ -77,8 +77,7 @@ def _whole(run: TrainingRun, output: Path, overrides: Sequence[str]) -> dict[str
 
 def unused(run: TrainingRun, overrides: Sequence[str]) -> list[str]:
     """A note of the keys that `--set` gives and this training does not read."""
-    read = [f"{key}." for key in run.in_force()]
-    idle = [key for key in parse_overrides(overrides) if not any(name.startswith(f"{key}.") for name in read)]
+    idle = without_effect(parse_overrides(overrides), run.in_force())
     return [f"without effect on this training: {', '.join(idle)}"] if idle else []
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from trainables.config import flatten
+from trainables.config import flatten, without_effect
 from trainables.randomness import generator
 from tune_cl.search.config import SearchConfig, price_of_an_hour
 from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
@@ -101,7 +101,7 @@ def same_trainings(experiment: Experiment) -> list[str]:
     for choice in experiment.space.grid():
         read = experiment.training_run(choice).in_force()
         different.add(json.dumps(read, sort_keys=True))
-        idle |= {key: None for key in choice if not any(name.startswith(f"{key}.") or name == key for name in read)}
+        idle |= dict.fromkeys(without_effect(choice, read))
     if len(different) == combinations:
         return []
     told = f"only {len(different)} of the {combinations} combinations are different trainings"

@@ -40,7 +40,7 @@ class NodeCheck:
         self.say = say
         self.here = versions(PACKAGES)
         self.asked: dict[str, tuple[str, Any]] = {}  # node id -> address, its answer to come
-        self.since: dict[str, float] = {}  # when nodes were asked that have not answered, nor been told of
+        self.since: dict[str, float] = {}  # when nodes were asked of which no silence has been told
 
     def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         """`nodes`: those of `ray.nodes()` that hold trials. Takes in the answers that are there; waits for none."""
@@ -51,14 +51,15 @@ class NodeCheck:
                 self.asked[node["NodeID"]] = node["NodeManagerAddress"], answer
                 self.since[node["NodeID"]] = time.monotonic()
         for name, (address, answer) in list(self.asked.items()):
-            if answer is not None and ray.wait([answer], timeout=0)[0]:
+            if answer is None:
+                continue
+            if ray.wait([answer], timeout=0)[0]:
                 self.asked[name] = address, None
-                self.since.pop(name, None)
                 self._take_in(address, answer)
-        for name in [name for name, asked in self.since.items() if time.monotonic() - asked > SLOW]:
-            del self.since[name]
-            where = "raylet.err in /tmp/ray/session_latest/logs there says why"
-            self.say(f"note: node {self.asked[name][0]} has started no process for {SLOW:.0f} s, so no trial; {where}")
+            elif name in self.since and time.monotonic() - self.since[name] > SLOW:
+                del self.since[name]
+                where = "raylet.err in /tmp/ray/session_latest/logs there says why"
+                self.say(f"note: node {address} has started no process for {SLOW:.0f} s, so no trial; {where}")
 
     def _take_in(self, address: str, answer: Any) -> None:
         cannot = f"node {address} cannot run trials"
