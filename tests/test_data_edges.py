@@ -122,7 +122,7 @@ class TestSquad:
     def test_an_answer_that_is_nowhere_is_left_out(self, text: str, start: int, tmp_path: Path) -> None:
         data = self.read(tmp_path, {"text": text, "answer_start": start})
         assert len(data.query_ids) == 1
-        assert "train: 1 answers that do not stand at their offset left out" in data.notes
+        assert "train: 1 answer not at the given offset left out" in data.notes
 
     def test_a_question_is_one_line(self, tmp_path: Path) -> None:
         data = self.read(tmp_path, {"text": "cat", "answer_start": 4}, question=" Who\n is   it ? ")

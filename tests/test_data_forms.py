@@ -42,8 +42,8 @@ class TestConversation:
         files = {name: text.replace("1\thello", "0\thello") for name, text in conversation_files().items()}
         data = load(write_folder(tmp_path, files))
         assert [len(split) for split in data.splits.values()] == [1, 2, 2]
-        assert "train: 1 contexts without a right response dropped" in data.notes
-        assert "dev: 1 contexts without a right response kept; they count 0" in data.notes
+        assert "train: 1 context without a right response dropped" in data.notes
+        assert "dev: 1 context without a right response kept, to count 0" in data.notes
 
     def test_several_right_responses_outside_training(self, tmp_path: Path) -> None:
         files = conversation_files()
@@ -152,8 +152,8 @@ class TestSquad:
         assert sorted(row[:2] for row in candidates(data, "train", 0)) == [
             ("train-1-1-1", 0), ("train-1-1-2", 1), ("train-1-1-3", 0),
         ]  # fmt: skip
-        assert "train: 1 answers that do not stand at their offset left out" in data.notes
-        assert "train: 1 questions without an answer dropped" in data.notes
+        assert "train: 1 answer not at the given offset left out" in data.notes
+        assert "train: 1 question without an answer dropped" in data.notes
 
     def test_a_single_file_is_a_test_split(self, tmp_path: Path) -> None:
         data = load(write_folder(tmp_path, {"mine.json": squad_files()["dev-v1.1.json"]}))
@@ -200,13 +200,13 @@ class TestPairs:
     def test_snli_drops_pairs_without_a_gold_label(self, structured: bool, tmp_path: Path) -> None:
         data = load(write_folder(tmp_path, snli_files(structured)))
         assert data.splits["dev"].grade.tolist() == [2, 1]
-        assert "dev: 1 pairs without a gold label dropped" in data.notes
+        assert "dev: 1 pair without a gold label dropped" in data.notes
 
     def test_quora_as_published(self, tmp_path: Path) -> None:
         data = load(write_folder(tmp_path, quora_whole_files()))
         assert [len(split) for split in data.splits.values()] == [8, 1, 1]
         assert 'what is "a cat" ?' in list(data.utterances)
-        assert any("1 pairs with an empty question dropped" in note for note in data.notes)
+        assert any("1 pair with an empty question dropped" in note for note in data.notes)
 
     def test_wrong_labels(self, tmp_path: Path) -> None:
         files = {name: text.replace("NEUTRAL", "MAYBE") for name, text in sick_files().items()}

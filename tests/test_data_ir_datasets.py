@@ -66,9 +66,9 @@ def test_parts_qrels_and_notes(registered: str) -> None:
     assert list(data.document_ids) == ["d1", "d2", "d3", "d4"]
     assert sorted(row[:2] for row in candidates(data, "dev", 0)) == [("d1", 2), ("d3", 0)]
     assert data.splits["dev"].judged_grade.tolist() == [2, 0, 1, 0, 1]
-    assert "1 documents without text left out" in data.notes
-    assert "dev: 1 repeated judgments left out" in data.notes
-    assert "dev: 1 judged queries without text left out" in data.notes
+    assert "1 document without text left out" in data.notes
+    assert "dev: 1 repeated judgment left out" in data.notes
+    assert "dev: 1 judged query without text left out" in data.notes
 
 
 def test_scored_documents_are_the_run_when_asked_for(registered: str) -> None:

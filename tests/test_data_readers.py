@@ -238,7 +238,7 @@ class TestTrec:
         files["qrels.dev.txt"] += "dev-a 0 gone 3\n"
         data = load(write_folder(tmp_path, files))
         assert data.splits["dev"].judged_grade.tolist() == [1, 0, 0, 3, 0, 1, 0]
-        assert any(note.startswith("dev: 1 judged documents without text") for note in data.notes)
+        assert any(note.startswith("dev: 1 judged document without text") for note in data.notes)
 
     def test_a_judged_document_without_text_is_wrong_as_a_candidate(self, tmp_path: Path) -> None:
         files = trec_files(runs=False)
@@ -250,7 +250,7 @@ class TestTrec:
         files["queries.test.tsv"] = "test-0\tunjudged\n" + files["queries.test.tsv"]
         data = load(write_folder(tmp_path, files))
         assert [data.query_ids[i] for i in data.splits["test"].query] == ["test-a", "test-b"]
-        assert "test: 1 queries without judgments dropped" in data.notes
+        assert "test: 1 query without judgments dropped" in data.notes
         check(data)
 
     def test_queries_without_candidates_stay_outside_training(self, tmp_path: Path) -> None:
@@ -262,8 +262,8 @@ class TestTrec:
         assert data.splits["train"].sizes.tolist() == [3]
         assert data.splits["dev"].sizes.tolist() == [0, 3]
         assert data.splits["dev"].judged_grade.tolist() == [1, 0, 0, 0, 1, 0]
-        assert "train: 1 queries without candidates dropped" in data.notes
-        assert any(note.startswith("dev: 1 queries without candidates; they count 0") for note in data.notes)
+        assert "train: 1 query without candidates dropped" in data.notes
+        assert any(note.startswith("dev: 1 query without candidates, counted 0") for note in data.notes)
 
     def test_a_query_of_two_splits_is_noted(self, tmp_path: Path) -> None:
         files = {name: text.replace("test-a", "dev-a") for name, text in trec_files().items()}
@@ -291,7 +291,7 @@ class TestWikiQA:
         data = load(write_folder(tmp_path, wikiqa_files()))
         assert list(data.query_ids)[:2] == ["trainQ1", "trainQ2"]
         assert len(data.query_ids) == 6
-        assert "train: 1 questions without a right sentence dropped" in data.notes
+        assert "train: 1 question without a right sentence dropped" in data.notes
         assert "trainS4" not in list(data.document_ids)
 
     def test_a_sentence_may_serve_two_questions(self, tmp_path: Path) -> None:

@@ -25,10 +25,3 @@ def wrapped(text: str, stream: IO[str] | None = None) -> str:
 def say(text: str) -> None:
     """A note to the user, on stderr."""
     print(wrapped(text, sys.stderr), file=sys.stderr)
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: `1 key`, `2 keys`, `2 queries`."""
-    ies = noun.endswith("y") and noun[-2] not in "aeiou"
-    plural = f"{noun[:-1]}ies" if ies else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"

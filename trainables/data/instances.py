@@ -8,6 +8,7 @@ import numpy as np
 
 from trainables.data.columns import NO_RANK, Split
 from trainables.errors import DataError, Problem
+from trainables.wording import counted
 
 NONE, DRAWN = -1, -2  # no such document; a document drawn anew each time
 
@@ -65,8 +66,8 @@ class Instances:
         """What was left out, for the user."""
         if not self.skipped_positives:
             return ()
-        count = self.skipped_positives
-        return (f"{count} relevant training candidates are left out: their query has nothing less relevant",)
+        left_out = counted(self.skipped_positives, "relevant training candidate")
+        return (f"{left_out} left out: nothing less relevant stands beside them",)
 
     @classmethod
     def of_pairs(cls, split: Split) -> Instances:

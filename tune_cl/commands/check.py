@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any
 
 from trainables.config import TrainingRun
+from trainables.wording import counted
 from tune_cl.commands.settings import add_experiment, add_overrides, experiment_of
 from tune_cl.commands.tables import short, table
 from tune_cl.experiment import Experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, place_of
-from tune_cl.prose import counted, say
+from tune_cl.prose import say
 from tune_cl.search.budget import budgets
 from tune_cl.search.config import SearchConfig
 from tune_cl.search.paces import Paces, forecast_by, paces_of

@@ -14,6 +14,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from trainables.evaluation.significance import CORRECTIONS
+from trainables.wording import counted
 from tune_cl.commands.settings import add_name, add_session, require_cluster
 from tune_cl.commands.tables import table
 from tune_cl.confirmation.verdict import (
@@ -28,7 +29,7 @@ from tune_cl.confirmation.verdict import (
 )
 from tune_cl.journal import read_events
 from tune_cl.place import known_place, place_of
-from tune_cl.prose import counted, wrapped
+from tune_cl.prose import wrapped
 from tune_cl.state import replay
 from tune_cl.tracking.uri import resolve_tracking_uri
 

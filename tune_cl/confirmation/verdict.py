@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from trainables.evaluation.significance import SeededTest, adjust, seeded_test
-from tune_cl.prose import counted
+from trainables.wording import counted
 
 Verdict = Literal["better", "no difference shown", "worse"]
 LEVEL = 0.05

@@ -13,9 +13,9 @@ from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.errors import DataError, Problem
 from trainables.evaluation.trec import read_per_query
+from trainables.wording import counted
 from tune_cl.confirmation.verdict import leader
 from tune_cl.place import found_again
-from tune_cl.prose import counted
 from tune_cl.report.findings import Document, Findings, words
 
 MOST_TURNS = 8  # queries with more share a group

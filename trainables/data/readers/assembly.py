@@ -14,6 +14,7 @@ from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Split, Te
 from trainables.data.readers.ids import MISSING
 from trainables.data.words import index_words, look_up
 from trainables.errors import DataError, Problem
+from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
@@ -215,23 +216,26 @@ def _kept(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[s
     count = len(split.query_ids)
     judged = np.bincount(split.qrels.query, minlength=count) > 0
     served = np.bincount(candidate_query, minlength=count) > 0
-    _note(notes, int((~judged).sum()), f"{name}: {{}} queries without judgments dropped")
+    _note(notes, int((~judged).sum()), name, "query", "without judgments dropped")
     _note(
         notes,
         int((split.qrels.document == MISSING).sum()),
-        f"{name}: {{}} judged documents without text; they count among the relevant ones but are no candidates",
+        name,
+        "judged document",
+        "without text, counted among the relevant ones but no candidates",
     )
     bare = int((judged & ~served).sum())
     if name != "train":
         _note(
             notes,
             bare,
-            f"{name}: {{}} queries without candidates; they count 0 in every mean (trec_eval leaves out "
-            "a query that is not in the run)",
+            name,
+            "query",
+            "without candidates, counted 0 in every mean (trec_eval leaves out a query that is not in the run)",
         )
         kept = judged
     else:
-        _note(notes, bare, "train: {} queries without candidates dropped")
+        _note(notes, bare, name, "query", "without candidates dropped")
         kept = judged & served
     if not kept.any():
         raise DataError(
@@ -244,9 +248,9 @@ def _kept(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[s
     return kept
 
 
-def _note(notes: list[str], count: int, text: str) -> None:
+def _note(notes: list[str], count: int, split: str, noun: str, text: str) -> None:
     if count:
-        notes.append(text.format(f"{count:,}"))
+        notes.append(f"{split}: {counted(count, noun)} {text}")
 
 
 def _grades(qrels: Rated, query: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from trainables.data.columns import RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import Lines, plain_or_gz
 from trainables.errors import DataError, Problem
+from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
@@ -91,8 +92,8 @@ def _read_split(split: str, lines: Lines, responses: _Responses, notes: list[str
         rated += _rated(group, len(contexts), responses)
         contexts.append(group.context)
     if bare:
-        fate = "dropped" if split == "train" else "kept; they count 0"
-        notes.append(f"{split}: {bare:,} contexts without a right response {fate}")
+        fate = "dropped" if split == "train" else "kept, to count 0"
+        notes.append(f"{split}: {counted(bare, 'context')} without a right response {fate}")
     query_ids = [f"{split}-{number}" for number in range(1, len(contexts) + 1)]
     candidates = Rated.of(rated)
     return RawSplit(query_ids, contexts, candidates, pool=candidates)

@@ -18,6 +18,7 @@ from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings
 from trainables.data.readers.rows import usable_id
 from trainables.errors import DataError, Problem, WorkFailed
+from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
@@ -147,7 +148,7 @@ def _read_documents(dataset: Any, workspace: Path, notes: list[str]) -> Collecti
     if not len(collection.ids):
         raise DataError(Problem(PLACE, "no documents with text", "use a collection with texts"))
     if empty:
-        notes.append(f"{empty:,} documents without text left out")
+        notes.append(f"{counted(empty, 'document')} without text left out")
     return collection
 
 
@@ -156,18 +157,18 @@ def _read_split(split: str, dataset: Any, collection: Collection, config: DataCo
     judged = dict.fromkeys(qrel.query_id for qrel in dataset.qrels_iter())
     ids = [name for name in judged if usable_id(name) and texts.get(name)]
     if len(ids) < len(judged):
-        notes.append(f"{split}: {len(judged) - len(ids):,} judged queries without text left out")
+        notes.append(f"{split}: {counted(len(judged) - len(ids), 'judged query')} without text left out")
     places = {name: place for place, name in enumerate(ids)}
     grades = ((each.query_id, each.doc_id, min(max(each.relevance, 0), MAX_GRADE)) for each in dataset.qrels_iter())
-    qrels = _rated(grades, places, collection, notes, f"{split}: {{}} repeated judgments left out")
+    qrels, repeated = _rated(grades, places, collection)
+    if repeated:
+        notes.append(f"{split}: {counted(repeated, 'repeated judgment')} left out")
     run = _read_run(split, dataset, places, collection, notes) if config.candidates == "run" else None
     return RawSplit(ids, [(texts[name],) for name in ids], qrels, run)
 
 
-def _rated(
-    rows: Iterator[tuple[str, str, float]], places: dict[str, int], collection: Collection, notes: list[str], note: str
-) -> Rated:
-    """Rated documents of known queries, each once; `note` takes the count of the others."""
+def _rated(rows: Iterator[tuple[str, str, float]], places: dict[str, int], collection: Collection) -> tuple[Rated, int]:
+    """Rated documents of known queries, each once, and how many were repeated."""
     ratings, count = Ratings(collection.index), 0
     for query, document, value in rows:
         if query in places:
@@ -176,9 +177,7 @@ def _rated(
     rated, kept = ratings.finish(), np.ones(count, bool)
     repeats = [row for row, _ in ratings.repeats()]
     kept[repeats] = False
-    if repeats:
-        notes.append(note.format(f"{len(repeats):,}"))
-    return rated.where(kept)
+    return rated.where(kept), len(repeats)
 
 
 def _read_run(
@@ -188,7 +187,9 @@ def _read_run(
     if not dataset.has_scoreddocs():
         return None
     rows = ((each.query_id, each.doc_id, each.score) for each in dataset.scoreddocs_iter())
-    run = _rated(rows, places, collection, notes, f"{split}: {{}} repeated candidates left out")
+    run, repeated = _rated(rows, places, collection)
+    if repeated:
+        notes.append(f"{split}: {counted(repeated, 'repeated candidate')} left out")
     run = run.where(run.document >= 0)
     if not np.isfinite(run.value).all() or (len(run.value) and np.ptp(run.value) == 0):
         wrong = f"the scored documents of {split} have no scores that rank them"

@@ -12,6 +12,7 @@ from trainables.data.readers.rows import Lines, Rows, plain_or_gz, usable_id
 from trainables.data.readers.sentence_pairs import DUPLICATE, Pair, classification, require_auto, wrong_pair
 from trainables.errors import DataError, Problem
 from trainables.randomness import generator
+from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
@@ -89,7 +90,7 @@ def _complete(lines: Lines, pairs: dict[str, Pair | None], notes: list[str], few
     if len(complete) < fewest and not lines.problems:
         lines.file_problem(f"{len(complete)} pairs with two questions", f"give {fewest} or more")
     if len(complete) < len(pairs):
-        notes.append(f"{lines.path.name}: {len(pairs) - len(complete):,} pairs with an empty question dropped")
+        notes.append(f"{lines.path.name}: {counted(len(pairs) - len(complete), 'pair')} with an empty question dropped")
     return complete
 
 

@@ -11,6 +11,7 @@ from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.rows import Lines, is_text, plain_or_gz
 from trainables.data.readers.sentence_pairs import NLI, Pair, classification, require_auto, wrong_pair
 from trainables.errors import DataError, Problem
+from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
@@ -70,7 +71,7 @@ def _read_pairs(split: str, lines: Lines, notes: list[str]) -> list[Pair]:
         else:
             pairs[name] = Pair(name, first, second, NLI.index(label))
     if dropped:
-        notes.append(f"{split}: {dropped:,} pairs without a gold label dropped")
+        notes.append(f"{split}: {counted(dropped, 'pair')} without a gold label dropped")
     if not pairs and not lines.problems:
         lines.file_problem("no pairs with a gold label", f"each row is {lines.form}")
     return list(pairs.values())

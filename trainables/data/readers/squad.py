@@ -20,6 +20,7 @@ from trainables.data.columns import RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import is_text, open_bytes, plain_or_gz, read_whole, usable_id
 from trainables.errors import DataError, Problem
+from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
@@ -194,9 +195,9 @@ class _Split:
         self.questions.append((" ".join(text.split()),))
 
     def notes(self) -> list[str]:
-        counts = {"answers that do not stand at their offset left out": self.displaced,
-                  "questions without an answer dropped": self.bare}  # fmt: skip
-        return [f"{self.split}: {count:,} {what}" for what, count in counts.items() if count]
+        displaced = f"{counted(self.displaced, 'answer')} not at the given offset left out" if self.displaced else None
+        bare = f"{counted(self.bare, 'question')} without an answer dropped" if self.bare else None
+        return [f"{self.split}: {what}" for what in (displaced, bare) if what]
 
 
 class _Form(Exception):

@@ -10,6 +10,7 @@ from trainables.data.columns import SPLITS, RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
 from trainables.errors import DataError, Problem
+from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
@@ -61,7 +62,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
         splits[name] = everything.answered()
         dropped = len(everything.questions) - len(splits[name].questions)
         if dropped:
-            notes.append(f"{name}: {dropped:,} questions without a right sentence dropped")
+            notes.append(f"{name}: {counted(dropped, 'question')} without a right sentence dropped")
     if problems:
         raise DataError(problems)
     rows = {sentence: row for row, sentence in enumerate(_sentences(splits))}
