@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, NoReturn
 
 from trainables.errors import Interrupted, Problem, UserError, WorkFailed, nearest
@@ -113,6 +114,19 @@ def _run(arguments: list[str]) -> int:
         raise UserError(Problem("tune-cl", f"unknown command '{name}'", nearest(name, COMMANDS)))
     _require_values(rest)
     command = import_module(f"tune_cl.commands.{name}")
+    options = parser_of(name, command).parse_args(rest)
+    if "--json" not in flags:
+        document = command.execute(options)
+        print(command.render(document))
+        return DONE
+    with _stdout_kept_clean() as stdout:
+        document = command.execute(options)
+        stdout.write(json.dumps(_plain(document), ensure_ascii=False) + "\n")
+    return DONE
+
+
+def parser_of(name: str, command: ModuleType) -> Parser:
+    """What a command of COMMANDS takes."""
     parser = Parser(
         prog=f"tune-cl {name}",
         description=COMMANDS[name],
@@ -123,15 +137,7 @@ def _run(arguments: list[str]) -> int:
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout, all else on stderr")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    options = parser.parse_args(rest)
-    if "--json" not in flags:
-        document = command.execute(options)
-        print(command.render(document))
-        return DONE
-    with _stdout_kept_clean() as stdout:
-        document = command.execute(options)
-        stdout.write(json.dumps(_plain(document), ensure_ascii=False) + "\n")
-    return DONE
+    return parser
 
 
 def _require_values(arguments: list[str]) -> None:

@@ -1,0 +1,63 @@
+"""Every tune-cl command that README and docs show is one that tune-cl takes: its options, spaces and keys exist. So do
+the project's files that they name."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from trainables.config import configuration_fields, ranker_fields
+from trainables.rankers import RANKERS
+from tune_cl.cli import COMMANDS, parser_of
+from tune_cl.search.config import SEARCH_KEYS
+from tune_cl.space_files import find_space
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+FENCED = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"^    (tune-cl .*)$", re.MULTILINE)
+INLINE = re.compile(r"`(?:OMP_NUM_THREADS=1 )?(tune-cl [^`]+)`")
+FILE = re.compile(r"(?<![\w./])(?:tune_cl|trainables|search_spaces|tests|benchmarks|docs|deploy)/[\w/-]+\.\w+")
+PATTERN = re.compile(r"\.\.\.|\[--|[<|]|--\w+$")  # shows a form, or names an option, and is no command
+KEYS = {*configuration_fields(()), *SEARCH_KEYS, *(key for name in RANKERS for key in ranker_fields(name))}
+
+
+def commands(text: str) -> list[str]:
+    lines = "".join(FENCED.findall(text)).replace("\\\n", " ").splitlines()
+    shown = [line for line in lines if line.startswith("tune-cl ")] + INDENTED.findall(text)
+    return shown + [" ".join(found.split()) for found in INLINE.findall(text)]
+
+
+CASES = [
+    pytest.param(command, id=f"{page.name}: {command[:60]}")
+    for page in PAGES
+    for command in commands(page.read_text(encoding="utf-8"))
+    if not PATTERN.search(command) and len(command.split()) > 2
+]
+
+
+def test_commands_are_found() -> None:
+    assert len(CASES) > 80
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_a_command_of_the_docs_is_taken(line: str) -> None:
+    name, *arguments = shlex.split(line, comments=True)[1:]
+    assert name in COMMANDS
+    module = import_module(f"tune_cl.commands.{name}")
+    options = parser_of(name, module).parse_args(arguments)
+    for setting in getattr(options, "overrides", ()):
+        assert setting.partition("=")[0] in KEYS
+    space = getattr(options, "space", None) or ""
+    if space.islower() and not space.endswith(".yaml"):  # NAME stands for any
+        assert find_space(space).exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    named = set(FILE.findall(page.read_text(encoding="utf-8")))
+    assert not [file for file in sorted(named) if not (ROOT / file).exists()]
