@@ -20,6 +20,7 @@ from trainables.rankers.bidaf_t import (
     BidafTSettings,
     BiLstm,
     CharacterWords,
+    alphabet_of,
     word_characters,
 )
 from trainables.rankers.vectors import FIRST_WORD, HASHED, PADDING
@@ -39,7 +40,7 @@ def made(reference: Literal["paper", "study"] = "paper") -> tuple[BidafTModule, 
 def test_parameter_count_follows_from_the_layers() -> None:
     """At the sizes of Seo et al. (2017): 100 dimensions of words, 100 of characters, 100 hidden units a direction."""
     module = BidafTModule(
-        torch.zeros(3, 100), np.zeros((3, 25), np.uint8), BidafTSettings.model_validate({}), 32, from_front=False
+        torch.zeros(3, 100), np.zeros((3, 25), np.uint8), 36, BidafTSettings.model_validate({}), 32, from_front=False
     )
 
     def bi_lstm(inputs: int) -> int:
@@ -52,7 +53,8 @@ def test_parameter_count_follows_from_the_layers() -> None:
 
 
 def test_characters_of_every_row_of_the_vector_table() -> None:
-    table = word_characters("cat\na1\nextraordinarily", most=5)
+    vocabulary = "cat\na1\nextraordinarily"
+    table = word_characters(vocabulary, alphabet_of(vocabulary), most=5)
     assert table.shape == (FIRST_WORD + 3, 5) and table.dtype == np.uint8
     assert not table[PADDING].any()
     assert (table[1 : 1 + HASHED, 0] == UNKNOWN_CHARACTER).all() and not table[1 : 1 + HASHED, 1:].any()
@@ -61,9 +63,25 @@ def test_characters_of_every_row_of_the_vector_table() -> None:
         assert row.tolist() == [numbers[c] for c in word] + [NO_CHARACTER] * (5 - len(word))
 
 
+def test_letters_of_every_script_are_characters() -> None:
+    vocabulary = "größer\n数据库"
+    alphabet = alphabet_of(vocabulary)
+    assert alphabet[:36] == "abcdefghijklmnopqrstuvwxyz0123456789" and sorted(alphabet[36:]) == sorted("öß数据库")
+    rows = word_characters(vocabulary, alphabet, most=25)[FIRST_WORD:]
+    read = [[alphabet[code - FIRST_CHARACTER] for code in row if code != NO_CHARACTER] for row in rows.tolist()]
+    assert ["".join(word) for word in read] == vocabulary.split()
+
+
+def test_a_large_alphabet_fits() -> None:
+    letters = [chr(0x4E00 + number) for number in range(300)]
+    vocabulary = "\n".join(letters)
+    rows = word_characters(vocabulary, alphabet_of(vocabulary), most=2)[FIRST_WORD:, 0]
+    assert rows.tolist() == [FIRST_CHARACTER + 36 + number for number in range(300)]
+
+
 def test_padded_characters_change_no_vector_of_a_word() -> None:
     torch.manual_seed(0)
-    words = CharacterWords(SMALL)
+    words = CharacterWords(SMALL, alphabet=36)
     characters = torch.tensor([[5, 6, 7, 0, 0, 0, 0, 0, 0], [5, 6, 7, 8, 9, 10, 11, 12, 13]])
     both = words(characters)
     assert both.shape == (2, 7) and (both >= 0).all()

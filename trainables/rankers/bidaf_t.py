@@ -9,6 +9,7 @@ A text without words is read as one word of padding.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Literal
 
@@ -22,7 +23,7 @@ from trainables.rankers.base import Head, TextSide, Tokens
 from trainables.rankers.vectors import FIRST_WORD, PADDING, VOCABULARY, reads_from_front, table_shape
 from trainables.rankers.words import WordRanker, WordRankerModule, WordSettings
 
-ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"  # of trainables.data.words
+ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"  # always in front; a vocabulary adds its own characters
 NO_CHARACTER, UNKNOWN_CHARACTER, FIRST_CHARACTER = 0, 1, 2
 HIGHWAYS = 2
 CARRY_BIAS = -1.0  # of a highway's gate, so that it begins by passing most of its input on (Srivastava et al. 2015)
@@ -47,9 +48,9 @@ class BidafTSettings(WordSettings):
 class CharacterWords(nn.Module):
     """Word vectors from characters: a convolution, relu, and the maximum over the places where it starts."""
 
-    def __init__(self, settings: BidafTSettings):
+    def __init__(self, settings: BidafTSettings, alphabet: int):
         super().__init__()
-        size = FIRST_CHARACTER + len(ALPHABET)
+        size = FIRST_CHARACTER + alphabet
         self.embedding = nn.Embedding(size, settings.character_size, padding_idx=NO_CHARACTER)
         self.filters = nn.Conv1d(settings.character_size, settings.character_filters, settings.character_width)
 
@@ -122,7 +123,9 @@ class AttentionFlow(nn.Module):
 
 
 class BidafTModule(WordRankerModule):
-    """`vectors`: float32 [rows, D], row 0 all zeros; `characters`: uint8 [rows, L] of each word, right-padded.
+    """`vectors`: float32 [rows, D], row 0 all zeros; `characters`: unsigned [rows, L] of each word, right-padded.
+
+    `alphabet`: how many characters there are.
 
     Scores [B], or class logits [B, K], of word rows.
     """
@@ -131,6 +134,7 @@ class BidafTModule(WordRankerModule):
         self,
         vectors: Tensor,
         characters: np.ndarray,
+        alphabet: int,
         settings: BidafTSettings,
         max_length: int,
         from_front: bool,
@@ -138,7 +142,7 @@ class BidafTModule(WordRankerModule):
     ):
         super().__init__(vectors, settings, max_length, from_front)
         self.characters = characters
-        self.character_words = CharacterWords(settings)
+        self.character_words = CharacterWords(settings, alphabet)
         size, states = vectors.shape[1] + settings.character_filters, 2 * settings.hidden
         self.highways = nn.Sequential(*(Highway(size) for _ in range(HIGHWAYS)))
         self.dropout = nn.Dropout(settings.dropout)
@@ -202,22 +206,35 @@ class BidafT(WordRanker):
 def _module(
     vectors: Tensor, files: Mapping[str, str], settings: BidafTSettings, max_length: int, outputs: int
 ) -> BidafTModule:
-    characters = word_characters(files[VOCABULARY], settings.characters)
-    return BidafTModule(vectors, characters, settings, max_length, reads_from_front(files), outputs)
+    vocabulary = files[VOCABULARY]
+    alphabet = alphabet_of(vocabulary)
+    characters = word_characters(vocabulary, alphabet, settings.characters)
+    return BidafTModule(vectors, characters, len(alphabet), settings, max_length, reads_from_front(files), outputs)
 
 
-def word_characters(vocabulary: str, most: int) -> np.ndarray:
-    """Characters of the word of each row of the vector table, uint8 [rows, most], right-padded with NO_CHARACTER.
+def alphabet_of(vocabulary: str) -> str:
+    """The characters that words are read in: ALPHABET, then what else the vocabulary (a word a line) has, sorted."""
+    return ALPHABET + "".join(sorted(set(vocabulary).difference(ALPHABET, "\n")))
 
-    `vocabulary`: a word a line. Padding has no characters; the rows that unknown words share have one unknown one.
+
+def word_characters(vocabulary: str, alphabet: str, most: int) -> np.ndarray:
+    """Characters of the word of each row of the vector table, unsigned [rows, most], right-padded with NO_CHARACTER.
+
+    `vocabulary`: a word a line, in `alphabet`. Padding has no characters; the rows that unknown words share have one
+    unknown one.
     """
-    codes = np.full(256, UNKNOWN_CHARACTER, np.uint8)
-    codes[np.frombuffer(ALPHABET.encode(), np.uint8)] = FIRST_CHARACTER + np.arange(len(ALPHABET))
-    written = np.frombuffer(f"{vocabulary}\n".encode(), np.uint8)
+    kind = np.min_scalar_type(FIRST_CHARACTER + len(alphabet))
+    codes = np.zeros(sys.maxunicode + 1, kind)
+    codes[_code_points(alphabet)] = FIRST_CHARACTER + np.arange(len(alphabet))
+    written = _code_points(f"{vocabulary}\n")
     ends = np.flatnonzero(written == ord("\n"))
     starts = np.concatenate([[0], ends[:-1] + 1])
     place = starts[:, None] + np.arange(most)
-    table = np.full((FIRST_WORD + len(ends), most), NO_CHARACTER, np.uint8)
+    table = np.full((FIRST_WORD + len(ends), most), NO_CHARACTER, kind)
     table[PADDING + 1 : FIRST_WORD, 0] = UNKNOWN_CHARACTER
     table[FIRST_WORD:] = np.where(place < ends[:, None], codes[written[np.minimum(place, ends[:, None])]], NO_CHARACTER)
     return table
+
+
+def _code_points(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("utf-32-le"), "<u4")
