@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import tiny_data
-from trainables.data.cache import cache_root, cached, digest_of, load_arrays, save_arrays
+from trainables.data.cache import _held, cache_root, cached, digest_of, load_arrays, save_arrays
 from trainables.data.columns import Split, TextColumn
 from trainables.data.store import load_data_folder, save_data
 
@@ -65,6 +66,20 @@ def test_a_failed_build_leaves_nothing() -> None:
     with pytest.raises(RuntimeError, match="stopped"):
         cached("failing", digest_of("fails"), build)
     assert list((cache_root() / "failing").iterdir()) == []
+
+
+def test_what_killed_builds_left_is_removed() -> None:
+    """A build that goes on is left alone, however old its folder is."""
+    kind = cache_root() / "killed"
+    old, running, young = (kind / name for name in (".aaaa-1", ".bbbb-2", ".cccc-3"))
+    for folder in (old, running, young):
+        folder.mkdir(parents=True)
+        (folder / "half").write_text("")
+    for folder in (old, running):
+        os.utime(folder, (0, 0))
+    with _held(running):
+        entry = cached("killed", digest_of("whole"), lambda folder: None)
+    assert sorted(kind.iterdir()) == sorted([running, young, entry])
 
 
 def test_two_builders_at_once_get_one_whole_entry() -> None:

@@ -160,8 +160,9 @@ class TestSquad:
         assert list(data.splits) == ["test"]
 
     def test_other_json_beside_another_form_is_passed_over(self, tmp_path: Path) -> None:
-        folder = write_folder(tmp_path, {**trec_files(), "info.json": '{"source": "somewhere"}'})
-        assert list(load(folder).splits) == ["train", "dev", "test"]
+        for number, info in enumerate(('{"source": "somewhere"}', '{"name": "mine", "data": "collected in 2024"}')):
+            folder = write_folder(tmp_path / str(number), {**trec_files(), "info.json": info})
+            assert list(load(folder).splits) == ["train", "dev", "test"]
 
     def test_sentences_cover_the_text(self) -> None:
         text = ' "One." he said. Two (No. 2)? Three U.S. Navy\nships... Four'
@@ -173,9 +174,9 @@ class TestSquad:
 
     def test_what_is_not_squad(self, tmp_path: Path) -> None:
         cases = {
-            '{"data": 1}': "not SQuAD 1.1 (no list 'data')",
-            '{"data": [': "not JSON",
-            '{"data": []}': "no questions",
+            '{"data": 1, "paragraphs": 1}': "not SQuAD 1.1 (no list 'data')",
+            '{"data": [{"paragraphs": [': "not JSON",
+            '{"data": [{"paragraphs": []}]}': "no questions",
         }
         for number, (text, wrong) in enumerate(cases.items()):
             folder = write_folder(tmp_path / str(number), {"mine.json": text})

@@ -13,6 +13,7 @@ from tests.data_folders import letor_files, quora_files, trec_files, write_folde
 from tests.pair_data import pair_folder
 from tests.test_cli import SMALL_OPTIONS, document, errors
 from tests.trec_folder import write_trec_folder
+from trainables.rankers.words import WordRanker
 from tune_cl.cli import DONE, main
 
 TOP = 2
@@ -128,6 +129,22 @@ def test_where_no_file_is_named_it_has_the_split_s_name(
         asked = ["rerank", str(place / f"of-{data}" / "ranker"), "--data", str(place / data), "--split", "dev"]
         assert main(asked) == DONE
         assert capfd.readouterr().out == f"written to {name}\n" and Path(name).is_file()
+
+
+def test_only_texts_that_are_scored_are_tokenised(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    read: list[str] = []
+    encode = WordRanker.encode
+
+    def counted(self: WordRanker, files: Any, settings: Any, texts: Any) -> Any:
+        read.extend(texts)
+        return encode(self, files, settings, texts)
+
+    monkeypatch.setattr(WordRanker, "encode", counted)
+    asked = ["rerank", str(place / "of-data" / "ranker"), "--data", str(place / "data")]
+    document(capfd, *asked, "--output", str(tmp_path / "run.txt"))
+    assert len(read) == len(set(read)) == 5 + 5 * TOP  # the test split's queries and candidates
 
 
 def test_other_data_has_all_of_its_candidates(

@@ -5,10 +5,13 @@ An entry is complete or absent: it is built in a folder of its own and renamed i
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -18,6 +21,7 @@ from trainables.files import unwritable
 
 ROOT = "XDG_CACHE_HOME"
 _BLOCK = 1 << 20
+ABANDONED = 3600  # seconds: a build holds its folder from its first moments on, but not from the very first
 
 
 def cache_root() -> Path:
@@ -75,11 +79,39 @@ def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
     except OSError as error:
         raise unwritable(ROOT, cache_root(), error) from None
     try:
-        build(temporary)
-        _rename(temporary, entry)
+        with _held(temporary):
+            _remove_abandoned(entry.parent)
+            build(temporary)
+            _rename(temporary, entry)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # gone already where the rename went through
     return entry
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """A lock on the folder, which ends with its process; gives whether it was to be had. Where folders cannot be locked
+    (NFS) it never is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locked = True
+    except OSError:
+        locked = False
+    try:
+        yield locked
+    finally:
+        os.close(handle)
+
+
+def _remove_abandoned(kind: Path) -> None:
+    """Removes the folders of builds whose process was killed."""
+    for folder in kind.glob(".*-*"):
+        with suppress(FileNotFoundError):  # another process was faster
+            if time.time() - folder.stat().st_mtime > ABANDONED:
+                with _held(folder) as free:
+                    if free:
+                        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _rename(temporary: Path, entry: Path) -> None:
@@ -99,9 +131,10 @@ def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 def load_arrays(folder: Path) -> dict[str, np.ndarray]:
     """All arrays of a folder by name, memory-mapped and read-only."""
-    return {path.stem: _load(path) for path in sorted(folder.glob("*.npy"))}
+    return {path.stem: load_array(path) for path in sorted(folder.glob("*.npy"))}
 
 
-def _load(path: Path) -> np.ndarray:
+def load_array(path: Path) -> np.ndarray:
+    """A .npy file, memory-mapped and read-only."""
     # As a plain ndarray: slices of np.memmap are several times slower, and it maps the file just the same.
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from trainables.data.cache import load_arrays, save_arrays
+from trainables.data.cache import load_array, load_arrays, save_arrays
 from trainables.data.columns import RankingData, Split, TextColumn
 
 META = "meta.json"
@@ -77,11 +77,6 @@ class TextWriter:
         """Closes the files; returns the column memory-mapped."""
         self._flush()
         return TextColumn(self._data.finish(), self._offsets.finish())
-
-
-def load_array(path: Path) -> np.ndarray:
-    """A .npy file memory-mapped and read-only, as a plain ndarray."""
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def save_data(data: RankingData, folder: Path) -> None:

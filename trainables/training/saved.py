@@ -59,8 +59,11 @@ class SavedRanker:
         ranker, settings = ranker_of(self.run)
         device = best_device()
         module = self.module.to(device)
-        query_tokens = ranker.encode(self.files, settings, queries)
-        document_tokens = ranker.encode(self.files, settings, documents)
+        # Only texts that are scored are tokenised: a collection may hold millions that no query asks for.
+        asked, query_rows = np.unique(query_rows, return_inverse=True)
+        read, document_rows = np.unique(document_rows, return_inverse=True)
+        query_tokens = ranker.encode(self.files, settings, [queries[int(row)] for row in asked])
+        document_tokens = ranker.encode(self.files, settings, [documents[int(row)] for row in read])
         precision = choose_precision(self.run.training.precision, device, module)
         return score_candidates(
             module, query_tokens, document_tokens, query_rows, document_rows, device, precision, first_stage

@@ -54,10 +54,12 @@ def _by_split(folder: Path) -> dict[str, Path]:
 
 
 def _may_be_squad(path: Path) -> bool:
-    """Whether the key `data` stands near a file's beginning. True for one that cannot be read: `read` says why."""
+    """Whether the keys `data` and `paragraphs` stand near a file's beginning. True for one that cannot be read: `read`
+    says why."""
     try:
         with open_bytes(path) as stream:
-            return b'"data"' in stream.read(HEAD)
+            head = stream.read(HEAD)
+        return b'"data"' in head and b'"paragraphs"' in head
     except (OSError, EOFError, zlib.error):
         return True
 
