@@ -1,4 +1,4 @@
-"""Which curricula a ranker can follow: networks and ensembles of trees have keys of their own."""
+"""Which curricula a ranker can follow: networks and tree ensembles each have keys of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def curriculum_misfits(run: TrainingRun) -> list[Problem]:
-    """Parts of the curriculum that the ranker cannot follow: each kind of ranker has keys of its own."""
+    """A Problem for each configured key that this kind of ranker cannot follow."""
     name, curriculum = run.ranker["name"], run.curriculum
     if not run.grows_trees:
         right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"

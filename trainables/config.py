@@ -1,7 +1,7 @@
-"""The configuration of one training: a typed tree with one name a key in YAML, `--set`, Ray and MLflow.
+"""The configuration of one training: a typed tree whose keys have the same names in YAML, `--set`, Ray and MLflow.
 
 A configuration is written as a nested mapping or as flat dotted keys (`curriculum.pacing`); `flatten`
-and `unflatten` go between the two.
+and `unflatten` convert between the two.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class DataConfig(Section):
 
 
 def teacher_ranker(value: Any) -> Any:
-    """Complete settings of a ranker given as a name or a mapping."""
+    """The complete settings of a ranker that is given as a name or a mapping."""
     if value is None:
         return None
     if problems := ranker_problems(value):
@@ -93,7 +93,7 @@ def teacher_ranker(value: Any) -> Any:
 
 
 class TeacherConfig(Section):
-    """How the teacher of scorings model_margin and model_loss is trained: as the ranker, but for these keys."""
+    """How the teacher of scorings model_margin and model_loss is trained: like the ranker, except for these keys."""
 
     ranker: Annotated[dict[str, Any] | None, BeforeValidator(teacher_ranker)] = Field(
         default=None, description="a ranker's name, or its settings as under ranker; null: the ranker that is trained"
@@ -150,21 +150,21 @@ class CurriculumConfig(Section):
 
     @property
     def reads_scoring(self) -> bool:
-        """Whether the order, or the weights, follow `scoring`."""
+        """Whether the order or the weights depend on `scoring`."""
         return self.pacing != "none" or self.weighting == "difficulty"
 
     @property
     def is_self_paced(self) -> bool:
-        """Whether the difficulty is the ranker's own loss, anew every `refresh` iterations."""
+        """Whether the difficulty is the ranker's own loss, updated every `refresh` iterations."""
         return self.reads_scoring and self.scoring == "self_paced"
 
     @property
     def reduces_by_batch_mean(self) -> bool:
-        """Whether a batch's loss is the product of two means; `auto` is settled by `reference`."""
+        """Whether a batch's loss is the product of two means; `reference` decides for `auto`."""
         return self.weight_reduction == "batch_mean" or (self.weight_reduction, self.reference) == ("auto", "code")
 
     def idle(self) -> set[str]:
-        """Keys without an effect beside the others: no pacing's δ, no weighting's m, ..."""
+        """Keys that the other settings leave without effect: δ without pacing, m without weighting, ..."""
         needs = PACINGS[self.pacing].needs
         idle = {"n", "stages", "delta"} - needs
         if self.pacing == "step" and self.reference == "code":
@@ -185,7 +185,7 @@ class CurriculumConfig(Section):
         return idle
 
     def of_trees(self) -> set[str]:
-        """Keys with an effect on a ranker of trees."""
+        """Keys that have an effect on a ranker of trees."""
         keys = {"subset", "objective_switch", *SUBSETS[self.subset].keys}
         if self.subset != "none" or self.objective_switch != "none":
             keys.add("switch")
@@ -233,7 +233,7 @@ class TrainingConfig(Section):
     pretrain_seed: int = Field(default=0, ge=0, description="of the training on pretrain_data")
 
     def pretraining(self) -> dict[str, Any]:
-        """The keys of the pre-training; none without one."""
+        """The keys and values of the pre-training; empty if there is none."""
         keys = {key: value for key, value in self.model_dump().items() if key.startswith("pretrain_")}
         return keys if self.pretrain_data is not None else {}
 
@@ -243,12 +243,12 @@ class EvaluationConfig(Section):
 
 
 OF_TREES = {"data.source", "training.lr", "training.max_iterations", "training.patience"}
-NOT_OF_TREES = ("data.", "curriculum.", "training.")  # but for OF_TREES and CurriculumConfig.of_trees
+NOT_OF_TREES = ("data.", "curriculum.", "training.")  # except OF_TREES and CurriculumConfig.of_trees
 ONLY_OF_TREES = {"subset", "subset_share", "feature", "feature_cutoff", "switch"}
 
 
 class TrainingRun(Section):
-    """Everything that fixes one training."""
+    """Everything that determines one training."""
 
     data: DataConfig = DataConfig()
     ranker: dict[str, Any] = Field(default={"name": "conv_knrm"}, validate_default=True)
@@ -261,7 +261,7 @@ class TrainingRun(Section):
     @model_validator(mode="before")
     @classmethod
     def short_forms(cls, tree: Any) -> Any:
-        """`data: PATH` and `ranker: NAME` stand for the mappings with one key."""
+        """Expands `data: PATH` and `ranker: NAME` to mappings; fills in the ranker's settings and default lr."""
         if not isinstance(tree, Mapping):
             return tree
         tree = dict(tree)
@@ -282,7 +282,7 @@ class TrainingRun(Section):
         return load_ranker(self.ranker["name"]).grows_trees
 
     def in_force(self) -> dict[str, Any]:
-        """Flat keys that have an effect on this training: no pacing's δ, no weighting's m, ..."""
+        """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""
         flat = flatten(self.model_dump())
         curriculum = self.curriculum
         if self.grows_trees:
@@ -304,7 +304,7 @@ class TrainingRun(Section):
 
 
 def without_effect(keys: Iterable[str], in_force: Iterable[str]) -> list[str]:
-    """Those of some keys that are not in force, as `TrainingRun.in_force` has them, nor hold one that is."""
+    """The keys that are neither in force (see `TrainingRun.in_force`) nor a section that holds one in force."""
     read = [f"{key}." for key in in_force]
     return [key for key in keys if not any(name.startswith(f"{key}.") for name in read)]
 
@@ -350,7 +350,7 @@ class RankerName(Section):
 
 
 def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
-    """Dotted key -> field of all that a training reads; `ranker.*` keys are those of the named rankers."""
+    """Dotted key -> field, for everything a training reads; `ranker.*` keys are those of the named rankers."""
     fields = known_keys(TrainingRun)
     del fields["ranker"]
     for ranker in rankers:

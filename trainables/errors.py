@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend, reported together and without a traceback."""
+"""Errors that are the user's to fix, reported together and without a traceback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_SHOWN = 20
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to mend: where it is, what is wrong, what would be right."""
+    """One thing to fix: where it is, what is wrong, what would be right."""
 
     place: str
     wrong: str
@@ -20,7 +20,7 @@ class Problem:
 
     def __str__(self) -> str:
         whole = f"error: {self.place}: {self.wrong}; {self.right}"
-        return " ".join(whole.splitlines())  # one line, whatever the values in it hold
+        return " ".join(whole.splitlines())  # one line, even if a value in it has several
 
 
 class UserError(Exception):
@@ -31,7 +31,7 @@ class UserError(Exception):
         super().__init__("\n".join(self.lines()))
 
     def lines(self) -> list[str]:
-        """One line a problem, at most MAX_SHOWN, then a count of the rest."""
+        """One line per problem, at most MAX_SHOWN, then a count of the rest."""
         lines = [str(problem) for problem in self.problems[:MAX_SHOWN]]
         rest = len(self.problems) - MAX_SHOWN
         if rest > 0:
@@ -48,7 +48,7 @@ class ConfigError(UserError):
 
 @contextmanager
 def gathering(problems: list[Problem]) -> Iterator[None]:
-    """Adds the problems of a ConfigError to the list and goes on behind the block."""
+    """Adds the problems of a ConfigError that ends the block to the list, instead of raising it."""
     try:
         yield
     except ConfigError as error:
@@ -64,15 +64,15 @@ class WorkFailed(Exception):
 
 
 class DamagedCheckpoint(Exception):
-    """A checkpoint cannot be read; the message names it and says why. One before it may be whole."""
+    """A checkpoint cannot be read; the message names it and says why. An earlier one may be intact."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Advice for an unknown name: the nearest known one, or all of them."""
+    """Advice for an unknown name: the nearest known one or, if none is near, all of them."""
     known = sorted(known)
     close = get_close_matches(name, known, n=1, cutoff=0.6)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
 
 
 class Interrupted(Exception):
-    """Stopped by Ctrl-C with the state saved (exit status 130); the message names the command that goes on."""
+    """Stopped by Ctrl-C with the state saved (exit status 130); the message names the command that resumes it."""

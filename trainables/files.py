@@ -1,4 +1,4 @@
-"""Files and folders of results: whether they can be written, and writing them all or nothing."""
+"""Files and folders of results: checks that they can be written, and writing them whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from uuid import uuid4
 
 from trainables.errors import ConfigError, Problem
 
-LONGEST_NAME = 255  # bytes: what file systems take
+LONGEST_NAME = 255  # bytes, the limit of common file systems
 
 
 def require_file(option: str, path: Path) -> None:
-    """For commands to ask before they work. Raises ConfigError where no file can be written at the path."""
+    """Raises ConfigError if no file can be written at the path. For commands to check before they start work."""
     if os.path.isdir(path):
         raise ConfigError(Problem(option, f"'{path}' is a folder", "the path of a file"))
     require_folder(option, path.parent)
 
 
 def require_folder(option: str, path: Path) -> None:
-    """Raises ConfigError where the folder neither can be written to nor can be made. Leaves nothing behind.
+    """Raises ConfigError if the folder cannot be written to or, where it is missing, be made. Leaves nothing behind.
 
-    It is tried, in a temporary folder where the first new one would be: permissions say nothing of what a special file
-    system takes, and to root they say yes to everything.
+    It tries this in a temporary folder, placed where the first new folder would be. Permissions would not tell: a
+    special file system may refuse what they allow, and they allow root everything.
     """
-    if ".." in path.parts:  # it may lead out of a folder that is not there yet
+    if ".." in path.parts:  # this may follow a folder that does not exist yet
         path = Path(os.path.abspath(path))
     there = folder_on_the_way(option, path)
     try:
@@ -43,7 +43,7 @@ def unwritable(option: str, folder: Path, error: OSError) -> ConfigError:
 
 
 def folder_on_the_way(option: str, path: Path) -> Path:
-    """The folder, or the nearest one above it that is there. Raises ConfigError where that is no folder."""
+    """The path, or its nearest ancestor that exists. Raises ConfigError if that is not a folder."""
     there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
     if not os.path.isdir(there):
         raise ConfigError(Problem(option, f"'{there}' is no folder", "a path through folders"))
@@ -51,21 +51,21 @@ def folder_on_the_way(option: str, path: Path) -> Path:
 
 
 def names_folder(name: str) -> bool:
-    """Whether a word can name a folder within another one."""
+    """Whether a word can be the name of a subfolder."""
     short = len(os.fsencode(name)) <= LONGEST_NAME
     return name.isprintable() and bool(name.strip(". ")) and "/" not in name and short
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Writes UTF-8 text by way of a temporary file beside it: a reader never sees half a file. Makes the folder."""
+    """Writes UTF-8 text through a temporary file beside it, so that no reader sees half a file. Makes the folder."""
     with replacing(Path(path)) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A hidden path beside `path`, whose file takes its place at the end, or goes where that is not reached. Makes the
-    folder."""
+    """Yields a hidden path beside `path`. The file written there replaces `path` at the end of the block, or is removed
+    if the block fails. Makes the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:

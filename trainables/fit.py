@@ -1,4 +1,4 @@
-"""Whether a configuration fits the data's task: what learns to rank, and what learns to classify pairs."""
+"""Whether a configuration fits the data's task: to rank, or to classify pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainables.errors import ConfigError, DataError, Problem
 from trainables.evaluation.metrics import ACCURACY
 
 CLASS_LOSSES = ("cross_entropy", "hinge")
-CLASS_VALUES = {"metric": (ACCURACY,), "training.loss": CLASS_LOSSES}  # the first where nothing is given
+CLASS_VALUES = {"metric": (ACCURACY,), "training.loss": CLASS_LOSSES}  # the first is the default
 RUN_HEURISTICS = {name for name, heuristic in WEIGHTINGS.items() if heuristic is not None}
 
 
@@ -23,7 +23,7 @@ def require_fit(run: TrainingRun, task: Task) -> None:
 
 
 def require_scoring(name: str, data: RankingData) -> None:
-    """Raises ConfigError or DataError where a scoring function says nothing about the data."""
+    """Raises ConfigError or DataError if a scoring function does not apply to the data."""
     if data.features is not None and SCORINGS[name].reads_texts:
         wrong = f"'{data.name}' holds features, no texts"
         others = ", ".join(sorted(other for other, scoring in SCORINGS.items() if not scoring.reads_texts))
@@ -33,7 +33,7 @@ def require_scoring(name: str, data: RankingData) -> None:
 
 
 def task_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:
-    """What the data's task decided, for the user."""
+    """Notes for the user on what the data's task decided."""
     if data.task == "ranking":
         return ()
     return (f"pairs to classify ({', '.join(data.classes)}): loss {run.training.loss}, metric {run.metric}",)

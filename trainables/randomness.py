@@ -1,7 +1,7 @@
-"""Randomness as a function of (seed, what for, when).
+"""Randomness as a function of (seed, purpose, moment).
 
-Nothing keeps a generator between steps, so a resumed run needs no saved random state: step 700 draws
-the same numbers whether or not the process started at step 0.
+No generator is kept between steps, so a resumed run needs no saved random state: step 700 draws the
+same numbers whether or not the process started at step 0.
 """
 
 from __future__ import annotations

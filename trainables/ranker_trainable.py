@@ -19,13 +19,13 @@ from trainables.training.materials import Materials, materials_for, materials_ke
 from trainables.training.saves import DAMAGED, Saves
 from trainables.training.training import Training
 
-DIGITS = 4  # of the dev queries' values in results
+DIGITS = 4  # decimals of the dev queries' values in results
 
 
 class ClusterTrainable(tune.Trainable):
-    """What any training needs on a cluster. It waits for storage that is away, and says with each result whether a
-    checkpoint is due; Tune adds one where a trial pauses or ends. Results come without the trial's configuration, which
-    the driver has: with its hundred keys Ray would copy and flatten it at each result, and keep it."""
+    """What any training needs on a cluster. It waits while the storage is unreachable, and each result says whether a
+    checkpoint is due; Tune also saves one when a trial pauses or ends. Results leave out the trial's configuration,
+    which the driver has: Ray would copy, flatten and keep its hundred keys with each result."""
 
     def __init__(self, *arguments: Any, **options: Any):
         self.saves = Saves()
@@ -37,12 +37,12 @@ class ClusterTrainable(tune.Trainable):
         return filled | {SHOULD_CHECKPOINT: self.saves.due()}
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
-        """A checkpoint in the storage. Storage that is away for a minute would cost the trial all its retries."""
-        with TemporaryDirectory(prefix="tune_cl-") as scratch:  # Ray leaves its own behind at each failure
+        """Saves a checkpoint. Waits for unreachable storage: a minute's outage would cost the trial all its retries."""
+        with TemporaryDirectory(prefix="tune_cl-") as scratch:  # Ray would leave its own behind at each failure
             return patiently(lambda: self._save(checkpoint_dir or scratch))
 
     def _save(self, checkpoint_dir: str) -> Any:
-        """One attempt. The next one writes to the same place: Ray's would be the folder after it."""
+        """One attempt. If it fails, the next one writes to the same folder; Ray would move on to the next folder."""
         index = self._storage.current_checkpoint_index if self._storage else 0
         try:
             with self.saves.timed():
@@ -54,9 +54,9 @@ class ClusterTrainable(tune.Trainable):
 
 
 class RankerTrainable(ClusterTrainable):
-    """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (here or in S3) to go on from or None,
-    threads: int, gpu: how many, or what share of one, are reserved, queries: whether results hold the dev queries'
-    values, adopt: whether the checkpoint is of another configuration}.
+    """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (local or in S3) to resume from or None,
+    threads: int, gpu: how many GPUs, or what share of one, are reserved, queries: whether results hold the dev queries'
+    values, adopt: whether the checkpoint belongs to another configuration}.
 
     `materials`: Materials by `materials_key`, from the object store. An actor is reused for trial after
     trial: data and text side stay, only the training is new.
@@ -74,8 +74,8 @@ class RankerTrainable(ClusterTrainable):
         return True
 
     def _drop(self) -> None:
-        """Lets the training go before the next is made: a device that trials share may not hold both."""
-        self.__dict__.pop("training", None)  # none where the last one could not be made
+        """Drops the training before the next is made: a device that trials share may not have room for both."""
+        self.__dict__.pop("training", None)  # absent if the last one could not be made
         release()
 
     def _start(self, config: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ class RankerTrainable(ClusterTrainable):
         self.notes: list[str] = []
         try:
             self._make_training(run, config)
-        except (UserError, WorkFailed) as error:  # a result, as in `step`: Tune would retry
+        except (UserError, WorkFailed) as error:  # becomes a result, as in `step`: Tune would retry
             self.failed = str(error)
         else:
             self.failed = None
@@ -101,17 +101,17 @@ class RankerTrainable(ClusterTrainable):
             self._load(config["checkpoint"])
 
     def _load(self, checkpoint: str) -> None:
-        """Goes on from a checkpoint; where it is damaged, from the one before it, or else from the start. The next
-        result says so: a training repeats what it did, so only time is lost."""
+        """Resumes from a checkpoint or, if it is damaged, from the latest intact one before it, or else from the start.
+        The next result says so. The training repeats the same steps, so only time is lost."""
         run, materials = self.training.run, self.training.materials
         for address in (checkpoint, *earlier(checkpoint)):
             if self._loads(address):
                 return
             self._drop()
-            self.training = make_training(run, materials)  # without what the load had read until then
+            self.training = make_training(run, materials)  # without what the failed load had read
 
     def _loads(self, address: str) -> bool:
-        """Whether the checkpoint was whole. Apart from `_load`, because an exception keeps the training alive."""
+        """Loads a checkpoint; False if damaged. Not in `_load`, where the exception would keep the training alive."""
         try:
             with fetched(address) as folder:
                 patiently(lambda: self.training.load(folder))
@@ -127,14 +127,14 @@ class RankerTrainable(ClusterTrainable):
         return self.shared[key]
 
     def step(self) -> dict[str, Any]:
-        """Metrics of docs/tracking.md, with `iteration` and, at the end of the training, `done`.
+        """The metrics of docs/tracking.md, with `iteration` and `done`.
 
-        What no retry would mend (a loss that is no number) is a result `failed: reason`, not an exception:
-        Tune retries a trial that raises.
+        A failure that no retry would mend (a loss that is not a number) becomes a result `failed: reason`, not an
+        exception, because Tune retries a trial that raises.
         """
         if self.failed is not None:
             return {"failed": self.failed, "iteration": 1, "done": True}
-        if self.training.finished:  # restored from its last checkpoint: that iteration once more
+        if self.training.finished:  # restored from its last checkpoint: reports that iteration again
             return self.training.history[-1] | {"iteration": self.training.iteration, "done": True}
         try:
             metrics: dict[str, Any] = dict(self.training.iterate())
@@ -149,7 +149,7 @@ class RankerTrainable(ClusterTrainable):
         return metrics | {"iteration": self.training.iteration, "done": self.training.finished}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        if self.failed is None:  # Tune saves a trial that ends, whatever it came to
+        if self.failed is None:  # Tune also saves trials that end by failing
             self.training.save(Path(checkpoint_dir))
 
     def load_checkpoint(self, checkpoint: str | None) -> None:
@@ -158,8 +158,8 @@ class RankerTrainable(ClusterTrainable):
 
 
 def device_memory() -> dict[str, float]:
-    """The most MiB of the GPU that the trial's tensors took at once so far; nothing without a GPU. CUDA's own part of
-    each process, some hundred MiB, and what the allocator holds back come on top."""
+    """Peak GPU memory of the trial's tensors so far, in MiB; empty without a GPU. CUDA's own part in each process, some
+    hundred MiB, and what the allocator holds back come on top."""
     if best_device().type != "cuda":
         return {}
     return {"device_memory_mib": torch.cuda.max_memory_allocated() / 2**20}

@@ -1,8 +1,8 @@
-"""Folders on this machine and in S3: what a training needs of either, on whichever node it runs.
+"""Folders on this machine and in S3: the access that a training needs on whichever node it runs.
 
-An S3 address is s3://BUCKET/FOLDER, with what PyArrow takes behind it: ?endpoint_override=HOST:PORT&scheme=http for a
-server other than Amazon's. Credentials, region and AWS_ENDPOINT_URL come from the environment, as for the AWS tools.
-S3 puts an object whole or not at all, but a folder file by file: `upload` says how a reader tells a whole one.
+An S3 address is s3://BUCKET/FOLDER, followed by PyArrow's options if any: ?endpoint_override=HOST:PORT&scheme=http for
+a server other than Amazon's. Credentials, region and AWS_ENDPOINT_URL come from the environment, as for the AWS tools.
+S3 writes an object whole or not at all, but a folder file by file: `upload` says how readers recognise a complete one.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SCHEME = "s3://"
-CHECKPOINTS = "checkpoint_[0-9]*"  # what Ray calls the folders of a trial; its temporary copies end otherwise
+CHECKPOINTS = "checkpoint_[0-9]*"  # Ray's names for a trial's checkpoint folders; its temporary copies have others
 
-PATIENCE, RETRY_SECONDS = 120.0, 2.0  # for which work on storage that is away is tried again, and between attempts
+PATIENCE, RETRY_SECONDS = 120.0, 2.0  # for how long to retry while the storage is unreachable, and how often
 AWAY = {None, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH}
-"""Errors that storage which is away for a while gives; PyArrow's have no number."""
+"""Error numbers of storage that is unreachable for a while; PyArrow's errors have none."""
 log = logging.getLogger(__name__)
 
 
 def patiently(work: Callable[[], T]) -> T:
-    """What `work` gives; while the storage is out of reach it is tried again, for PATIENCE seconds. Any other error,
-    such as a file that is not there or a full disk, is raised at once."""
+    """The result of `work`, which is retried for PATIENCE seconds while the storage is unreachable. Any other error,
+    such as a missing file or a full disk, is raised at once."""
     deadline, told = time.monotonic() + PATIENCE, False
     while True:
         try:
@@ -55,7 +55,7 @@ def is_remote(address: str | Path) -> bool:
 
 
 def joined(address: str, *parts: str) -> str:
-    """The address of what lies below another."""
+    """The address of a path below another address."""
     split = urlsplit(address)
     return urlunsplit(split._replace(path="/".join([split.path.rstrip("/"), *map(quote, parts)])))
 
@@ -66,23 +66,23 @@ def addressed(storage: str, path: str) -> str:
 
 
 def opened(address: str) -> tuple[FileSystem, str]:
-    """The file system of an S3 address, and the path within it. Raises OSError where the server is out of reach."""
+    """The file system of an S3 address, and the path within it. Raises OSError if the server is unreachable."""
     split = urlsplit(address)
     return _bucket(urlunsplit(split._replace(path=""))), (split.netloc + unquote(split.path)).rstrip("/")
 
 
 @lru_cache(maxsize=8)
 def _bucket(address: str) -> FileSystem:
-    """One client a bucket: making one costs a tenth of a second. A server that hangs is an error after three attempts,
-    some 10 s, as for a client that is made without an address and so for its copy. One made from an address goes on
-    for 99 s, in which nothing interrupts it, Ctrl-C neither."""
-    from pyarrow.fs import FileSystem  # takes a while to import, and most commands need none
+    """One client per bucket, as making one takes a tenth of a second. It is a copy, which gives up on a hanging server
+    after three attempts (some 10 s), like a client made without an address. The original, made from an address, would
+    try for 99 s, and not even Ctrl-C would interrupt it."""
+    from pyarrow.fs import FileSystem  # slow to import, and most commands do not need it
 
     return copy(FileSystem.from_uri(address)[0])
 
 
 def exists(address: str) -> bool:
-    """Whether a file or folder is there, here or in S3."""
+    """Whether a file or folder exists, on this machine or in S3."""
     if not is_remote(address):
         return Path(address).exists()
     return _is_there(*opened(address))
@@ -95,7 +95,7 @@ def _is_there(system: FileSystem, path: str) -> bool:
 
 
 def files_below(address: str) -> dict[str, int]:
-    """Size in bytes of every object below an S3 address, by the path from there; the oldest first."""
+    """{path below an S3 address: size in bytes} of every object there, the oldest first."""
     from pyarrow.fs import FileSelector, FileType
 
     system, root = opened(address)
@@ -105,7 +105,7 @@ def files_below(address: str) -> dict[str, int]:
 
 
 def folders_in(address: str) -> list[str]:
-    """Names of the folders right below an S3 address."""
+    """Names of the folders directly below an S3 address."""
     from pyarrow.fs import FileSelector, FileType
 
     system, root = opened(address)
@@ -114,13 +114,13 @@ def folders_in(address: str) -> list[str]:
 
 
 def size(address: str) -> int | None:
-    """Bytes of an object of S3, None where there is none."""
+    """Size of an S3 object in bytes; None if there is none."""
     system, path = opened(address)
     return system.get_file_info(path).size
 
 
 def read(address: str) -> bytes | None:
-    """An object of S3, None where there is none."""
+    """Content of an S3 object; None if there is none."""
     system, path = opened(address)
     if not _is_there(system, path):
         return None
@@ -129,22 +129,22 @@ def read(address: str) -> bytes | None:
 
 
 def write(address: str, content: bytes) -> None:
-    """Puts an object into S3: a reader sees the old one or the new one."""
+    """Writes an S3 object; readers see either the old one or the new one."""
     system, path = opened(address)
     with system.open_output_stream(path) as stream:
         stream.write(content)
 
 
 def remove(address: str) -> None:
-    """Deletes an object of S3 if it is there."""
+    """Deletes an S3 object if it exists."""
     system, path = opened(address)
     if _is_there(system, path):
         system.delete_file(path)
 
 
 def upload(folder: Path, address: str, last: Sequence[str] = ()) -> None:
-    """Copies the files of a folder to S3. Those named in `last` come after all others, in that order: where one is
-    there, what it speaks of is whole."""
+    """Copies the files of a folder to S3. Those named in `last` come after all others, in that order: once one of them
+    is there, all before it are complete."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     for path in sorted(paths, key=lambda path: last.index(path.name) + 1 if path.name in last else 0):
         upload_file(path, joined(address, *path.relative_to(folder).parts))
@@ -159,7 +159,7 @@ def upload_file(path: Path, address: str) -> None:
 
 
 def download(address: str, folder: Path, names: Iterable[str]) -> None:
-    """Copies objects to files of the same paths in a folder, in this order; each is written whole or not at all."""
+    """Copies the named objects below an address into a folder, in this order; each is written whole or not at all."""
     from pyarrow.fs import LocalFileSystem, copy_files
 
     system, root = opened(address)
@@ -170,10 +170,10 @@ def download(address: str, folder: Path, names: Iterable[str]) -> None:
 
 @contextmanager
 def fetched(address: str | Path, *names: str) -> Iterator[Path]:
-    """A folder as one of this machine: itself, or a temporary copy of what lies in S3, of `names` only where given.
-    S3 that is away is waited for (`patiently`): it is no damage.
+    """Yields a local folder: the given one itself or, for an S3 address, a temporary copy (of `names` only, if given).
+    Unreachable S3 is waited for (`patiently`), since it does not mean damage.
 
-    Raises FileNotFoundError where nothing is there.
+    Raises FileNotFoundError if there is nothing at the S3 address; a local folder is not checked.
     """
     if not is_remote(address):
         yield Path(address)

@@ -23,9 +23,9 @@ WORDS = {
     dict: "a mapping",
     type(None): "null",
 }
-LARGEST = 2**31 - 1  # whole number: what every library below reads
-NEAR = 0.65  # likeness of a word misspelt
-ELSEWHERE = {  # what other programs call a key -> its last part here
+LARGEST = 2**31 - 1  # largest whole number that every library in use can read
+NEAR = 0.65  # likeness from which a word counts as misspelt
+ELSEWHERE = {  # a key's name in other programs -> its last part here
     "learning_rate": "lr",
     "epochs": "max_iterations",
     "num_epochs": "max_iterations",
@@ -49,13 +49,13 @@ WRONG = {
 
 @dataclass(frozen=True)
 class OneOf(AfterValidator):
-    """Of a field's annotation: the value is one of these names."""
+    """For a field's annotation: the value must be one of these names."""
 
     names: Iterable[str] = ()
 
 
 def checked(key: str, field: FieldInfo, value: Any) -> Any:
-    """The value as the configuration holds it (`inf` a float, ...); raises ConfigError placed at the key."""
+    """The value as the configuration holds it (`inf` as a float, ...); raises ConfigError placed at the key."""
     annotation: Any = field.annotation
     if isinstance(value, bool) and not takes_bool(annotation):
         raise ConfigError(field_problem(key, [{"type": "bool"}], value, field))
@@ -71,19 +71,19 @@ def checked(key: str, field: FieldInfo, value: Any) -> Any:
 
 
 def too_large(key: str, value: Any) -> list[Problem]:
-    """What is wrong with a whole number beyond what libraries read."""
+    """The problem with a whole number beyond LARGEST; none for any other value."""
     if not isinstance(value, int) or abs(value) <= LARGEST:
         return []
     return [Problem(key, f"{shown(value)} is too large", f"a whole number up to {LARGEST}")]
 
 
 def takes_bool(annotation: Any) -> bool:
-    """Whether true and false are values of the type: pydantic takes them for 1 and 0 where a number is due."""
+    """Whether true and false are values of the type. Where a number is due, pydantic reads them as 1 and 0."""
     return annotation is bool or any(takes_bool(part) for part in get_args(annotation))
 
 
 def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:
-    """One Problem a key of a pydantic error; `prefix` is the dotted place of the validated model."""
+    """One Problem per key in a pydantic error; `prefix` is the dotted place of the validated model."""
     by_key: dict[str, list[Any]] = defaultdict(list)
     for detail in error.errors():
         path = [str(part) for part in detail["loc"]]
@@ -101,7 +101,7 @@ def problem_at(key: str, details: list[Any], fields: Mapping[str, FieldInfo]) ->
 
 
 def key_problem(key: str, value: Any, known: Iterable[str]) -> Problem:
-    """What is wrong with a key that holds no value: it is a section, or unknown."""
+    """What is wrong with a key that cannot hold a value: it is a section, or unknown."""
     known = list(known)
     inside = any(name.startswith(f"{key}.") for name in known)
     return section_problem(key, value, known) if inside else unknown_key(key, known)
@@ -112,7 +112,7 @@ def unknown_key(key: str, known: Iterable[str]) -> Problem:
 
 
 def section_problem(key: str, value: Any, known: Iterable[str]) -> Problem:
-    """A value stands where a section of keys is due."""
+    """The problem of a value given for a section of keys."""
     inside = [name for name in known if name.startswith(f"{key}.")]
     return Problem(key, f"{shown(value)} given for a section of keys", f"its keys: {', '.join(inside)}")
 
@@ -167,9 +167,9 @@ def interval(metadata: Iterable[Any]) -> str:
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str:
-    """Advice for an unknown dotted key: the key most like it as a whole, else the key or section most like its last
-    part (in another section only if very like); else the keys of its section. Of equals, the one that lies least deep.
-    """
+    """Advice for an unknown dotted key: the key most like it as a whole; else the key or section whose last part is
+    most like its own (in another section only if very like); else the keys of its section; else a top-level name like
+    its section's, or all of them. Ties go to the least deeply nested."""
     names, key = sorted(known, key=_depth), _by_our_name(key.strip())
     sections = {name[:end] for name in names for end in range(len(name)) if name[end] == "."}
     if key not in sections:
@@ -190,7 +190,7 @@ def _by_our_name(key: str) -> str:
 
 
 def _like_whole(key: str, names: list[str]) -> str | None:
-    """The name most like the key. Their last parts must be alike too: a long section alone makes no likeness."""
+    """The name most like the key. Their last parts must be alike too: a long section in common is not enough."""
     alike = [name for name in names if likeness(key, name) >= 0.85 and likeness(_last(key), _last(name)) >= 0.5]
     return max(alike, key=lambda name: likeness(key, name), default=None)
 
@@ -205,7 +205,7 @@ def _like_last(key: str, targets: list[str]) -> str | None:
 
 
 def likeness(one: str, other: str) -> float:
-    """From 0 to 1 = equal but for case."""
+    """Similarity from 0 to 1, which means equal except for case."""
     return SequenceMatcher(None, other.lower(), one.lower()).ratio()
 
 
@@ -218,7 +218,7 @@ def _last(key: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as its user wrote it."""
+    """A value as a user would write it."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     return repr(value)
