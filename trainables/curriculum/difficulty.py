@@ -1,4 +1,4 @@
-"""Difficulty by name, computed once for the same content and kept in the cache."""
+"""Difficulty by the name of a scoring, computed once per content and kept in the cache."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FORMAT = 4  # raise when a scoring function changes its values
 def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
     """Difficulty of each instance, float64 [I], higher = harder; and whether it came from the cache.
 
-    The key holds data, split, instances and what the scoring reads besides, so trials that share these share the
-    file. A scoring that needs a teacher asks for its scores in any case.
+    The cache key covers data, split, instances and whatever else the scoring reads, so trials that share these share
+    the file. A teacher's scores are part of the key, so a scoring that needs them asks for them on a hit too.
     """
     instances, split = scored.instances, scored.split
     needs = [_content(need, scored) for need in sorted(SCORINGS[name].needs)]
@@ -32,7 +32,7 @@ def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
 
 
 def _content(need: str, scored: Scored) -> object:
-    """What identifies a field of Scored: the scores for the teacher, name and time for a file of vectors."""
+    """What identifies a field of Scored: for the teacher its scores, for a file of vectors its path and time."""
     if need == "teacher":
         return scored.teacher_scores()
     path = Path(scored.vectors)

@@ -1,9 +1,9 @@
-"""Kernel density of each query's scores, cumulated: a heuristic of MacAvaney et al. (2020), for all queries at once.
+"""Cumulative kernel density of each query's scores: a heuristic of MacAvaney et al. (2020), for all queries at once.
 
-F(x) = mean_j Φ((x - s_j) / h), with Scott's bandwidth h = n^(-1/5) · sd (ddof 1), as scipy.stats.gaussian_kde has it.
-At its own scores that is n² terms a query. Here scores are spread over a grid much finer than h, the grid is
-convolved with Φ, and the result is read off at the scores: n terms. Φ is thereby replaced by its cubic
-interpolation, twice; the error is below ERROR.
+F(x) = mean_j Φ((x - s_j) / h), with Scott's bandwidth h = n^(-1/5) · sd (ddof 1), as in scipy.stats.gaussian_kde.
+Evaluated at a query's own n scores, that is n² terms. Here the scores are spread over a grid much finer than h, the
+grid is convolved with Φ, and the result is read off at the scores: n terms. In effect, Φ is replaced twice by its
+cubic interpolation; the error is below ERROR.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from scipy.signal import fftconvolve
 from scipy.special import ndtr
 
-NODES = 32  # a bandwidth
+NODES = 32  # per bandwidth
 ERROR = 1e-7  # 2 · max|Φ''''| · 9/16 / 4! / NODES⁴, rounded up
-CELLS = 1 << 22  # of the grids held at a time
+CELLS = 1 << 22  # of all grids held at a time
 REACH = 3  # nodes that an interpolation needs beyond the last whole one
 
 
@@ -24,7 +24,8 @@ def cumulated(value: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
     """F at each value, float64 [N].
 
     value   float64 [N], scaled so that the values of each group run from 0 to 1 (both occur)
-    owner   int64 [N], rising: the group of each value; groups: how many there are
+    owner   int64 [N], ascending: the group of each value
+    groups  number of groups
     """
     grid = value / bandwidth(value, owner, groups)[owner] * NODES
     widths = np.zeros(groups, np.int64)
@@ -46,7 +47,7 @@ def bandwidth(value: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
 
 
 def _smoothed(grid: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
-    """Means of Φ over each group, at the group's own places `grid` (in nodes)."""
+    """Means of Φ over each group, at the group's own positions `grid` (in nodes)."""
     node = grid.astype(np.int64)
     width = int(node.max()) + REACH + 1
     shares = _cubic(grid - node)
@@ -59,7 +60,7 @@ def _smoothed(grid: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
 
 
 def _cubic(t: np.ndarray) -> list[np.ndarray]:
-    """Lagrange's weights of the nodes -1, 0, 1 and 2 at t in [0, 1). The caller's nodes are these plus one."""
+    """Lagrange weights of the nodes -1, 0, 1 and 2 at t in [0, 1). The caller stores node -1 at index 0."""
     return [
         -t * (t - 1) * (t - 2) / 6,
         (t + 1) * (t - 1) * (t - 2) / 2,
@@ -69,7 +70,7 @@ def _cubic(t: np.ndarray) -> list[np.ndarray]:
 
 
 def _chunks(widths: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Ranges of groups whose grids, all as wide as the widest, fit into CELLS; at least one group each."""
+    """Ranges of groups whose grids, all padded to the widest, fit into CELLS; at least one group each."""
     first = 0
     while first < len(widths):
         widest = np.maximum.accumulate(widths[first : first + CELLS])

@@ -1,6 +1,6 @@
 """How differently the candidates match the context: sigma_SM and sigma_BM25 of Penha & Hauff (2020), Table 2.
 
-Neither paper nor code puts a minus sign before these: a small spread, candidates that all match alike, is easy.
+Neither the paper nor its code negates these: a small spread, where all candidates match alike, is easy.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from trainables.data.bm25 import Bm25
 from trainables.data.words import index_words, look_up
 from trainables.errors import ConfigError, Problem
 
-BM25_K1, BM25_B = 1.5, 0.75  # as gensim 3.8, which the paper's code calls
+BM25_K1, BM25_B = 1.5, 0.75  # as in gensim 3.8, which the paper's code calls
 SEMANTIC_WORDS = 20  # k
-VECTOR_SIZE = 100  # of trained vectors: as ranker conv_knrm has them by default, so that they are trained once
+VECTOR_SIZE = 100  # of trained vectors: the default of ranker conv_knrm, so that both use the same vectors
 _BLOCK = 1 << 15  # candidates matched at once
 
 
 def bm25_std(scored: Scored) -> np.ndarray:
-    """Standard deviation over a query's candidates of BM25 (Okapi) between the context's words and theirs.
+    """Standard deviation over a query's candidates of their BM25 (Okapi) scores for the context's words.
 
-    The corpus is all documents that are a candidate of the split's queries, each once.
+    The corpus holds each document once that is among the candidates that count (`Scored.groups`).
     """
     split, data, groups = scored.split, scored.data, scored.groups
     documents, rows = np.unique(split.document[groups.rows], return_inverse=True)
@@ -38,10 +38,10 @@ def semantic_std(scored: Scored) -> np.ndarray:
     """Standard deviation over a query's candidates of the mean cosine between words of the context and words of the
     candidate.
 
-    The first 20 words of each count (code: the last 20 of the context), and of these the ones that have a vector; a
-    candidate without such a pair has 0. Raises ConfigError or DataError for a bad file of vectors.
+    Of each text only the first 20 words count (code: the last 20 of the context), and of these only words that have a
+    vector; a candidate without any such pair gets 0. Raises ConfigError or DataError for a bad file of vectors.
     """
-    # Here, because it loads torch, which naming a scoring must not.
+    # Imported here because it loads torch, which merely naming a scoring must not.
     from trainables.rankers.pairs import keeps_latest
     from trainables.rankers.vectors import FIRST_WORD, word_text_side
 
@@ -64,19 +64,19 @@ def semantic_std(scored: Scored) -> np.ndarray:
 
 
 def no_vectors(name: str) -> Problem:
-    """What is wrong where a file of word vectors is not there."""
+    """The problem of a missing file of word vectors."""
     right = f"{TRAINED_VECTORS}, or a file of word2vec, GloVe or fastText vectors"
     return Problem("curriculum.vectors", f"no file '{name}'", right)
 
 
 def _units(vectors: np.ndarray) -> np.ndarray:
-    """Vectors of length 1, float32 [V, D]; one of zeros stays."""
+    """The vectors scaled to length 1, float32 [V, D]; zero vectors stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)
 
 
 def _vector_sums(tokens, rows: np.ndarray, units: np.ndarray, last: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of the unit vectors of each text's first (or last) words that have one, float32 [B, D], and how many, [B].
+    """Sum of unit vectors over those of each text's first (or last) words that have one, float32 [B, D]; their number.
 
     The dot product of two such sums is the sum of the cosines over all pairs of words.
     """

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from trainables.registry import Entry, Registry
 
-CODE_DELTA = 0.33  # start share of the paper's code, which its exponents of quadratic and cubic fit
+CODE_DELTA = 0.33  # start share in the paper's code; its exponents of quadratic and cubic fit this value
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A pacing function with all it reads.
+    """A pacing function with everything it reads.
 
     horizon    T, the optimiser step at which the curriculum ends
     delta      δ, the share at step 0
     n          root of pacing root
     stages     S of pacing step
-    reference  paper: the share is δ at 0 and 1 from T on (of quadratic and cubic, which the paper lacks, behind T);
-               code: the bare formula, cut off at 1
+    reference  paper: the share is δ at step 0 and 1 from T on (for quadratic and cubic, which the paper lacks, only
+               after T); code: the bare formula, capped at 1
     """
 
     pacing: str
@@ -39,9 +39,9 @@ class Schedule:
 
 
 def stepwise(x: float, schedule: Schedule) -> float:
-    """S stages, entered after the elapsed shares cₖ = k/S cut to two digits: δ first, then max(δ, cₖ₊₁).
+    """S stages: δ is open first, max(δ, cₖ₊₁) once x exceeds cₖ = k/S, truncated to two digits, and all in the last.
 
-    With S = 3 these are the paper's δ, .66 and 1, after .33 T and .66 T. The code opens .33 first whatever δ is.
+    With S = 3 these are the paper's δ, .66 and 1, with changes at .33 T and .66 T. The code opens .33 first for any δ.
     """
     stages = schedule.stages
     stage = sum(x > _cut(k, stages) for k in range(1, stages))
@@ -67,12 +67,12 @@ def root(x: float, schedule: Schedule) -> float:
 
 
 def geometric(x: float, schedule: Schedule) -> float:
-    """δ^(1 - x); beyond T the code's value above 1 needs no number."""
+    """δ^(1 - x), with x capped at 1: beyond it the code's value exceeds 1 and is capped anyway."""
     return schedule.delta ** (1 - min(x, 1.0))
 
 
 def quadratic(x: float, schedule: Schedule) -> float:
-    """In the paper's code only. Its exponent 1.54 fits δ = .33, where the share meets 1 at T."""
+    """In the paper's code only. Its exponent 1.54 fits δ = .33, for which the share reaches 1 at T."""
     return (x * (1 - schedule.delta**1.54)) ** 2 + schedule.delta
 
 
@@ -88,7 +88,7 @@ def none(x: float, schedule: Schedule) -> float:
 
 @dataclass(frozen=True)
 class Pacing:
-    """A pacing function of the elapsed share x = step / T, the keys it reads besides T, and whether f(1) = 1."""
+    """A pacing function f of the elapsed share x = step / T, the keys it reads besides T, and whether f(1) = 1."""
 
     function: Callable[[float, Schedule], float]
     needs: frozenset[str] = frozenset({"delta"})

@@ -12,10 +12,10 @@ from trainables.data.instances import DRAWN, NONE, Instances
 
 
 def hardness(heuristic: str) -> Callable[[Scored], np.ndarray]:
-    """The scoring function of a weighting heuristic, by its name.
+    """The scoring function of a weighting heuristic, given by name.
 
-    1 - D (Eq. 5, 6) is linear in the negative's value, so that its mean over the negatives that may be drawn is
-    1 - D at their mean value.
+    1 - D (Eq. 5, 6) is linear in the negative's value, so its mean over the negatives that may be drawn is 1 - D at
+    their mean value.
     """
 
     def function(scored: Scored) -> np.ndarray:
@@ -30,7 +30,7 @@ def hardness(heuristic: str) -> Callable[[Scored], np.ndarray]:
 
 
 def _negative_values(instances: Instances, value: np.ndarray) -> np.ndarray:
-    """Value of each instance's negative, float64 [I]: of the fixed one, or the mean over those that may be drawn.
+    """Value of each instance's negative, float64 [I]: that of a fixed one, or the mean over those that may be drawn.
 
     Meaningless where an instance has no negative.
     """
@@ -44,7 +44,7 @@ def _negative_values(instances: Instances, value: np.ndarray) -> np.ndarray:
 def _mean_below(instances: Instances, value: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Mean value of the documents that may become the negative of each of the given instances, float64 [B]."""
     start = instances.start[instances.query[rows]].astype(np.int64)
-    # Instances of a query mostly draw from the same documents: these are summed once.
+    # Most instances of a query draw from the same documents: these are summed only once.
     parts, which = np.unique(np.stack([start, instances.below[rows]]), axis=1, return_inverse=True)
     first, count = parts
     bounds = np.stack([first, first + count], axis=1).ravel()

@@ -13,7 +13,7 @@ from trainables.randomness import generator
 
 @dataclass
 class Deck:
-    """Positions of the order that have not come in this pass: what sampling without replacement remembers.
+    """What sampling without replacement remembers: positions of the order that this pass has not drawn yet.
 
     cards   int64 [I]; the first `size` are in the deck, in no order
     opened  positions below this have joined the pass
@@ -24,10 +24,10 @@ class Deck:
     opened: int = 0
 
     def deal(self, rng: np.random.Generator, pool: int, count: int) -> np.ndarray:
-        """`count` positions drawn from the pool; each of its positions once before any comes again, int64 [count].
+        """Draws `count` positions from the pool, int64 [count]; each comes once before any comes again.
 
-        Positions that open in the middle of a pass join it. A batch at the seam of two passes may hold a position
-        twice. Takes O(count) time, and O(pool) once a pass.
+        Positions that open in the middle of a pass join it. A batch that spans two passes may hold a position twice.
+        Takes O(count) time, and O(pool) once per pass.
         """
         self._join(pool)
         dealt = []
@@ -46,7 +46,7 @@ class Deck:
         self.size, self.opened = self.size + new, self.opened + new
 
     def _take(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Random cards; the last ones move into the gaps they leave."""
+        """Takes random cards; the last cards of the deck fill the gaps."""
         at = rng.choice(self.size, count, replace=False, shuffle=False)
         taken = self.cards[at]
         self.size -= count
@@ -77,22 +77,22 @@ class Sampler:
         self.deck = Deck(np.empty(0 if self.replacement else len(self.order), np.int64))
 
     def pool(self, step: int, batch_size: int) -> int:
-        """Instances open at a step: never fewer than a batch, if there are as many."""
+        """Number of instances open at a step: never fewer than a batch, if there are as many."""
         size = len(self.order)
         return min(size, max(batch_size, int(self.schedule.share(step) * size)))
 
     def draw(self, step: int, batches: int, batch_size: int) -> np.ndarray:
         """Instance rows for the next `batches` steps, int64 [batches, batch_size].
 
-        All are drawn from the pool of the first of these steps, so that batches may then be rearranged by
-        length without any instance coming before its time. With replacement, each batch is a uniform draw
-        without replacement inside the batch, a function of (seed, step) alone as in Penha & Hauff's code.
+        All are drawn from the pool of the first of these steps, so the batches can be rearranged by length without any
+        instance coming before its time. With replacement, each batch is an independent uniform draw, a function of
+        (seed, step) alone, as in Penha & Hauff's code; within a batch there is no replacement.
         """
         pool = self.pool(step, batch_size)
         return self.order[np.stack([self._batch(step + i, pool, batch_size) for i in range(batches)])]
 
     def _batch(self, step: int, pool: int, size: int) -> np.ndarray:
-        """Positions in the order; of these warm · size on average come from all of it."""
+        """Positions in the order; on average, warm · size of them are drawn from the whole order."""
         deal: Callable[[np.random.Generator, int, int], np.ndarray] = _uniform if self.replacement else self.deck.deal
         rng = generator(self.seed, "batch", step)
         if not self.warm:
@@ -102,7 +102,7 @@ class Sampler:
         return np.concatenate([_uniform(warm_rng, len(self.order), warm), deal(rng, pool, size - warm)])
 
     def reorder(self, order: np.ndarray) -> None:
-        """Goes on with another order of the same instances; a pass without replacement begins anew."""
+        """Switches to another order of the same instances; a pass without replacement begins anew."""
         self.order = order
         self.deck.size = self.deck.opened = 0
 
@@ -121,7 +121,7 @@ class Sampler:
 
 
 def easy_first(difficulty: np.ndarray, anti: bool = False) -> np.ndarray:
-    """Instance rows by rising difficulty (falling if anti); equal ones stay in their order."""
+    """Instance rows by rising difficulty (falling if anti); ties keep their order."""
     return np.argsort(-difficulty if anti else difficulty, kind="stable")
 
 

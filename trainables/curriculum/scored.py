@@ -1,4 +1,4 @@
-"""What a scoring function reads, and sums over the candidates of each query."""
+"""What a scoring function reads, and statistics over the candidates of each query."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TRAINED_VECTORS = "train"
 
 @dataclass(frozen=True)
 class Groups:
-    """Some candidates of each query: `rows`, int64 [K], of the split; query i has those at offsets[i]:offsets[i + 1].
+    """Some candidates of each query: `rows` of the split, int64 [K]; those of query i at offsets[i]:offsets[i + 1].
 
-    Sums stay inside a group, so that no query's value depends on the queries before it.
+    Each group is summed on its own, so that no query's value depends on the queries before it.
     """
 
     rows: np.ndarray
@@ -28,7 +28,7 @@ class Groups:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Candidates a query, int64 [Q]."""
+        """Number of candidates per query, int64 [Q]."""
         return np.diff(self.offsets)
 
     @property
@@ -37,7 +37,7 @@ class Groups:
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Sum of each group of values [K], float64 [Q]; an empty group gives 0."""
+        """Sum of the values [K] of each group, float64 [Q]; an empty group gives 0."""
         sums = np.zeros(len(self.sizes))
         held = self.sizes > 0
         if held.any():
@@ -49,7 +49,7 @@ class Groups:
         return self.sums(values) / np.maximum(self.sizes, 1)
 
     def deviations(self, values: np.ndarray, ddof: int) -> np.ndarray:
-        """Standard deviation of each group, float64 [Q]; ddof 1: of a sample. A group of one or none gives 0."""
+        """Standard deviation of each group, float64 [Q]; ddof 1 for a sample's. A group of one or none gives 0."""
         squares = self.sums((values - np.repeat(self.means(values), self.sizes)) ** 2)
         return np.sqrt(squares / np.maximum(self.sizes - ddof, 1))
 
@@ -60,9 +60,9 @@ class Scored:
 
     reference        `paper`, or `code` where the code of Penha & Hauff (2020) differs
     relevance_level  lowest relevant grade
-    vectors          of words: `train`, or a file of them
-    teacher          gives the scores of a trained ranker for the split's candidates, float32 [C], logits of relevance;
-                     of pairs to classify the logits of their classes, float32 [C, K]
+    vectors          word vectors: `train`, or the path of a file
+    teacher          returns a trained ranker's scores of the split's candidates: logits of relevance, float32 [C], or
+                     class logits, float32 [C, K], for pairs to classify
     """
 
     data: RankingData
@@ -75,15 +75,15 @@ class Scored:
     teacher: Callable[[], np.ndarray] | None = None
 
     def teacher_scores(self) -> np.ndarray:
-        """The teacher's scores, float32 [C] or [C, K]. Raises WorkFailed where there is no teacher."""
+        """The teacher's scores, float32 [C] or [C, K]. Raises WorkFailed if there is no teacher."""
         if self.teacher is None:
             raise WorkFailed("this scoring needs a trained teacher, and none was given")
         return self.teacher()
 
     @cached_property
     def groups(self) -> Groups:
-        """The candidates that count: all of a query's (paper), or of those that the data gives the first relevant
-        and the first other one (code)."""
+        """The candidates that count: all of a query's (paper), or only the first relevant and the first other one in
+        the order that the data gives (code)."""
         split = self.split
         if self.reference == PAPER:
             return Groups(np.arange(len(split.document)), split.offsets)
@@ -94,16 +94,16 @@ class Scored:
         return Groups(rows, np.concatenate([[0], np.cumsum(sizes)]))
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """Standard deviation over each query's candidates in `groups`, float64 [Q]; of a sample, but for `code`."""
+        """Standard deviation over each query's candidates in `groups`, float64 [Q]; ddof 1 (paper) or 0 (code)."""
         return self.groups.deviations(values, ddof=1 if self.reference == PAPER else 0)
 
     def of_queries(self, values: np.ndarray) -> np.ndarray:
-        """One value a query of the split [Q], repeated for each of its instances [I]."""
+        """One value per query of the split [Q], repeated for each of its instances [I]."""
         return values[self.instances.query]
 
 
 def _firsts(owner: np.ndarray, chosen: np.ndarray, given: np.ndarray | None) -> np.ndarray:
-    """The chosen row of each owner, where it has one, that the data gives first."""
+    """For each owner that has chosen rows, the one that the data gives first."""
     rows = np.flatnonzero(chosen)
     if given is not None:
         rows = rows[np.lexsort((given[rows], owner[rows]))]

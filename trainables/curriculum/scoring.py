@@ -1,6 +1,6 @@
 """Scoring functions: the difficulty of each training instance, higher = harder (Penha & Hauff 2020, Table 2).
 
-Each gives float64 [I]. Besides the paper's, every weighting heuristic is an order too.
+Each returns float64 [I]. Besides the paper's functions, every weighting heuristic also serves as an order.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from trainables.registry import Entry, Registry
 class Scoring:
     """A scoring function and what it reads.
 
-    needs        fields of Scored that decide its values besides data, split and instances
-    reads_texts  whether it says something of data with texts only
-    unfit        why it says nothing of pairs to classify, None where it does
+    needs        fields of Scored that its values depend on, besides data, split and instances
+    reads_texts  whether it applies only to data with texts
+    unfit        why it does not apply to pairs to classify; None if it does
     """
 
     function: Callable[[Scored], np.ndarray]
@@ -62,7 +62,7 @@ def response_words(scored: Scored) -> np.ndarray:
 
 
 def word_counts(texts: TextColumn) -> np.ndarray:
-    """Words a text, parted by single spaces, int64 [N]; an empty text has none."""
+    """Number of words per text, separated by single spaces, int64 [N]; an empty text has none."""
     spaces = np.flatnonzero(texts.data == ord(" "))
     before = np.searchsorted(spaces, texts.offsets)
     return np.where(np.diff(texts.offsets) > 0, np.diff(before) + 1, 0)

@@ -1,6 +1,6 @@
 """Subsets of the training data for the first stage of a ranker of trees (Ferro et al. 2018, section 3).
 
-Labels and features choose them, not a trained ranker: what is easy is said before training.
+They are chosen by labels and features, not by a trained ranker: what is easy is fixed before training.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Labelled:
 
     share            of the queries, for subsets of queries
     feature          number of a feature, from 1 as in the data's files
-    cutoff           ranks that a feature's nDCG reads
+    cutoff           of a feature's nDCG: the ranks it reads
     relevance_level  lowest relevant grade
     """
 
@@ -58,14 +58,14 @@ def label_extremes(labelled: Labelled) -> np.ndarray:
 
 
 def relevant_count(labelled: Labelled) -> np.ndarray:
-    """Candidates of the queries with the most relevant ones."""
+    """Candidates of the queries that have the most relevant candidates."""
     split = labelled.split
     relevant = np.bincount(split.owner[split.grade >= labelled.relevance_level], minlength=len(split))
     return best_queries(split, relevant, labelled.share)
 
 
 def feature_ndcg(labelled: Labelled) -> np.ndarray:
-    """Candidates of the queries that one feature, descending, ranks with the highest nDCG (trec_eval's).
+    """Candidates of the queries with the highest nDCG (trec_eval's) when ranked by one feature, descending.
 
     Raises DataError if the data has no such feature.
     """
@@ -81,7 +81,7 @@ def feature_ndcg(labelled: Labelled) -> np.ndarray:
 def best_queries(split: Split, value: np.ndarray, share: float) -> np.ndarray:
     """Candidate rows of the `share` of queries with the highest value.
 
-    At least one query; of equal queries at the border the first in the data.
+    At least one query; ties at the cut go to the first in the data.
     """
     count = math.ceil(share * len(split) - 1e-9)
     chosen = np.zeros(len(split), bool)

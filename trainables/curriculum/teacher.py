@@ -1,6 +1,6 @@
 """Difficulty as a trained ranker, the teacher, sees it: BERT_pred and BERT_loss of Penha & Hauff (2020), Table 2.
 
-Of a pair to classify the same is asked of its class: how far it is above the next likely one, and its cross-entropy.
+For a pair to classify, they are the margin of its class over the likeliest other class, and its cross-entropy.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from trainables.curriculum.scored import Groups, Scored
 def model_margin(scored: Scored) -> np.ndarray:
     """Minus (mean probability of a query's relevant candidates - mean probability of its others), in [-1, 1].
 
-    The paper's p(R+) - p(R-) with its leading minus sign; a query without candidates of a kind has 0 for it. Of a pair
-    to classify: minus (probability of its class - largest probability of another).
+    The paper's p(R+) - p(R-) with its leading minus sign; without candidates of one kind, that mean is 0. For a pair to
+    classify: minus (probability of its class - largest probability of another).
     """
     if scored.data.task == "classification":
         right, others = _class_log_probabilities(scored)
@@ -25,7 +25,7 @@ def model_margin(scored: Scored) -> np.ndarray:
 
 
 def model_loss(scored: Scored) -> np.ndarray:
-    """Mean binary cross-entropy over a query's candidates, at least 0; of a pair to classify that of its class."""
+    """Mean binary cross-entropy over a query's candidates; for a pair to classify, the cross-entropy of its class."""
     if scored.data.task == "classification":
         return scored.of_queries(-_class_log_probabilities(scored)[0])
     logits, relevant, groups = _judged(scored)
@@ -33,7 +33,7 @@ def model_loss(scored: Scored) -> np.ndarray:
 
 
 def _class_log_probabilities(scored: Scored) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probability of each pair's class, float64 [Q], and of all other classes, float64 [Q, K - 1]."""
+    """Log-probabilities of each pair's class, float64 [Q], and of each other class, float64 [Q, K - 1]."""
     logits = scored.teacher_scores().astype(np.float64)
     log_probability = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
     right = np.arange(logits.shape[1]) == scored.split.grade[:, None]
@@ -41,7 +41,7 @@ def _class_log_probabilities(scored: Scored) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _judged(scored: Scored) -> tuple[np.ndarray, np.ndarray, Groups]:
-    """Logits float64 [K] and relevance bool [K] of the candidates that count."""
+    """Logits, float64 [K], and relevance, bool [K], of the candidates that count; and their groups."""
     groups = scored.groups
     logits = scored.teacher_scores()[groups.rows].astype(np.float64)
     return logits, scored.split.grade[groups.rows] >= scored.relevance_level, groups

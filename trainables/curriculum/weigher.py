@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 from trainables.curriculum.weighting import pairwise_ease, pointwise_ease, weights
 from trainables.data.instances import NONE, Batch
 
-CODE_EPSILON = 1e-8  # added to D by the paper's code, which shuns weights of 0
+CODE_EPSILON = 1e-8  # added to D by the paper's code to avoid weights of 0
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Weigher:
     """Weights of samples by their ease D (MacAvaney et al. 2020, Eq. 3).
 
     value     float64 [C] or None: the heuristic's value of each candidate
-    relevant  bool [C]: whose value counts as it is in a pointwise sample, not turned round
-    ease      float64 [I] or None: D of each instance, instead of a value
+    relevant  bool [C] or None: candidates whose D in a pointwise sample is their value v, not 1 - v
+    ease      float64 [I] or None: D of each instance, used where there is no `value`
     epsilon   added to D
     """
 
@@ -34,7 +34,7 @@ class Weigher:
     def __call__(self, samples: Batch, iteration: int) -> np.ndarray:
         """Weight of each sample at an iteration (from 0), float64 [B].
 
-        Every sample holds one negative: with N negatives a positive makes N samples, each with its own weight.
+        A sample holds at most one negative: with N negatives, a positive makes N samples, each with its own weight.
         """
         if iteration >= self.m or (self.value is None and self.ease is None):
             return np.ones(len(samples.instance))
@@ -51,12 +51,12 @@ class Weigher:
         return pointwise_ease(self.value[rows], self.relevant[rows])
 
     def with_difficulty(self, difficulty: np.ndarray) -> Weigher:
-        """The weigher after the instances' difficulty changed; the same one if it does not read it."""
+        """The weigher for a new difficulty of the instances; the same weigher if it does not read difficulty."""
         return self if self.ease is None else replace(self, ease=ease_of(difficulty))
 
 
 def ease_of(difficulty: np.ndarray) -> np.ndarray:
-    """D = 1 - rank-normalised difficulty, float64 [I]: 1 the easiest, 0 the hardest; equal ones share a rank."""
+    """D = 1 - rank-normalised difficulty, float64 [I]: 1 for the easiest, 0 for the hardest; ties share a rank."""
     if len(difficulty) < 2:
         return np.ones(len(difficulty))
     return 1 - (rankdata(difficulty) - 1) / (len(difficulty) - 1)

@@ -16,7 +16,7 @@ from trainables.data.columns import NO_RANK, Split
 from trainables.registry import Entry, Registry
 
 Heuristic = Callable[[Split], np.ndarray]
-CODE_RANK = 1000  # in the code, the rank of a document outside the run
+CODE_RANK = 1000  # the rank that the paper's code gives to documents outside the run
 
 
 def weights(ease: np.ndarray, iteration: int, m: float) -> np.ndarray:
@@ -38,7 +38,7 @@ def pairwise_ease(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
 
 
 def reciprocal_rank(split: Split) -> np.ndarray:
-    """1 / first-stage rank (Eq. 7), float64 [C]. A candidate outside the run is below all ranks: 0."""
+    """1 / first-stage rank (Eq. 7), float64 [C]. A candidate outside the run is below all ranks and gets 0."""
     ranked = split.rank != NO_RANK
     return np.where(ranked, 1 / np.where(ranked, split.rank, 1), 0.0)
 
@@ -46,8 +46,8 @@ def reciprocal_rank(split: Split) -> np.ndarray:
 def normalized_score(split: Split) -> np.ndarray:
     """First-stage score scaled to 0..1 within the query's run (Eq. 8), float64 [C].
 
-    A candidate outside the run gets 0. Where all scores of a query are equal, or there is but one, the run says
-    nothing: .5.
+    A candidate outside the run gets 0. If a query's scores are all equal, or there is only one, the run says nothing
+    and the value is .5.
     """
     values = np.zeros(len(split.document))
     listed, _, scaled = _scaled(split)
@@ -58,7 +58,7 @@ def normalized_score(split: Split) -> np.ndarray:
 def kde(split: Split) -> np.ndarray:
     """Share of the query's run below the score, smoothed by Gaussian kernels of Scott's width, float64 [C].
 
-    At the edges as normalized_score. Within 1e-7 of scipy.stats.gaussian_kde (see trainables.curriculum.kde).
+    Edge cases as in normalized_score. Within 1e-7 of scipy.stats.gaussian_kde (see trainables.curriculum.kde).
     """
     values = np.zeros(len(split.document))
     listed, owner, scaled = _scaled(split)
@@ -86,8 +86,8 @@ def _scaled(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def values_of(name: str, split: Split, code: bool) -> np.ndarray:
-    """Value of each candidate by a heuristic, float64 [C]. `code`: as the code of MacAvaney et al. has it, with rank
-    1000 for what is outside the run."""
+    """Value of each candidate under a heuristic, float64 [C]. `code`: as in the code of MacAvaney et al., where
+    documents outside the run have rank 1000."""
     value = WEIGHTINGS[name]
     assert value is not None, f"{name} is no heuristic"
     found = value(split)
