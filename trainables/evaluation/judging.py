@@ -1,4 +1,4 @@
-"""What a split's scores are judged by and written as: a TREC run of a ranking, or predictions of classes."""
+"""How a split's scores are judged and written: as a ranking (a TREC run), or as predictions of classes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Judge(Protocol):
     """Metrics of any scores for the candidates of one split."""
 
     def __call__(self, scores: np.ndarray, metrics: Iterable[str] = ...) -> dict[str, np.ndarray]:
-        """Per-query values, float64 [Q] a metric; without `metrics` all that apply to the data."""
+        """Per-query values, float64 [Q] per metric; without `metrics`, of all metrics that apply to the data."""
         ...
 
 
 class Accuracy:
-    """Whether the class of each pair of a split is predicted."""
+    """Judges whether the class of each pair of a split is predicted."""
 
     def __init__(self, split: Split):
         self._right = split.grade
 
     def __call__(self, scores: np.ndarray, metrics: Iterable[str] = (ACCURACY,)) -> dict[str, np.ndarray]:
-        """1 or 0 a pair, float64 [Q]; `scores`: class logits, float32 [Q, K].
+        """1 or 0 per pair, float64 [Q]; `scores`: class logits, float32 [Q, K].
 
         Raises ConfigError for another metric, WorkFailed for logits that are not finite.
         """
@@ -40,7 +40,7 @@ class Accuracy:
 
 
 def predicted_classes(logits: np.ndarray) -> np.ndarray:
-    """Class of the highest logit, int64 [N], of equal ones the first; WorkFailed for logits that are not finite."""
+    """Class with the highest logit, int64 [N], the first of ties. Raises WorkFailed for logits that are not finite."""
     bad = np.count_nonzero(~np.isfinite(logits).all(axis=1))
     if bad:
         raise WorkFailed(f"classification: the logits of {bad} of {len(logits)} pairs are NaN or infinite")
@@ -61,12 +61,12 @@ def judge_of(data: RankingData, split: Split, relevance_level: int) -> Judge:
 
 
 def scores_file(folder: Path, stem: str, data: RankingData) -> Path:
-    """Where a split's scores go: STEM.run.txt, or STEM.predictions.tsv of pairs to classify."""
+    """Where a split's scores go: STEM.run.txt, or STEM.predictions.tsv for pairs to classify."""
     return folder / f"{stem}.{'predictions.tsv' if data.task == 'classification' else 'run.txt'}"
 
 
 def write_scores(path: Path, split: Split, data: RankingData, scores: np.ndarray, tag: str) -> None:
-    """A TREC run of scores [C], best first; of pairs to classify their predictions from logits [C, K].
+    """Writes scores [C] as a TREC run, best first; for pairs to classify, the predictions of logits [C, K].
 
     Raises WorkFailed for scores that are not finite, DataError for an id that a TREC file cannot hold.
     """
@@ -77,7 +77,7 @@ def write_scores(path: Path, split: Split, data: RankingData, scores: np.ndarray
 
 
 def write_predictions(path: Path, split: Split, data: RankingData, logits: np.ndarray) -> None:
-    """TSV, a row a pair in the split's order: query id, document id, right class, predicted class, probabilities.
+    """Writes a TSV, one row per pair in the split's order: query id, document id, both classes, probabilities.
 
     `logits`: float32 [C, K]; the header names the classes of the probability columns.
     """

@@ -24,7 +24,7 @@ SIGN = np.uint32(1 << 31)
 
 @dataclass(frozen=True)
 class Judged:
-    """What the judgments of Q queries fix, whatever the ranking.
+    """What the judgments of Q queries determine, whatever the ranking.
 
     relevant   int64 [Q]      documents judged relevant
     gain       float64 [G]    positive grades, query by query, descending
@@ -50,7 +50,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Ranking:
-    """One ranking of the candidates of Q queries; row r stands at rank[r] (from 1) for query[r]."""
+    """One ranking of the candidates of Q queries; row r is at rank[r] (from 1) of query[r]."""
 
     judged: Judged
     query: np.ndarray
@@ -67,7 +67,7 @@ class Ranking:
         return np.flatnonzero(self.grade >= self.relevance_level)
 
     def hits_within(self, cut: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Query and rank of each relevant document at a rank up to `cut` (one number, or one a query [Q])."""
+        """Query and rank of each relevant document at a rank up to `cut` (one number, or one per query [Q])."""
         query, rank = self.query[self.hits], self.rank[self.hits]
         within = rank <= np.broadcast_to(cut, len(self))[query]
         return query[within], rank[within]
@@ -78,7 +78,7 @@ class Ranking:
 
 
 def average_precision(ranking: Ranking, cut: float) -> np.ndarray:
-    """Sum of the precisions at the ranks of relevant documents over the number of relevant documents."""
+    """Sum of the precisions at the ranks of relevant documents, divided by the number of relevant documents."""
     query, rank = ranking.hits_within(cut)
     total = np.bincount(query, _places(query) / rank, minlength=len(ranking))
     return _ratio(total, ranking.judged.relevant)
@@ -92,7 +92,7 @@ def reciprocal_rank(ranking: Ranking, cut: float) -> np.ndarray:
 
 
 def precision(ranking: Ranking, cut: float) -> np.ndarray:
-    """Relevant share of the first `cut` ranks; a shorter ranking is not excused."""
+    """Relevant share of the first `cut` ranks; ranks that a shorter ranking lacks count as not relevant."""
     return ranking.count_within(cut) / cut
 
 
@@ -102,7 +102,7 @@ def recall(ranking: Ranking, cut: float) -> np.ndarray:
 
 
 def accuracy(ranking: Ranking, _: float) -> np.ndarray:
-    """Whether the first document is relevant: hits@1, in value the same as precision at 1."""
+    """Whether the first document is relevant: hits@1, which equals precision at 1."""
     return precision(ranking, 1)
 
 
@@ -112,7 +112,7 @@ def r_precision(ranking: Ranking, _: float) -> np.ndarray:
 
 
 def ndcg(ranking: Ranking, cut: float) -> np.ndarray:
-    """DCG / ideal DCG, the gain being the grade, the discount log2(rank + 1) (Järvelin & Kekäläinen 2002).
+    """DCG / ideal DCG, with the grade as gain and the discount log2(rank + 1) (Järvelin & Kekäläinen 2002).
 
     The relevance level plays no part. The ideal ranking holds all judged documents.
     """
@@ -138,9 +138,9 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Family:
-    """A measure, and which cuts may stand behind its name."""
+    """A measure, and whether its name may be written with or without a cut."""
 
-    measure: Callable[[Ranking, float], np.ndarray]  # its cut is infinity where the name has none
+    measure: Callable[[Ranking, float], np.ndarray]  # the cut is infinity if the name has none
     bare: bool  # may be written without a cut
     cut: bool  # may be written with one
 
@@ -168,7 +168,7 @@ class Metric:
         return self.family if self.cut is None else f"{self.family}@{self.cut}"
 
     def __call__(self, ranking: Ranking) -> np.ndarray:
-        """One value a query, float64 [Q], each from 0 to 1."""
+        """One value per query, float64 [Q], each from 0 to 1."""
         return FAMILIES[self.family].measure(ranking, math.inf if self.cut is None else self.cut)
 
 
@@ -201,9 +201,9 @@ METRICS: Registry[Metric] = Registry(
 
 
 def parse_metrics(names: Iterable[str], place: str = METRICS.place) -> dict[str, Metric]:
-    """Metrics by the name written: those of METRICS and others such as ndcg@20, p@5, mrr, recall@100.
+    """Metrics by their names as written: those of METRICS and others such as ndcg@20, p@5, mrr, recall@100.
 
-    Raises ConfigError with every name that is none of these; `place` is where they were written.
+    Raises ConfigError with every unknown name; `place` is where the names were written.
     """
     metrics, problems = {}, []
     for name in names:
@@ -232,8 +232,8 @@ class TrecOrder:
         self.owner = split.owner
         self.rank = np.arange(len(self.owner)) - split.offsets[:-1][self.owner] + 1
         self._rows = np.lexsort((-places_of_ids(split.document, document_ids), self.owner))
-        # One uint64 a candidate, (query, score descending, place among ties), so that a plain sort of
-        # values does it: many times faster than an argsort over two keys.
+        # One uint64 per candidate, (query, score descending, place among ties), so that a plain sort of
+        # values suffices: many times faster than an argsort over two keys.
         self._place_bits = int(split.sizes.max(initial=0)).bit_length()
         if self._place_bits + len(split).bit_length() > 32:
             raise ValueError("too many queries times candidates to rank at once")
@@ -241,9 +241,9 @@ class TrecOrder:
         self._place_key = (self.rank - 1).astype(np.uint64)
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
-        """Candidate rows, best first within each query, int64 [C]; `scores`: one a candidate, [C].
+        """Candidate rows, best first within each query, int64 [C]; `scores`: one per candidate, [C].
 
-        Raises WorkFailed where a score is not a finite float32.
+        Raises WorkFailed if a score is not a finite float32.
         """
         bits = _as_float32(scores, len(self.owner))[self._rows].view(np.uint32)
         descending = np.where(bits & SIGN, bits, bits ^ ~SIGN)
@@ -272,7 +272,7 @@ def dev_key(metric: str) -> str:
 class Evaluator:
     """Metrics of any scores for the candidates of one split.
 
-    `relevance_level`: lowest grade that binary measures take as relevant, from 1; ndcg uses the grades.
+    `relevance_level`: lowest grade, at least 1, that binary measures count as relevant; ndcg uses the grades.
     """
 
     def __init__(self, split: Split, document_ids: TextColumn, relevance_level: int = 1):

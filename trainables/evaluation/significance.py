@@ -14,12 +14,12 @@ from trainables.registry import Entry, Registry
 
 LEVEL = 0.95  # of intervals
 RESAMPLES = 10_000
-VALUES_A_CHUNK = 2**22  # of a bootstrap at a time: 32 MB
+VALUES_A_CHUNK = 2**22  # drawn at a time by a bootstrap: 32 MB
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Two-sided paired t-test; `ci95` holds the mean difference. `t` is infinite if all differences are equal."""
+    """Two-sided paired t-test; `ci95` is of the mean difference. Equal differences other than 0 make `t` infinite."""
 
     difference: float
     t: float
@@ -36,9 +36,9 @@ def paired_t_test(values: np.ndarray, reference: np.ndarray) -> PairedTest:
     if values.shape != reference.shape or values.ndim != 1 or len(values) < 2:
         shapes = f"{values.shape} and {reference.shape}"
         raise ValueError(f"a paired t-test needs two equally long series of 2 or more values, not {shapes}")
-    differences = np.round(values - reference, 12)  # equal means, added up in another order, differ by rounding
+    differences = np.round(values - reference, 12)  # equal means summed in another order differ by rounding
     mean, freedom = float(differences.mean()), len(differences) - 1
-    spread = float(differences.std(ddof=1)) if np.ptp(differences) else 0.0  # not what rounding makes of it
+    spread = float(differences.std(ddof=1)) if np.ptp(differences) else 0.0  # exactly 0 if all are equal, not roughly
     error = spread / math.sqrt(len(differences))
     t = _t(mean, error)
     half = float(stdtrit(freedom, 0.975)) * error
@@ -56,8 +56,8 @@ class SeededTest:
     """One configuration against the reference, each with the same N seeds on the same Q queries.
 
     p_per_seed  paired t-test over queries at each seed (Penha & Hauff 2020, Table 5)
-    p_value     paired t-test over queries on the query means over seeds: speaks of these very seeds on new queries
-    p_both      seeds and queries both as samples: speaks of new seeds on new queries; NaN for one seed
+    p_value     paired t-test over queries on the query means over seeds: applies to these very seeds on new queries
+    p_both      seeds and queries both as samples: applies to new seeds on new queries; NaN for one seed
     """
 
     difference: float
@@ -74,11 +74,11 @@ def seeded_test(values: np.ndarray, reference: np.ndarray) -> SeededTest:
 
 
 def _over_both(differences: np.ndarray) -> float:
-    """p of the mean of differences [N, Q] with seeds and queries both drawn at random; NaN for one seed.
+    """p-value of the mean of differences [N, Q], with seeds and queries both as random samples; NaN for one seed.
 
-    Crossed random effects (Clark 1973): the squared error of the mean is that over queries plus that over seeds less
-    the residual's, which is in both, and no less than either. On the degrees of freedom of the smaller sample:
-    Satterthwaite's are too many where a few seeds happen to lie close together.
+    Crossed random effects (Clark 1973): the squared error of the mean is that over queries plus that over seeds minus
+    the residual's, which both contain, but at least as large as either. The degrees of freedom are the smaller
+    sample's: Satterthwaite's are too many when a few seeds happen to lie close together.
     """
     if len(differences) < 2:
         return math.nan
@@ -92,11 +92,11 @@ def _over_both(differences: np.ndarray) -> float:
 
 
 def bootstrap_ci(differences: np.ndarray, resamples: int = RESAMPLES) -> tuple[float, float]:
-    """Symmetric 95 % bootstrap-t interval of the mean (Hall 1988), differences [Q] resampled, Q at least 2, and nowhere
-    narrower than Student's, so that it never leaves 0 out where the paired t-test does not; the same numbers at each
-    call. Equal differences give an interval of no width.
+    """Symmetric 95 % bootstrap-t interval (Hall 1988) of the mean of differences [Q], Q at least 2. It is never
+    narrower than Student's, so it excludes 0 only where the paired t-test does too. Each call gives the same numbers;
+    equal differences give an interval of no width.
 
-    BCa leaves the true mean out twice as often as it says where half of the differences are 0 and the rest have long
+    BCa would miss the true mean twice as often as it claims if half of the differences are 0 and the rest have long
     tails (docs/verdict.md).
     """
     values = np.round(np.asarray(differences, np.float64), 12)
@@ -110,8 +110,8 @@ def bootstrap_ci(differences: np.ndarray, resamples: int = RESAMPLES) -> tuple[f
 
 
 def _resampled_t(deviations: np.ndarray, resamples: int) -> np.ndarray:
-    """|t| of `resamples` samples with replacement from deviations [Q] whose mean is 0; of those alone that have a
-    spread."""
+    """|t| of `resamples` samples drawn with replacement from deviations [Q] whose mean is 0; samples without any spread
+    are left out."""
     rng, count = generator(0, "bootstrap"), len(deviations)
     rows = max(1, VALUES_A_CHUNK // count)
     found = [np.zeros(0)]

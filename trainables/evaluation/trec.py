@@ -22,9 +22,10 @@ QRELS_ROW = "QUERY 0 DOCUMENT GRADE"
 
 
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:
-    """{query: {document: score}} of a TREC run, plain or .gz. As in trec_eval the rank column is not used.
+    """{query: {document: score}} of a TREC run, plain or .gz. As in trec_eval, the rank column is not used.
 
-    Raises DataError with every wrong line: columns, score not a finite float32, document twice for a query, not UTF-8.
+    Raises DataError with every wrong line: wrong number of columns, a score that is not a finite float32, a document
+    repeated for a query, or bytes that are not UTF-8.
     """
     return _read(path, RUN_ROW, _score)
 
@@ -32,7 +33,8 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     """{query: {document: grade}} of a TREC qrels file, plain or .gz.
 
-    Raises DataError with every wrong line: columns, grade not an int16, document twice for a query, not UTF-8.
+    Raises DataError with every wrong line: wrong number of columns, a grade that is not an int16, a document repeated
+    for a query, or bytes that are not UTF-8.
     """
     return _read(path, QRELS_ROW, _grade)
 
@@ -46,7 +48,7 @@ def _read(path: str | Path, form: str, value_of: Callable[[list[bytes]], float])
     problems: list[Problem] = []
     for number, line in _lines(path):
         try:
-            fields = line.split()  # of bytes, so by ASCII white space only, as trec_eval
+            fields = line.split()  # bytes are split at ASCII white space only, as in trec_eval
             if fields:
                 _add(table, fields, form, value_of)
         except _Wrong as wrong:
@@ -110,7 +112,7 @@ def _shown(field: bytes) -> str:
 def write_run(path: str | Path, split: Split, data: RankingData, scores: np.ndarray, tag: str) -> None:
     """Writes the split's candidates as a TREC run, best first within each query; `scores`: float32 [C].
 
-    Nine significant digits, so that reading the file back gives the same float32 and the same order.
+    Scores have nine significant digits, so that reading them back gives the same float32 and the same order.
     Raises WorkFailed for scores that are not finite, DataError for an id that a TREC file cannot hold.
     """
     order = TrecOrder(split, data.document_ids)
@@ -125,7 +127,7 @@ def write_run(path: str | Path, split: Split, data: RankingData, scores: np.ndar
 
 
 def write_per_query(path: str | Path, query_ids: Sequence[str], values: Mapping[str, np.ndarray]) -> None:
-    """Writes a TSV with a header `query_id, METRIC...` and a row a query; `values`: one array [Q] a metric."""
+    """Writes a TSV with a header `query_id, METRIC...` and one row per query; `values`: one array [Q] per metric."""
     columns = [np.asarray(column, np.float64).tolist() for column in values.values()]
     lines = ["\t".join(["query_id", *values])]
     for query, *row in zip(query_ids, *columns, strict=True):
@@ -134,7 +136,7 @@ def write_per_query(path: str | Path, query_ids: Sequence[str], values: Mapping[
 
 
 def read_per_query(path: Path, metric: str) -> dict[str, float]:
-    """{query id: value} of what `write_per_query` wrote. Raises DataError for a file that is not such a table."""
+    """{query id: value} from a file of `write_per_query`. Raises DataError for a file that is not such a table."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
