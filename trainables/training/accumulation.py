@@ -1,4 +1,4 @@
-"""The gradient of a batch in parts: memory decides how many, and the gradient stays that of the whole batch."""
+"""A batch's gradient, computed in as many parts as memory requires; the sum is the gradient of the whole batch."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ OUT_OF_MEMORY = (
     "CUBLAS_STATUS_NOT_INITIALIZED",  # other processes have filled the device before the first product
     "CUDNN_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
-    "unable to find an engine to execute this computation",  # what is left of each of cuDNN's ways having no room
+    "unable to find an engine to execute this computation",  # what remains when none of cuDNN's algorithms has room
 )
-"""How CUDA and the libraries that allocate beside PyTorch's allocator say it; the last one also of other lacks."""
+"""Messages of CUDA, and of libraries that bypass PyTorch's allocator; the last one can have other causes too."""
 
 
 @dataclass(frozen=True)
 class Lack:
-    """A device had too little memory; in its own words."""
+    """A device had too little memory; `words` is its message."""
 
     words: str
 
 
 def attempt(work: Callable[[], Result], device: torch.device) -> Result | Lack:
-    """What the work returns, unless the device has too little memory for it; what it held is free again then."""
+    """What the work returns, or a Lack if the device has too little memory for it; the memory is free again then."""
     if isinstance(result := _unless_out_of_memory(work), Lack) and device.type == "cuda":
         torch.cuda.empty_cache()
     return result
@@ -50,13 +50,13 @@ def _unless_out_of_memory(work: Callable[[], Result]) -> Result | Lack:
 
 
 def out_of_memory(error: RuntimeError) -> bool:
-    """Whether a device lacks memory."""
+    """Whether the error means that a device lacks memory."""
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in OUT_OF_MEMORY)
 
 
 @contextmanager
 def enough_memory(device: torch.device) -> Iterator[None]:
-    """For work that no smaller batch would let fit: raises WorkFailed with advice where the device lacks memory."""
+    """For work that would not fit with a smaller batch either: raises WorkFailed with advice if memory runs out."""
     try:
         yield
     except RuntimeError as error:
@@ -69,10 +69,10 @@ def enough_memory(device: torch.device) -> Iterator[None]:
 
 
 class Accumulation:
-    """Sums a batch's gradient over micro-batches of at most `samples` samples (None: one, the whole batch).
+    """Sums a batch's gradient over micro-batches of at most `samples` samples (None: the whole batch at once).
 
-    When the device runs out of memory, `samples` is halved for good, and the batch is done again. Parts draw other
-    dropout masks than the whole batch does; all else is the same but for rounding.
+    When the device runs out of memory, `samples` is halved for good and the batch is repeated. Parts draw other dropout
+    masks than the whole batch would; all else is the same up to rounding.
     """
 
     def __init__(self, samples: int | None, device: torch.device):
@@ -80,8 +80,8 @@ class Accumulation:
         self.told = False
 
     def backward(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
-        """Leaves the gradient of the sum of loss_of(part) over the parts of a batch of `size` samples in the
-        module's parameters; returns that sum, detached. Raises WorkFailed where not even one sample fits."""
+        """Sums loss_of(part) over the parts of a batch of `size` samples. Leaves the sum's gradient in the module's
+        parameters and returns the sum, detached. Raises WorkFailed if not even one sample fits."""
         state = self._random_state()
         while isinstance(loss := attempt(lambda: self._sum(module, size, loss_of), self.device), Lack):
             self._halve(size, loss)
@@ -89,7 +89,7 @@ class Accumulation:
         return loss
 
     def _sum(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
-        """The batch in parts of `samples`."""
+        """One attempt, with parts of `samples` samples."""
         module.zero_grad(set_to_none=True)
         step = min(self.samples or size, size)
         total = torch.zeros((), device=self.device)
@@ -117,7 +117,7 @@ class Accumulation:
             )
 
     def _random_state(self) -> list[Tensor]:
-        """What dropout draws from: the CPU's generator, and the device's own."""
+        """The state that dropout draws from: that of the CPU's generator, and of the GPU's if the device is one."""
         own = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
         return [torch.get_rng_state(), *own]
 

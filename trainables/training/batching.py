@@ -1,4 +1,4 @@
-"""From instance rows to batches for the ranker: drawn by the curriculum, then sorted by length inside a window."""
+"""From instance rows to batches for the ranker: drawn by the curriculum, then sorted by length within a window."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Batcher:
             yield Batch(rows[at], positive[at], negative[at])
 
     def _costs(self, positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
-        """Padded length of each sample: its longest document counts."""
+        """Padded length of each sample, that of its longest document."""
         sides = [np.where(side >= 0, side, other) for side, other in ((positive, negative), (negative, positive))]
         return np.maximum(*(self.costs(rows) for rows in sides))
 

@@ -21,7 +21,7 @@ from trainables.errors import DataError, Problem
 from trainables.files import write_text
 
 BEST, DEV_SCORES = "best.safetensors", "dev scores"
-CURRICULUM = "curriculum.safetensors"  # only where a curriculum remembers what came
+CURRICULUM = "curriculum.safetensors"  # only where a curriculum has state to keep
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -30,7 +30,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         write(temporary)
-        if folder.exists():  # renamed, not removed: a kill leaves it whole on disk
+        if folder.exists():  # renamed, not removed, so that a kill leaves it intact on disk
             os.replace(folder, temporary.with_name(f"{temporary.name}.old"))
         os.replace(temporary, folder)
         shutil.rmtree(temporary.with_name(f"{temporary.name}.old"), ignore_errors=True)
@@ -39,7 +39,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def save_iteration(root: Path, iteration: int, write: Callable[[Path], None]) -> Path:
-    """Writes root/iteration-NNNNN and then removes older ones, so that a kill always leaves a whole one."""
+    """Writes root/iteration-NNNNN and only then removes older ones, so that a kill always leaves a complete one."""
     folder = root / f"iteration-{iteration:05d}"
     write_folder(folder, write)
     for older in sorted(root.glob("iteration-*")):
@@ -58,7 +58,7 @@ def _number(folder: Path) -> int:
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Atomic; NaN and infinities are written as JSON extensions, as Python reads them."""
+    """Writes atomically; NaN and infinities as the JSON extensions that Python reads."""
     write_text(path, json.dumps(document, indent=1))
 
 
@@ -67,18 +67,18 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
-    """Trainable parameters and buffers on the CPU; frozen parameters come from the shared text side."""
+    """Copies of trainable parameters and buffers on the CPU; frozen parameters come from the shared text side."""
     return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in _trained(module).items()}
 
 
 def _trained(module: nn.Module) -> dict[str, Tensor]:
-    """The tensors of trained_state as they are, uncopied."""
+    """The tensors of trained_state, not copied."""
     frozen = {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
     return {name: tensor for name, tensor in module.state_dict().items() if name not in frozen}
 
 
 def load_trained_state(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """The inverse of trained_state; the names must be the same."""
+    """The inverse of trained_state. Raises DataError unless the names are the same."""
     expected = set(_trained(module))
     if set(state) != expected:
         raise DataError(
@@ -96,14 +96,14 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _opened(path: Path) -> Path:
-    """The path, for safetensors. It says of every file that it cannot open that there is none, also where the storage
-    is away or the process has no file handles left; the system's own error comes first here."""
+    """The path, after opening it once. safetensors reports every file that it cannot open as missing, even if the
+    storage is unreachable or the process is out of file handles; this raises the system's own error first."""
     with path.open("rb"):
         return path
 
 
 def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
-    """Moments and step counts of each parameter, by its index."""
+    """Saves the moments and step counts of each parameter under its index."""
     state = optimizer.state_dict()["state"]
     tensors = {f"{index}.{key}": value.cpu().contiguous() for index, row in state.items() for key, value in row.items()}
     save_file(tensors, path)
@@ -118,7 +118,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def save_best(weights: Mapping[str, Tensor], scores: np.ndarray, path: Path) -> None:
-    """The best iteration's weights and its scores of the dev candidates."""
+    """Saves the best iteration's weights and its scores of the dev candidates."""
     save_file({**weights, DEV_SCORES: torch.from_numpy(scores)}, path)
 
 

@@ -1,4 +1,4 @@
-"""The configured curriculum over a training's instances: what comes when, how much it counts, under which loss."""
+"""The configured curriculum over a training's instances: when each comes, how much it counts, under which loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIFFICULTY = "difficulty"
 
 @dataclass
 class Curriculum:
-    """Sampler and weigher of one training. `refreshed`: the difficulty float64 [I] that replaced the first, or None."""
+    """Sampler and weigher of one training. `refreshed`: the difficulty, float64 [I], that replaced the first one."""
 
     sampler: Sampler
     weigher: Weigher
@@ -34,13 +34,13 @@ class Curriculum:
         return weighs or self.sampler.schedule.share(step) < 1
 
     def refresh(self, difficulty: np.ndarray) -> None:
-        """Goes on with another difficulty of the same instances."""
+        """Switches to another difficulty of the same instances."""
         self.refreshed = difficulty
         self.sampler.reorder(easy_first(difficulty, self.weigher.anti))
         self.weigher = self.weigher.with_difficulty(difficulty)
 
     def state(self) -> dict[str, np.ndarray]:
-        """What a resumed training cannot compute anew; mostly nothing."""
+        """What a resumed training cannot compute anew; usually empty."""
         return self.sampler.state() | ({} if self.refreshed is None else {DIFFICULTY: self.refreshed})
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
@@ -71,7 +71,7 @@ def first_difficulty(run: TrainingRun, materials: Materials, split: Split, insta
 
 
 def make_schedule(run: TrainingRun) -> Schedule:
-    """When the order opens; T is a share of all optimiser steps."""
+    """How fast the order opens; the configured T is a share of all optimiser steps."""
     settings = run.curriculum
     return Schedule(
         pacing=settings.pacing,
@@ -105,5 +105,5 @@ def objective(run: TrainingRun, step: int) -> str:
 
 
 def total_steps(run: TrainingRun) -> int:
-    """Optimiser steps of a training that is not ended early."""
+    """Optimiser steps of a training that does not end early."""
     return run.training.max_iterations * run.training.batches_per_iteration

@@ -14,32 +14,31 @@ from trainables.errors import WorkFailed
 
 T = TypeVar("T")
 Compute = Callable[..., Any]
-"""`here`, or what takes its place."""
+"""`here`, or a function used in its place."""
 
-CONTEXT = 600 * 2**20  # bytes of a GPU that a process takes beside its tensors, about
-SMALLEST = 0.01  # of a GPU: what any process may take of it
+CONTEXT = 600 * 2**20  # bytes of GPU memory, roughly, that a process takes besides its tensors
+SMALLEST = 0.01  # share of a GPU's memory that any process may take
 
-_reserved: float | None = None  # GPUs that this process's trial computes with; None: nobody divides the machine
+_reserved: float | None = None  # GPUs that this process's trial reserved; None: there are no reservations
 
 
 def best_device() -> torch.device:
-    """The GPU that this process may use, or else the CPU. Ray leaves GPUs visible to trials that reserve none: those
-    train on the CPU."""
+    """The GPU that this process may use, or else the CPU. Trials that reserve no GPU train on the CPU, although Ray
+    leaves GPUs visible to them."""
     if _reserved == 0 or not torch.cuda.is_available():
         return torch.device("cpu")
-    # cuDNN's attention plans anew for each shape, and ours change at each step (not measured here).
+    # cuDNN's attention makes a new plan for each shape, and our shapes change at each step (not measured here).
     torch.backends.cuda.enable_cudnn_sdp(False)
-    torch.backends.cudnn.allow_tf32 = False  # convolutions and LSTMs: fp32 is fp32
+    torch.backends.cudnn.allow_tf32 = False  # so that fp32 means fp32 in convolutions and LSTMs
     return torch.device("cuda")
 
 
 def take(threads: int, gpu: float, on_cpu: bool = False) -> None:
-    """What a trial reserved of a node: from now on this process computes with so many threads, on a GPU if `gpu` is not
-    0; a share of one is a share of its memory too, with CUDA's own part in it. `on_cpu`: it leaves what it reserved of
-    GPUs unused. Raises WorkFailed where a GPU is to be used and PyTorch sees none: the training would go on on the CPU,
-    without a word."""
+    """Limits this process to what a trial reserved on a node: `threads` threads, and a GPU if `gpu` is not 0. A share
+    of a GPU is a share of its memory too, CUDA's own part included. `on_cpu`: leaves reserved GPUs unused. Raises
+    WorkFailed if a GPU is to be used but PyTorch sees none: the training would silently run on the CPU."""
     global _reserved
-    if not gpu:  # Ray leaves GPUs visible, and PyTorch's optimizers begin a CUDA context on one that they see
+    if not gpu:  # Ray leaves GPUs visible, and PyTorch's optimizers create a CUDA context on a GPU that they see
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     _reserved = gpu = 0 if on_cpu else gpu
     torch.set_num_threads(threads)
@@ -48,18 +47,18 @@ def take(threads: int, gpu: float, on_cpu: bool = False) -> None:
             f"the trial reserved a GPU, but PyTorch {torch.__version__} sees none on {socket.gethostname()}: install a "
             "PyTorch and a driver there that fit each other, or train on CPUs with search.resources.gpu=0"
         )
-    if 0 < gpu < 1:  # what a trial's allocator holds back, the others on the device could not get
+    if 0 < gpu < 1:  # other trials on the device cannot get what this one's allocator holds back
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(max(SMALLEST, gpu - CONTEXT / total))
 
 
 def here(function: Callable[..., T], *arguments: Any) -> T:
-    """Computes in this process; what takes its place computes elsewhere, on copies of the arguments."""
+    """Computes in this process; functions used in its place compute elsewhere, on copies of the arguments."""
     return function(*arguments)
 
 
 def release() -> None:
-    """Gives GPU memory that nothing uses any more to other processes; the caller has dropped what was on the GPU."""
+    """Frees unused GPU memory for other processes; the caller must have dropped what it held on the GPU."""
     if best_device().type == "cuda":
         gc.collect()
         torch.cuda.empty_cache()

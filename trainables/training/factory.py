@@ -20,14 +20,14 @@ AnyTraining = Training | TreeTraining
 
 
 def make_training(run: TrainingRun, materials: Materials, device: str | None = None) -> AnyTraining:
-    """A training at its start. `device`: of a network; None: the GPU if there is one. Trees grow on the CPU."""
+    """A training at its start. `device` is for networks; None: the GPU if there is one. Trees grow on the CPU."""
     return TreeTraining(run, materials) if run.grows_trees else Training(run, materials, device)
 
 
 def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
-    """What the user should know of the training data as this training reads it.
+    """What the user should know about the training data as this training reads it.
 
-    Raises DataError or ConfigError where it cannot.
+    Raises DataError or ConfigError if it cannot read the data.
     """
     required_split(materials.data, "dev")
     if run.grows_trees:
@@ -43,7 +43,7 @@ def machine_note(training: AnyTraining) -> str:
 
 
 def save_best(training: AnyTraining, folder: Path) -> None:
-    """Writes the ranker of the best iteration as a folder that `load_saved` reads; the training goes on with it."""
+    """Writes the ranker of the best iteration as a folder for `load_saved`; the training then holds this ranker too."""
     if isinstance(training, TreeTraining):
         save_trees(training, folder)
     else:
@@ -59,5 +59,5 @@ def take_saved(training: AnyTraining, folder: Path) -> None:
 
 
 def load_saved(folder: Path) -> SavedRanker | SavedTrees:
-    """A trained ranker; raises DataError where the folder is none or is broken."""
+    """The trained ranker in a folder; raises DataError if there is none or it is broken."""
     return load_trees(folder) if holds_trees(folder) else load_ranker_folder(folder)

@@ -13,9 +13,9 @@ STEPS = 4
 
 
 def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, device: str | None = None) -> float:
-    """Seconds of one iteration: the steps at the pace of a few measured ones, and one evaluation on dev.
+    """Estimated seconds of one iteration: its steps at the pace of a few measured ones, plus one evaluation on dev.
 
-    A first short iteration warms up; the second is measured. `device`: of a network; None: the GPU if there is one.
+    A first short iteration warms up; the second is measured. `device`: as in `make_training`.
     """
     torch.set_num_threads(threads)
     if run.grows_trees:

@@ -1,4 +1,4 @@
-"""Losses, one value a sample: the mean is taken by the caller after weighting (MacAvaney et al. 2020, Eq. 4)."""
+"""Losses, one value per sample; `reduced` takes their mean after weighting (MacAvaney et al. 2020, Eq. 4)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-PAIRWISE = ("pairwise", "hinge", "cross_entropy")  # where documents are ranked
+PAIRWISE = ("pairwise", "hinge", "cross_entropy")  # if documents are ranked
 
 
 def pointwise(name: str, scores: Tensor, grades: Tensor, relevance_level: int) -> Tensor:
     """Loss [D] of documents' scores against their judged grades, where unjudged (-1) counts as 0.
 
-    pointwise: binary cross-entropy of score logits, Penha & Hauff's two-class softmax with one logit; mse: squared
-    error on the grade as it is, the default of MacAvaney et al.'s code.
+    pointwise: binary cross-entropy with scores as logits, i.e. Penha & Hauff's two-class softmax with one logit;
+    mse: squared error on the grade itself, the default of MacAvaney et al.'s code.
     """
     if name == "mse":
         return (scores - grades.clamp(min=0).to(scores)) ** 2
@@ -22,7 +22,7 @@ def pointwise(name: str, scores: Tensor, grades: Tensor, relevance_level: int) -
 
 
 def pairwise(name: str, positive: Tensor, negative: Tensor, margin: float) -> Tensor:
-    """Loss [B] of positive over negative scores.
+    """Loss [B] of ranking positives above negatives, from the scores [B] of both.
 
     pairwise: 1 - softmax(s+, s-)[s+] (the default of MacAvaney et al.'s code; the paper prints it without the
     sign); cross_entropy: -log of that softmax; hinge: max(0, margin - s+ + s-).
@@ -58,7 +58,7 @@ def categorical_hinge(outputs: Tensor, classes: Tensor, margin: float = 1.0) -> 
 def reduced(per_sample: Tensor, weights: Tensor, batch_mean: bool, part: slice = slice(None)) -> Tensor:
     """The loss of a batch: mean of weight times loss (Eq. 4), or the product of both means, as in the paper's code.
 
-    `weights` [B] are the whole batch's; `per_sample` are the losses of `part` of it. The parts' results sum to the
-    loss of the batch.
+    `weights` [B] are those of the whole batch, `per_sample` the losses of its `part`. The results of all parts sum to
+    the batch's loss.
     """
     return (per_sample * (weights.mean() if batch_mean else weights[part])).sum() / len(weights)

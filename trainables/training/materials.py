@@ -25,11 +25,11 @@ NO_TEXTS = TextSide(Tokens.of(()), Tokens.of(()), files={})  # the text side of 
 
 @dataclass(frozen=True)
 class Materials:
-    """The data and the ranker's text side of it, both flat arrays.
+    """The data and the ranker's text side of it, both as flat arrays.
 
-    teacher  float32 [C] or [C, K]: what a search's teacher gives the training candidates (see `teacher`), or None
+    teacher  float32 [C] or [C, K]: scores of the training candidates by a search's teacher (see `teacher`), or None
     start    the trained tensors of a search's pre-training by name (see `pretraining`), or None
-    pretrain_digest  of the data of the pre-training, whose words the text side covers too; None without one
+    pretrain_digest  of the pre-training data, whose words the text side covers too; None without pre-training
     """
 
     data: RankingData
@@ -45,8 +45,8 @@ class Materials:
 
 
 def materials_key(run: TrainingRun) -> str:
-    """Equal keys, equal materials: the data and what a ranker reads of its texts decide them. A pre-trained start is
-    that of one ranker with all its settings."""
+    """Equal keys mean equal materials. The key covers the data and what the ranker reads of its texts; with
+    pre-training also all settings of the ranker, since a pre-trained start fits only one ranker."""
     kind, pretraining = load_ranker(run.ranker["name"]), run.training.pretraining()
     text = {key: run.ranker[key] for key in kind.text_keys}
     parts = [run.data.model_dump(), kind.text_side, text, [run.ranker, pretraining] if pretraining else None]
@@ -54,8 +54,8 @@ def materials_key(run: TrainingRun) -> str:
 
 
 def materials_for(run: TrainingRun, known: Mapping[str, Materials]) -> Materials:
-    """The known materials of a run's key; made now, from the same data, for a value of a ranker's key that a search
-    has not foreseen (one of a continuous range that its texts or its pre-training depend on)."""
+    """The known materials for a run. They are made now, from the same data, for ranker settings that the search did not
+    foresee: values of a continuous range on which the text side or the pre-training depends."""
     made = known.get(materials_key(run))
     return made if made is not None else prepare(run, next(iter(known.values())).data if known else None)
 
@@ -69,14 +69,14 @@ def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:
 
 
 def read_of(run: TrainingRun, materials: Materials) -> list[object]:
-    """What a training reads besides its configuration, for the key of a cache: data, vectors, vocabulary, and the
-    weights that it starts from. A file that changed under the same name is another one."""
+    """What a training reads besides its configuration, for a cache key: data, vectors, vocabulary and the weights that
+    it starts from. A file that changed under the same name counts as another file."""
     ranker, settings = ranker_of(run)
     return [materials.digest, materials.text.files, materials.text.arrays, ranker.weights_identity(settings)]
 
 
 def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
-    """Digests of the files that trainings read beside their data, by path: those of word vectors."""
+    """{path: digest} of the files, of word vectors, that trainings read besides their data."""
     named = {
         str(name)
         for run in runs
@@ -87,7 +87,7 @@ def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
 
 
 def changed_files(runs: Iterable[TrainingRun], kept: Mapping[str, str]) -> list[str]:
-    """Those of the files whose digests are `kept` that hold something else now, or are gone."""
+    """The files in `kept` (path: digest) whose content has changed or that are gone."""
     now = files_of(runs)
     return [path for path, digest in kept.items() if now.get(path) != digest]
 
@@ -95,7 +95,7 @@ def changed_files(runs: Iterable[TrainingRun], kept: Mapping[str, str]) -> list[
 def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:
     """Reads the data (unless given) and prepares the ranker's text side.
 
-    The text side takes no trial's seed: vocabulary and word vectors belong to the collection, so that
+    The text side does not depend on a trial's seed: vocabulary and word vectors belong to the collection, so that
     trials with different seeds differ in training alone.
     """
     data = data or load_data(run.data)

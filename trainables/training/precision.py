@@ -21,7 +21,7 @@ class Precision:
 
 
 def choose_precision(requested: str, device: torch.device, module: RankerModule) -> Precision:
-    """fp32 and bf16 as asked; auto: bf16 where the ranker tolerates it and the hardware has it."""
+    """fp32 or bf16 as requested; auto: bf16 if the ranker tolerates it and the hardware has it."""
     if requested == "fp32":
         return Precision(None, "fp32: asked for")
     if requested == "bf16":

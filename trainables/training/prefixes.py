@@ -1,7 +1,7 @@
 """First stages of boosting on disk: trainings that begin alike share their trees.
 
-A booster after r rounds is the first r trees of the booster after any more rounds of the same training, to the bit. So
-one entry serves every switch point up to its length, and a longer one goes on from it.
+The booster after r rounds equals, to the bit, the first r trees of any longer booster of the same training. So one
+entry serves every switch point up to its length, and longer stages continue from it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MODEL = "model.txt"
 
 
 def read_trees(path: Path) -> lgb.Booster:
-    """A booster from its file. Raises ValueError where that was cut short, of which LightGBM ends the process."""
+    """A booster from its file. Raises ValueError if the file was cut short: LightGBM would end the process."""
     text = path.read_text()
     if "\nend of trees\n" not in text:
         raise ValueError(f"{path} ends before its trees do")
@@ -24,15 +24,15 @@ def read_trees(path: Path) -> lgb.Booster:
 
 
 def cut(booster: lgb.Booster, rounds: int) -> lgb.Booster:
-    """A copy with the first `rounds` trees, through LightGBM's own text, which keeps every number to the bit."""
+    """A copy with the first `rounds` trees, made through LightGBM's text form, which keeps every number to the bit."""
     return lgb.Booster(model_str=booster.model_to_string(num_iteration=rounds))
 
 
 class Prefixes:
-    """The boosters of one stage by their number of rounds. `key`: digest of all that decides their trees.
+    """The boosters of one stage by their number of rounds. `key`: digest of everything that determines their trees.
 
-    Each is a folder of the cache, complete or absent, so that any number of processes may read and add; two that
-    grow the same trees at the same time both do the work, and keep one result.
+    Each is a folder in the cache, complete or absent, so that any number of processes may read and add. Two that grow
+    the same trees at the same time both do the work, and one result is kept.
     """
 
     def __init__(self, key: str):
@@ -40,12 +40,12 @@ class Prefixes:
         self._read: tuple[int, lgb.Booster] | None = None
 
     def rounds(self) -> list[int]:
-        """The lengths that are there, ascending."""
+        """The lengths in the cache, ascending."""
         folder = cache_root() / self.kind
         return sorted(int(entry.name) for entry in folder.glob("[0-9]*")) if folder.is_dir() else []
 
     def at(self, rounds: int) -> lgb.Booster | None:
-        """The booster after so many rounds, cut out of a longer one if need be; None if none is as long."""
+        """The booster after that many rounds, cut from a longer one if need be; None if none is long enough."""
         if self._read is None or self._read[0] < rounds:
             longest = max(self.rounds(), default=0)
             if longest < rounds:
@@ -54,7 +54,7 @@ class Prefixes:
         return cut(self._read[1], rounds)
 
     def keep(self, rounds: int, booster: lgb.Booster) -> None:
-        """Adds a booster, unless one is there that is as long."""
+        """Adds a booster, unless one at least as long is there."""
         if max(self.rounds(), default=0) >= rounds:
             return
 

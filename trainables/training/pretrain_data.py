@@ -1,4 +1,4 @@
-"""The data of a pre-training (`training.pretrain_data`), and text sides that cover it and the target's data alike."""
+"""The data of a pre-training (`training.pretrain_data`), and text sides that cover both it and the target's data."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ HELD_OUT = 0.1  # of the training queries, where the data has no dev split
 def load_pretrain_data(run: TrainingRun, target: RankingData) -> RankingData:
     """The data that `training.pretrain_data` names, with the splits train and dev.
 
-    Without a training split the only split is trained on; without a dev split a fixed tenth of the training queries
-    becomes one. Candidates are chosen as by the defaults of `data`. Raises DataError at the key for data that is
+    Without a training split, the only split serves as one; without a dev split, a fixed tenth of the training queries
+    does. Candidates are chosen by the defaults of `data`. Raises DataError, placed at the key, for data that is
     unknown, of another kind than the target's, or too small.
     """
     source = run.training.pretrain_data or ""
@@ -39,7 +39,7 @@ def load_pretrain_data(run: TrainingRun, target: RankingData) -> RankingData:
 
 
 def _at_key(problem: Problem, source: str) -> Problem:
-    """What is wrong with the whole of the data, told at the key; what is wrong in a file stays there."""
+    """Places a problem of the data as a whole at the key; a problem in a file stays where it is."""
     if problem.place.startswith("data."):
         return replace(problem, place=KEY)
     return Problem(KEY, f"'{source}': {problem.wrong}", problem.right) if problem.place == source else problem
@@ -63,7 +63,7 @@ def _splits(data: RankingData) -> dict[str, Split]:
 def joint_text(ranker: Ranker, settings: Any, target: RankingData, other: RankingData) -> tuple[TextSide, TextSide]:
     """The text sides of two data sets under one vocabulary and one set of word vectors, both learned from both.
 
-    So what a ranker learned on one of them means the same on the other.
+    Thus what a ranker learned on one of them means the same on the other.
     """
     whole = ranker.prepare(joined(target, other), settings, seed=0)
     queries, documents = len(target.query_ids), len(target.documents)

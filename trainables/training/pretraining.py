@@ -1,7 +1,7 @@
 """Pre-training: the ranker is trained on other data first, and every training starts from what it learned there.
 
-The start is computed once for data and settings, and cached by content. A search's trials and its confirmations share
-it as they share their data: `training.pretrain_seed` decides it, their own seeds do not.
+The start is computed once per data and settings, and cached by content. A search's trials and confirmations share it
+as they share their data: it depends on `training.pretrain_seed`, not on their own seeds.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ WEIGHTS = "weights.safetensors"
 
 
 def pretraining_run(run: TrainingRun) -> TrainingRun:
-    """The training on the other data: as `run`, but plain, as long as `training.pretrain_iterations` says, and under
-    random numbers of its own."""
+    """The training on the other data: as `run`, but without a curriculum, and with iterations, learning rate, relevance
+    level and seed from the keys `training.pretrain_*`."""
     keys = run.training
     own = {key: TrainingConfig.model_fields[key].default for key in keys.pretraining()}
     changed = {"max_iterations": keys.pretrain_iterations, "lr": keys.pretrain_lr or keys.lr}
@@ -46,13 +46,13 @@ def pretraining_run(run: TrainingRun) -> TrainingRun:
 
 
 def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = here) -> dict[str, np.ndarray]:
-    """The tensors that a training of `run` on `data` starts from, by name; trained now, where `compute` does it, if the
-    cache lacks them."""
+    """The tensors that a training of `run` on `data` starts from, by name; trained now, through `compute`, if the cache
+    lacks them."""
     plain = pretraining_run(run)
     other = load_pretrain_data(run, data)
     ranker, settings = ranker_of(run)
     _, text = joint_text(ranker, settings, data, other)
-    # The digests fix the content; where the data lies does not matter.
+    # The digests identify the content; where the data lies does not matter.
     keys = plain.model_dump(exclude={"data"})
     key = digest_of(FORMAT, data.digest, read_of(plain, Materials(other, text)), keys)
 
@@ -64,10 +64,10 @@ def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = her
 
 
 def with_start(plain: TrainingRun, run: TrainingRun, materials: Materials, compute: Compute = here) -> Materials:
-    """The materials of a search's trials with the ranker of `run`, with the start that they share.
+    """The materials of a search's trials with the ranker of `run`, completed by the start that these trials share.
 
-    It is trained under the training keys of the search's baseline `plain`, even where trials differ in learning rate,
-    loss or the like: a common start is what the trials are compared from.
+    The start is trained under the training keys of the search's baseline `plain`, even if trials differ in learning
+    rate, loss or the like, so that all trials are compared from a common start.
     """
     if run.training.pretrain_data is None:
         return materials
@@ -85,7 +85,7 @@ def load_start(module: RankerModule, run: TrainingRun, materials: Materials) -> 
 
 def pretrained_weights(plain: TrainingRun, materials: Materials) -> dict[str, np.ndarray]:
     """The trained tensors of the best iteration, by name."""
-    from trainables.training.training import Training  # here, because a training may start from a pre-training
+    from trainables.training.training import Training  # here, because that module imports this one
 
     what = f"{plain.ranker['name']} on {materials.data.name}, at most {plain.training.max_iterations} iterations"
     print(f"pre-training {what}, on {best_device()}", file=sys.stderr, flush=True)
@@ -95,5 +95,5 @@ def pretrained_weights(plain: TrainingRun, materials: Materials) -> dict[str, np
     print(f"pre-trained to dev {plain.metric} {training.best_value:.4f}", file=sys.stderr, flush=True)
     weights = {name: tensor.numpy() for name, tensor in training.best_weights.items()}
     del training
-    release()  # for the trials of the search that it is made for
+    release()  # for the trials of the search
     return weights

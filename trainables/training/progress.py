@@ -1,4 +1,4 @@
-"""How far a training has come, whatever it trains: its history, its best iteration, and when it ends."""
+"""How far a training of any kind has come: its history, its best iteration, and when it ends."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ STATE = "state.json"
 
 
 class Progress:
-    """`history`: the metrics of each iteration done; `best_scores`: float32 [C] of the dev candidates at the best one
-    (class logits [C, K] where pairs are classified); `dev_values`: of each dev query after the last iteration,
-    float64 [Q]; `adopted`: iterations taken over from another configuration, none of which is this one's best."""
+    """State that trainings of networks and of trees have in common.
+
+    history      metrics of each completed iteration
+    best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
+    dev_values   float64 [Q], of each dev query after the last iteration
+    adopted      number of iterations taken over from another configuration; none of them can be this one's best
+    """
 
     def __init__(self, run: TrainingRun, materials: Materials):
         self.run, self.materials = run, materials
@@ -36,7 +40,7 @@ class Progress:
 
     @property
     def iteration(self) -> int:
-        """Iterations done."""
+        """Number of completed iterations."""
         return len(self.history)
 
     @property
@@ -49,12 +53,12 @@ class Progress:
 
     @property
     def finished(self) -> bool:
-        """The last iteration is done, or dev has not improved for `training.patience` iterations."""
+        """Whether the last iteration is done, or dev has not improved for `training.patience` iterations."""
         settings = self.run.training
         return self.iteration >= settings.max_iterations or self.iteration - self.best_iteration >= settings.patience
 
     def evaluate(self, scores: np.ndarray) -> float:
-        """The configured metric of scores of the dev candidates, float32 [C], as a mean over queries."""
+        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]."""
         self.dev_values = self.judge(scores, [self.run.metric])[self.run.metric]
         return float(self.dev_values.mean())
 
@@ -69,11 +73,11 @@ class Progress:
         }
 
     def same_run(self, folder: Path) -> bool:
-        """`is_of` this training."""
+        """Whether `folder` holds a state of this training, as `is_of` decides."""
         return is_of(folder, self.run, self.materials)
 
     def take_up(self, folder: Path) -> None:
-        """Restores history and best scores. Raises DataError where the state is that of another configuration."""
+        """Restores history and best scores. Raises DataError for the state of another configuration."""
         if not self.same_run(folder):
             wrong = "is the state of another configuration"
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
@@ -84,13 +88,13 @@ class Progress:
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """The JSON part of a saved training: run, history, best_iteration."""
+    """The JSON part of a saved training: `Progress.document` and what its kind of training adds."""
     return checkpoint.read_json(folder / STATE)
 
 
 def is_of(folder: Path, run: TrainingRun, materials: Materials) -> bool:
-    """Whether `folder` holds the state of this configuration on this data, wherever that lies by now. That of a version
-    with other keys is of another one."""
+    """Whether `folder` holds the state of this configuration on this data, wherever the data now lies. A state with
+    keys that this version does not know counts as another configuration's."""
     state = read_state(folder)
     try:
         saved = TrainingRun.model_validate(state["run"])

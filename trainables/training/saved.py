@@ -1,4 +1,4 @@
-"""A trained ranker as a folder of its own: weights, configuration and the files that read new texts."""
+"""A trained ranker as a folder of its own: weights, configuration and the files needed to read new texts."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
 
 @dataclass(frozen=True)
 class SavedRanker:
-    """A trained ranker that scores new texts; needs neither its training data nor a download.
+    """A trained ranker that scores new texts, without its training data and without downloads.
 
-    `classes`: what it tells apart, in the order of its logits; empty where it ranks.
+    `classes`: the classes that it predicts, in the order of its logits; empty if it ranks.
     """
 
     run: TrainingRun
@@ -45,10 +45,10 @@ class SavedRanker:
         document_rows: np.ndarray,
         first_stage: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Scores of pairs (queries[query_rows[i]], documents[document_rows[i]]), float32 [B]; of a ranker with K
-        classes their logits, float32 [B, K].
+        """Scores of pairs (queries[query_rows[i]], documents[document_rows[i]]), float32 [B]; for a ranker with K
+        classes, their logits, float32 [B, K].
 
-        `first_stage`: the pairs' first-stage scores, float32 [B]; ConfigError where the ranker adds them and none
+        `first_stage`: the pairs' first-stage scores, float32 [B]. Raises ConfigError if the ranker adds them and none
         are given.
         """
         if self.module.reads_first_stage and first_stage is None:
@@ -92,9 +92,9 @@ def write_ranker(
 
 
 def load_ranker_folder(folder: Path) -> SavedRanker:
-    """Raises DataError where the folder is no trained ranker or a file of it is broken."""
+    """Reads a SavedRanker folder. Raises DataError if it is none, or if one of its files is broken."""
     if not (folder / CONFIG).is_file():
-        inside = folder / "ranker"  # where `tune-cl train` and `confirm` leave it in their folders
+        inside = folder / "ranker"  # where `tune-cl train` and `confirm` put it within their folders
         right = str(inside) if inside.is_dir() else f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"
         raise DataError(Problem(str(folder), "is not a trained ranker", right))
     try:

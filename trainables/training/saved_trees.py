@@ -1,4 +1,4 @@
-"""A trained ranker of trees as a folder of its own: the trees as LightGBM's text, and the configuration."""
+"""A trained ranker of trees as a folder of its own: the trees in LightGBM's text form, and the configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trainables.training.trees import TreeTraining, score_features, settings_of
 
 @dataclass(frozen=True)
 class SavedTrees:
-    """A trained ranker that scores feature vectors; needs nothing of its training data."""
+    """A trained ranker that scores feature vectors, without its training data."""
 
     run: TrainingRun
     booster: lgb.Booster
@@ -52,7 +52,7 @@ def holds_trees(folder: Path) -> bool:
 
 
 def load_trees(folder: Path) -> SavedTrees:
-    """Raises DataError where a file of the folder is broken."""
+    """Reads a SavedTrees folder. Raises DataError if one of its files is broken."""
     try:
         run = TrainingRun.model_validate(checkpoint.read_json(folder / CONFIG)["run"])
         booster = read_trees(folder / MODEL)

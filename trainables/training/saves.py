@@ -1,4 +1,4 @@
-"""When the state of a training is written while it goes on, and how it is taken up again."""
+"""When a running training saves its state, and how a training resumes from it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from trainables.training.device import release
 from trainables.training.factory import AnyTraining
 
 DAMAGED = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, SafetensorError, LightGBMError)
-"""What reading a damaged state raises. Any other OSError is of the storage, the disk or the process."""
+"""Errors raised by reading a damaged state. Any other OSError comes from the storage, the disk or the process."""
 CHEAP, SHARE = 1.0, 0.1
 
 
 class Saves:
-    """After each iteration, while a save takes CHEAP seconds at most; a dearer one only as often as takes SHARE of the
-    time. A training that is killed repeats what it did since, with the same numbers: rare saves cost time then only."""
+    """Says when a save is due: after each iteration if saves take at most CHEAP seconds, else so rarely that they take
+    SHARE of the time. A killed training repeats what it did since, with the same numbers: only then rare saves cost."""
 
     def __init__(self) -> None:
-        self.took = 0.0  # seconds, the last one
+        self.took = 0.0  # seconds that the last save took
         self.ended = time.monotonic()
 
     def due(self) -> bool:
@@ -35,7 +35,7 @@ class Saves:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Around a save."""
+        """Wraps a save and times it."""
         started = time.monotonic()
         yield
         self.ended = time.monotonic()
@@ -45,8 +45,8 @@ class Saves:
 def iterations(
     training: AnyTraining, folder: Path, saved: Callable[[], None] = lambda: None
 ) -> Iterator[dict[str, float]]:
-    """Trains to the end and gives the metrics of each iteration; its state is in `folder` when saves are due and at the
-    end. `saved` is called whenever another one is there, and counts as part of the save."""
+    """Trains to the end, yielding the metrics of each iteration. The state is saved to `folder` when a save is due and
+    at the end. `saved` is called after each save, and its time counts as part of the save."""
     saves = Saves()
     while not training.finished:
         metrics = training.iterate()
@@ -58,20 +58,20 @@ def iterations(
 
 
 def taken_up(make: Callable[[], AnyTraining], folder: Path, say: Callable[[str], None]) -> AnyTraining:
-    """A training that goes on from its last state in `folder`, where there is one. A damaged one is said and removed,
-    and the training starts again: it repeats what it did."""
+    """A training that resumes from its last state in `folder`, if there is one. If that is damaged, `say` reports it,
+    the folder is removed, and the training starts again: it repeats what it did."""
     training, latest = make(), latest_iteration(folder)
     if latest is None or (wrong := _damage(training, latest)) is None:
         return training
     say(f"{latest} is damaged ({wrong}); the training starts again")
     shutil.rmtree(folder)
-    del training  # a device may not hold both
+    del training  # a device may not have room for both
     release()
     return make()
 
 
 def _damage(training: AnyTraining, state: Path) -> str | None:
-    """Loads the state; what is wrong with it, None where it is whole. The exception would keep the training alive."""
+    """Loads the state; returns what is wrong with it, or None. The exception itself would keep the training alive."""
     try:
         patiently(lambda: training.load(state))
     except DAMAGED as error:

@@ -27,8 +27,8 @@ def score_candidates(
     precision: Precision,
     first_stage: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Scores of B query-document pairs given as token rows, float32 [B], in the order given; of a ranker with K
-    classes their logits, float32 [B, K]. `first_stage`: the pairs' first-stage scores, float32 [B], for a ranker that
+    """Scores of B query-document pairs given as token rows, float32 [B], in the order given; for a ranker with K
+    classes, their logits, float32 [B, K]. `first_stage`: the pairs' first-stage scores, float32 [B], for a ranker that
     reads them."""
     if not len(query_rows):
         return np.empty(0, np.float32)
@@ -52,8 +52,8 @@ def score_candidates(
 def _in_batches(
     scores_of: Callable[[np.ndarray], Tensor], costs: np.ndarray, order: np.ndarray, device: torch.device
 ) -> Iterator[Tensor]:
-    """Scores of the pairs in that order, the cheapest first, a batch after the other: of like cost, and of a padded
-    size near what the device's memory proves to allow. Raises WorkFailed where one pair does not fit."""
+    """Yields the scores of the pairs batch by batch, in `order`, the cheapest first. Each time the device runs out of
+    memory, the padded size of the batches is lowered. Raises WorkFailed if one pair alone does not fit."""
     budget, start = TOKENS_A_BATCH[device.type], 0
     while start < len(order):
         rows = order[start : start + _fitting(costs, order[start:], budget)]
@@ -69,6 +69,6 @@ def _in_batches(
 
 
 def _fitting(costs: np.ndarray, order: np.ndarray, budget: int) -> int:
-    """How many of the first pairs in the order, the cheapest first, make a batch of that padded size; at least one."""
+    """How many pairs from the start of `order` (cheapest first) make a batch of padded size `budget`; at least one."""
     count = max(1, budget // max(1, int(costs[order[0]])))
     return max(1, min(count, budget // max(1, int(costs[order[min(count, len(order)) - 1]]))))

@@ -31,8 +31,8 @@ RANKER, SCORES = "ranker", "scores"
 def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
     """The teacher's training: `run` without a curriculum, under the keys `curriculum.teacher.*`.
 
-    Its loss is pointwise, as Penha & Hauff's: pairwise ones fix differences only, and probabilities need more. Where
-    pairs are classified it is the cross-entropy.
+    Its loss is pointwise, as in Penha & Hauff: pairwise losses determine only differences of scores, which is too
+    little for probabilities. For pairs to classify it is the cross-entropy.
     """
     keys = run.curriculum.teacher
     given = {"lr": keys.lr, "max_iterations": keys.max_iterations}
@@ -49,7 +49,7 @@ def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
 
 
 def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, Materials]:
-    """The teacher's training and its materials. What is wrong with a ranker of its own is told at its own keys."""
+    """The teacher's training and its materials. Problems of a ranker of its own are placed at that ranker's keys."""
     plain = teacher_run(run, data.task)
     try:
         return plain, prepare(plain, data)
@@ -59,10 +59,10 @@ def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, M
 
 
 def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
-    """Scores that the teacher of `run` gives a split's candidates, float32 [C]: logits of relevance; or class logits,
+    """The scores of a split's candidates by the teacher of `run`: logits of relevance, float32 [C], or class logits,
     float32 [C, K].
 
-    Teacher and scores come from the cache; what it lacks is trained or scored now, where `compute` does it.
+    Teacher and scores come from the cache; what it lacks is trained or scored now, through `compute`.
     """
     plain, materials = prepare_teacher(run, data)
     key = digest_of(FORMAT, read_of(plain, materials), plain.model_dump(exclude={"data"}))
@@ -75,17 +75,17 @@ def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: C
 
 
 def scores_of_teacher(plain: TrainingRun, materials: Materials, split: Split, key: str) -> np.ndarray:
-    """The scores of the teacher `key`, which is trained where this machine's cache lacks it."""
+    """The scores of the teacher `key`, which is trained first if this machine's cache lacks it."""
     ranker = cached("teacher", key, lambda entry: _train(plain, materials, entry)) / RANKER
     scores = _score(ranker, plain, materials, split)
-    release()  # for the trials of the search that it is made for
+    release()  # for the trials of the search
     return scores
 
 
 def scored_of(
     run: TrainingRun, data: RankingData, split: Split, instances: Instances, known: np.ndarray | None = None
 ) -> Scored:
-    """What the configured scoring reads. `known`: the teacher's scores of this split, if they are there already."""
+    """What the configured scoring reads. `known`: the teacher's scores of this split, if already computed."""
     teacher = partial(teacher_scores, run, data, split) if known is None else lambda: known
     settings = run.curriculum
     return Scored(
@@ -105,8 +105,8 @@ def with_teacher(
 ) -> dict[str, Materials]:
     """The materials of a search, with the teacher's scores of the training split if a scoring needs them.
 
-    There is one teacher for all trials, that of the search's baseline `plain`, even where trials differ in ranker or
-    learning rate: an order that all share is what is compared.
+    There is one teacher for all trials, that of the search's baseline `plain`, even if trials differ in ranker or
+    learning rate: they are compared under an order that all share.
     """
     if not any_needs(scorings, "teacher"):
         return dict(materials)
@@ -116,7 +116,7 @@ def with_teacher(
 
 
 def _train(plain: TrainingRun, materials: Materials, folder: Path) -> None:
-    # Here, because a training may need a teacher itself.
+    # Here, because these modules import this one.
     from trainables.training.saved import save_ranker
     from trainables.training.training import Training
 

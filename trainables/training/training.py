@@ -35,8 +35,8 @@ from trainables.training.scoring import score_candidates
 
 
 class Training(Progress):
-    """State of one training. All randomness is a function of (seed, step), and a curriculum that remembers what came
-    is part of what `save` writes; so `load` then `iterate` gives the numbers of an unbroken run."""
+    """State of one training. All randomness is a function of (seed, step), and `save` includes what the curriculum
+    remembers; so `load` followed by `iterate` gives the numbers of an uninterrupted run."""
 
     def __init__(self, run: TrainingRun, materials: Materials, device: str | None = None):
         super().__init__(run, materials)
@@ -135,7 +135,7 @@ class Training(Progress):
     def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each sample, [B]. `score`: candidate rows to scores.
 
-        Under a pointwise loss a pair has the mean of its two documents' losses.
+        Under a pointwise loss, a pair's loss is the mean of its two documents' losses.
         """
         if self.materials.data.task == "classification":
             return self._class_losses(batch.positive, loss, score)
@@ -163,7 +163,7 @@ class Training(Progress):
             return self.module(**on_device(inputs, self.device))
 
     def _refresh_difficulty(self) -> None:
-        """Self-paced learning: every `curriculum.refresh` iterations an instance is as hard as its loss is high."""
+        """Self-paced learning: every `curriculum.refresh` iterations, each instance's loss becomes its difficulty."""
         settings = self.run.curriculum
         due = settings.is_self_paced and self.iteration and self.iteration % settings.refresh == 0
         step = self.iteration * self.run.training.batches_per_iteration
@@ -223,8 +223,8 @@ class Training(Progress):
             self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
 
     def adopt(self, folder: Path) -> None:
-        """Goes on from what another configuration of the same ranker on the same data has learned: weights, moments,
-        iterations done. Its best weights are left behind. Raises DataError for another ranker or data."""
+        """Goes on from what another configuration of the same ranker on the same data has learned: weights, moments and
+        completed iterations, but not its best weights. Raises DataError for another ranker or data."""
         state = read_state(folder)
         other = TrainingRun.model_validate(state["run"])
         if other.ranker != self.run.ranker or state["data"] != self.materials.digest:
@@ -234,7 +234,7 @@ class Training(Progress):
         self.best_iteration = self.adopted = self.iteration
 
     def _restore(self, folder: Path) -> None:
-        """Weights, optimiser, the curriculum's memory and the size of micro-batches."""
+        """Restores weights, optimiser, the curriculum's state and the size of micro-batches."""
         checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder / "weights.safetensors"))
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if (folder / checkpoint.CURRICULUM).is_file():
@@ -249,9 +249,9 @@ def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, I
 
 
 def split_instances(run: TrainingRun, data: RankingData, split: Split) -> Instances:
-    """The instances of a split under the configured loss and negatives; each pair, where there are pairs to classify.
+    """The instances of a split under the configured loss and negatives; for pairs to classify, every pair.
 
-    Raises ConfigError where the configuration does not fit the data's task, DataError where no instance is left.
+    Raises ConfigError if the configuration does not fit the data's task, DataError if no instance is left.
     """
     require_fit(run, data.task)
     if data.task == "classification":
@@ -271,6 +271,6 @@ def rate_factor(run: TrainingRun, step: int) -> float:
 
 
 def test_metrics(run: TrainingRun, materials: Materials, split: Split, scores: np.ndarray) -> dict[str, float]:
-    """All metrics of `list metrics`, means over the split's queries; of pairs to classify the accuracy alone."""
+    """All metrics of `list metrics`, as means over the split's queries; for pairs to classify only the accuracy."""
     judge = judge_of(materials.data, split, run.evaluation.relevance_level)
     return {name: float(values.mean()) for name, values in judge(scores).items()}

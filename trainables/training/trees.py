@@ -27,8 +27,8 @@ from trainables.training.prefixes import MODEL, Prefixes, cut, read_trees
 from trainables.training.progress import STATE, Progress, read_state
 
 FORMAT = 1  # raise when the same settings grow other trees
-LOSS_METRIC = "ndcg@10"  # whose complement on training queries is the loss that lambdarank itself does not give
-LOSS_QUERIES = 50  # training queries, drawn once, that the loss is told of: scoring all would cost as growing does
+LOSS_METRIC = "ndcg@10"  # lambdarank gives no loss of its own: 1 - this metric on training queries is reported
+LOSS_QUERIES = 50  # training queries, drawn once, for the loss: scoring all would cost as much as growing the trees
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def settings_of(run: TrainingRun) -> LambdaMartSettings:
 def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
     """The stages of a training: `curriculum.switch` rounds of the curriculum, then lambdarank on everything.
 
-    MSE-t (Ferro et al. 2018) has squared error of the label first, the subsets lambdarank on fewer data; both together
-    are squared error on the subset. A switch past the last round leaves the first stage alone.
+    The first stage of MSE-t (Ferro et al. 2018) has squared error on the label, that of a subset lambdarank on less
+    data; both together mean squared error on the subset. With a switch past the last round, the first stage is all.
     """
     curriculum, everything = run.curriculum, np.arange(len(split.document))
     total = run.training.max_iterations * settings_of(run).trees_per_iteration
@@ -74,7 +74,7 @@ def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
 
 
 def tree_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:
-    """What the user should know of the stages. Raises DataError for data or features that the training cannot use."""
+    """What the user should know about the stages. Raises DataError for data or features that training cannot use."""
     require_features(data)
     split = required_split(data, "train")
     first, *rest = stages(run, data, split)
@@ -100,9 +100,9 @@ def drawn_queries(split: Split, count: int) -> Split:
 def add_scores(
     scores: np.ndarray, booster: lgb.Booster, features: np.ndarray, first: int, last: int, step: int
 ) -> None:
-    """Adds the trees first + 1 to last, in sums of `step` trees, to scores float64 [N] of features float32 [N, F].
+    """Adds trees first + 1 to last, `step` trees at a time, to the scores, float64 [N], of features, float32 [N, F].
 
-    The grouping fixes the rounding: scores grown with the booster, iteration by iteration, equal those of a saved one.
+    The grouping fixes the rounding: scores added up iteration by iteration equal those of a saved booster.
     """
     for start in range(first, min(last, booster.num_trees()), step):
         count = min(step, last - start)
@@ -112,9 +112,9 @@ def add_scores(
 class TreeTraining(Progress):
     """State of one training: the booster, which is a function of data, configuration and rounds alone.
 
-    A booster that goes on from a saved one grows the same trees as one that was never interrupted. Where the
-    configuration samples rows or features, each iteration has a random seed of its own, so that this holds there too.
-    `share`: whether the first stage is taken from, and left to, other trainings that begin alike.
+    A booster that continues a saved one grows the same trees as one that was never interrupted. If the configuration
+    samples rows or features, this still holds, as each iteration then has a random seed of its own.
+    `share`: whether the first stage is shared with other trainings that begin alike.
     """
 
     def __init__(self, run: TrainingRun, materials: Materials, share: bool = True):
@@ -124,10 +124,10 @@ class TreeTraining(Progress):
         self.train = required_split(materials.data, "train")
         self.stages = stages(run, materials.data, self.train)
         self.booster: lgb.Booster | None = None
-        self.trees: list[int] = []  # after each iteration: fewer than rounds where no further split was possible
+        self.trees: list[int] = []  # after each iteration; fewer than rounds if no further split was possible
         self.prefixes = Prefixes(self._prefix_key()) if share else None
-        self._growing: tuple[Stage, lgb.Booster] | None = None  # a booster that can go on without being built anew
-        self._dataset: tuple[np.ndarray, lgb.Dataset] | None = None  # of some rows of the training split
+        self._growing: tuple[Stage, lgb.Booster] | None = None  # a booster that can go on without being rebuilt
+        self._dataset: tuple[np.ndarray, lgb.Dataset] | None = None  # rows of the training split, and their data
         self._dev_features = self.features[self.dev.document]
         self._seen = drawn_queries(self.train, LOSS_QUERIES)
         self._seen_features = self.features[self._seen.document]
@@ -203,19 +203,18 @@ class TreeTraining(Progress):
         return parameters(self.settings, self.run.training.lr, stage.objective, int(self.train.grade.max()))
 
     def _seed(self, begin: int) -> int:
-        """LightGBM's seed of the trees from a round on."""
+        """LightGBM's seed for the trees from round `begin` on."""
         return int(generator(self.run.seed, "trees", begin).integers(2**31)) if self.settings.samples else 0
 
     def _stage_data(self, stage: Stage) -> lgb.Dataset:
-        """The stage's rows, binned once, for both stages where they are the same; else those of the stage before are
-        let go."""
+        """The stage's rows, binned; kept for the next stage if it has the same rows, and replaced otherwise."""
         if self._dataset is None or not np.array_equal(self._dataset[0], stage.rows):
             sizes = np.bincount(self.train.owner[stage.rows], minlength=len(self.train))
             dataset = lgb.Dataset(
                 self.features[self.train.document[stage.rows]],
                 label=np.maximum(self.train.grade[stage.rows], 0),
                 group=sizes[sizes > 0],
-                free_raw_data=False,  # a booster that goes on scores the rows with the trees it has
+                free_raw_data=False,  # a booster that continues another first scores the rows with its trees
             )
             self._dataset = stage.rows, dataset
         return self._dataset[1]
@@ -223,19 +222,19 @@ class TreeTraining(Progress):
     # -- sharing -------------------------------------------------------------------------------------------------
 
     def _prefix_key(self) -> str:
-        """Digest of all that decides the first stage's trees but their number."""
+        """Digest of everything that determines the first stage's trees except their number."""
         stage, sampled = self.stages[0], self.settings.samples
         random = (self.run.seed, self.settings.trees_per_iteration) if sampled else ()
         data = (self.materials.data.digest, stage.rows, stage.objective)
         return digest_of(FORMAT, lgb.__version__, data, self._parameters(stage), random)
 
     def _leave_prefix(self) -> None:
-        """Keeps the first stage for others when it, or the training, is done."""
+        """Keeps the first stage for other trainings once it, or the whole training, is done."""
         last = self.stages[0].last
         now = self.rounds - self._step < last <= self.rounds or (self.finished and self.rounds < last)
         if self.prefixes is None or self.booster is None or not now:
             return
-        if self.booster.num_trees() == self.rounds:  # a tree a round: a cut at trees is a cut at rounds
+        if self.booster.num_trees() == self.rounds:  # one tree per round, so that a cut at trees is a cut at rounds
             self.prefixes.keep(min(self.rounds, last), self.booster)
 
     # -- scores --------------------------------------------------------------------------------------------------
@@ -245,15 +244,15 @@ class TreeTraining(Progress):
         return self.settings.trees_per_iteration
 
     def _add_iteration(self, iteration: int) -> None:
-        """Adds the trees of an iteration, from 0, to the scores of dev and of some training candidates."""
+        """Adds the trees of an iteration (from 0) to the scores of dev and of some training candidates."""
         if self.booster is not None:
             first, last = self.trees[iteration - 1] if iteration else 0, self.trees[iteration]
             add_scores(self._dev_scores, self.booster, self._dev_features, first, last, self._step)
             add_scores(self._seen_scores, self.booster, self._seen_features, first, last, self._step)
 
     def _train_loss(self, stage: Stage) -> float:
-        """Of the stage's objective, on LOSS_QUERIES training queries, in the subset or not: mean squared error on the
-        label, or what the rankings lack of nDCG@10 = 1."""
+        """Loss under the stage's objective on LOSS_QUERIES training queries, whether in the subset or not: mean squared
+        error on the label, or 1 - mean nDCG@10."""
         if stage.objective == "regression":
             return float(np.square(self._seen_scores - np.maximum(self._seen.grade, 0)).mean())
         ndcg = self._seen_evaluator(self._seen_scores.astype(np.float32), [LOSS_METRIC])[LOSS_METRIC]
@@ -291,7 +290,7 @@ class TreeTraining(Progress):
 
 
 def score_features(booster: lgb.Booster | None, features: np.ndarray, step: int) -> np.ndarray:
-    """Scores of features float32 [N, F], float32 [N]; summed as the training does, in steps of so many trees."""
+    """Scores, float32 [N], of features, float32 [N, F]; summed as in the training, `step` trees at a time."""
     scores = np.zeros(len(features))
     if booster is not None:
         add_scores(scores, booster, features, 0, booster.num_trees(), step)
