@@ -1,4 +1,4 @@
-"""Data by name or path: `load_data` gives RankingData, from the cache where it has been read before."""
+"""Data by name or path: `load_data` gives RankingData, from the cache if it has been read before."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def load_data(config: DataConfig) -> RankingData:
 
 
 def task_of(source: str) -> Task:
-    """What there is to learn from `data.source`, told by its form alone; ranking where `load_data` will refuse it."""
+    """What there is to learn from `data.source`, judged by its form alone; ranking if `load_data` would refuse it."""
     folder = Path(source).expanduser()
     if source == DOCSTRINGS or not folder.is_dir():
         return "ranking"
@@ -69,7 +69,7 @@ def task_of(source: str) -> Task:
 
 
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:
-    if os.access(folder, os.R_OK):  # else readers find what they know by name
+    if os.access(folder, os.R_OK):  # otherwise readers can still find their files by name
         _require_whole_links(folder)
     name = reader_for(folder)
     reader = READERS[name]
@@ -82,8 +82,8 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
 
 
 def _require_whole_links(folder: Path) -> None:
-    """Raises DataError for links that lead nowhere: readers would take the file for one that was not given."""
-    named = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]  # editors lock by hidden ones
+    """Raises DataError for broken links: to readers, such a file would look as if it had not been given."""
+    named = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]  # editors hide their locks
     problems = [
         Problem(str(path), f"leads to {path.readlink()}, which is not there", "a link to a file, or none")
         for path in named
@@ -94,7 +94,7 @@ def _require_whole_links(folder: Path) -> None:
 
 
 def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
-    """The library checks its files against known hashes, so that dataset and library version stand for the content."""
+    """The library checks its files against known hashes, so dataset and library version identify the content."""
     from trainables.data.readers import ir_datasets_source
 
     named = ir_datasets_source.parse_source(source)
@@ -107,7 +107,7 @@ def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
 
 
 def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:
-    """The settings that decide what a reader makes of its files."""
+    """The settings that determine what a reader makes of its files."""
     return config.candidates, config.top_k, config.unretrieved_positives, config.bm25.k1, config.bm25.b
 
 

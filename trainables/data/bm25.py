@@ -24,9 +24,9 @@ _TEXTS = 1 << 14  # documents read at once by `Statistics.of`
 class Statistics:
     """What BM25 reads of a whole collection, for the words of one vocabulary.
 
-    documents    their number
-    mean_length  words a document, those outside the vocabulary included
-    holding      int64 [vocabulary]: documents with the word
+    documents    number of documents
+    mean_length  mean number of words per document, those outside the vocabulary included
+    holding      int64 [vocabulary]: number of documents with the word
     """
 
     documents: int
@@ -35,7 +35,7 @@ class Statistics:
 
     @classmethod
     def of(cls, texts: Iterable[str], vocabulary: tuple[str, ...]) -> Statistics:
-        """Reads the texts once; memory holds a block of them."""
+        """Reads the texts once; only a block of them is in memory at a time."""
         texts, count, length = iter(texts), 0, 0
         holding = np.zeros(len(vocabulary), np.int64)
         while block := list(islice(texts, _TEXTS)):
@@ -64,8 +64,8 @@ class Bm25:
         b: float = 0.4,
         statistics: Statistics | None = None,
     ):
-        """`statistics`: of the collection that the documents are a part of, in their vocabulary; None: they are all of
-        it. Okapi's floor for idf is a mean over all words, so it knows no parts."""
+        """`statistics`: those of the collection that the documents are a part of, in their vocabulary; None: the
+        documents are the collection. Okapi takes no parts, because its floor for idf is a mean over all words."""
         if statistics and variant == "okapi":
             raise ValueError("okapi needs all documents")
         counts = _counts(documents)
@@ -85,7 +85,7 @@ class Bm25:
         return len(self.weights.indptr) - 1
 
     def within(self, rows: slice) -> Bm25:
-        """The same weights over a part of the documents, whose rows are counted from its start."""
+        """The same weights over a part of the documents, whose rows then count from the start of the part."""
         part = copy(self)
         part.weights = self.weights[rows]
         return part
@@ -101,7 +101,7 @@ class Bm25:
         return scores
 
     def top(self, queries: WordRows, k: int, query_rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The k best documents a query (all of `queries`, or the given rows: int [Q]), ties by document row.
+        """The k best documents per query (of all `queries`, or of the given rows: int [Q]), ties by document row.
 
         Returns document rows int64 [Q, K] and scores float64 [Q, K], K = min(k, documents), best first.
         """
@@ -127,10 +127,10 @@ def streamed_scores(
     k1: float,
     b: float,
 ) -> np.ndarray:
-    """`Bm25.pair_scores` (lucene) of B pairs, float64 [B], holding the words of a block of them only.
+    """`Bm25.pair_scores` (lucene) of B pairs, float64 [B], with the words of only a block of them in memory.
 
-    `statistics`: of all `documents`, in the vocabulary of `queries`. A document that several queries share is mostly
-    read once.
+    `statistics`: of all `documents`, in the vocabulary of `queries`. A document that several queries share is usually
+    read only once.
     """
     order = np.argsort(document_rows, kind="stable")
     scores = np.zeros(len(order))
@@ -143,25 +143,25 @@ def streamed_scores(
 
 
 def _best(scores: np.ndarray, k: int) -> np.ndarray:
-    """Columns of the k highest scores a row, highest first, ties by column; int64 [rows, k], 0 <= k <= columns."""
+    """Columns of the k highest scores per row, highest first, ties by column; int64 [rows, k], 0 <= k <= columns."""
     if not scores.size or not k:
         return np.empty((len(scores), k), np.int64)
     least = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k]
-    row, column = np.nonzero(scores >= least)  # k a row, and all that tie with the last
+    row, column = np.nonzero(scores >= least)  # k per row, and all that tie with the last
     order = np.lexsort((column, -scores[row, column], row))
     starts = np.searchsorted(row, np.arange(len(scores)))
     return column[order][starts[:, None] + np.arange(k)]
 
 
 def _counts(rows: WordRows) -> csr_array:
-    """Word counts, float64 [texts, vocabulary]; unknown words count nowhere."""
+    """Word counts, float64 [texts, vocabulary]; unknown words are not counted."""
     known = rows.ids >= 0
     cells = (np.ones(int(known.sum())), (rows.owner[known], rows.ids[known]))
     return csr_array(cells, shape=(len(rows), len(rows.vocabulary)))
 
 
 def _idf(variant: Variant, holding: np.ndarray, total: int) -> np.ndarray:
-    """Inverse document frequency of each word, float64 [vocabulary]; `holding` counts the documents with it."""
+    """Inverse document frequency of each word, float64 [vocabulary]; `holding`: number of documents with it."""
     if variant == "lucene":
         return np.log1p((total - holding + 0.5) / (holding + 0.5))
     idf = np.log(total - holding + 0.5) - np.log(holding + 0.5)

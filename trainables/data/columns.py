@@ -1,7 +1,7 @@
 """RankingData: queries, documents and candidates as flat arrays.
 
 Flat arrays are memory-mapped from the cache, go through the Ray object store without a copy, and never
-turn into a Python object a row.
+turn into one Python object per row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trainables.errors import DataError, Problem
 
 SPLITS = ("train", "dev", "test")
 ONE_DOMAIN = ("all",)  # `domains` of data that does not say where its queries come from
-UNJUDGED = -1  # grade of a document without a judgment, where there is room for one
+UNJUDGED = -1  # grade of a document without a judgment, in columns that also hold such documents
 MAX_GRADE = int(np.iinfo(np.int16).max)
 NO_RANK = 0  # first-stage rank of a candidate that is not in the run
 Task = Literal["ranking", "classification"]
@@ -68,7 +68,7 @@ class Split:
     score     float64 [C]    first-stage score, NaN = not in the run
     judged_grade   int16 [J]     grades of all judged documents of the query, candidates or not
     judged_offsets int64 [Q + 1] (trec_eval counts relevant documents from the qrels, not from the run)
-    given     int32 [C]      rises in the order in which the data lists the candidates of a query; None: as here
+    given     int32 [C]      ascends in the order in which the data lists a query's candidates; None: the order here
     """
 
     query: np.ndarray
@@ -86,28 +86,28 @@ class Split:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Candidates a query, int64 [Q]."""
+        """Number of candidates per query, int64 [Q]."""
         return np.diff(self.offsets)
 
     @property
     def owner(self) -> np.ndarray:
-        """For each candidate row the position of its query in this split, int64 [C]."""
+        """For each candidate row, the position of its query in this split, int64 [C]."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
 
 @dataclass(frozen=True)
 class RankingData:
-    """One data set. A query (context) is one or more utterances; one-utterance queries are the ad-hoc case.
+    """One data set. A query (context) is one or more utterances; in ad-hoc retrieval it is one.
 
     utterance_offsets  int64 [queries + 1]: utterances of query i are rows offsets[i]:offsets[i + 1] of `utterances`
     domain             int16 [queries]: index into `domains`
     digest             identifies the content: equal digests, equal data
-    notes              what was dropped or noticed on reading, for the user
-    features           float32 [documents, F] where the data is features instead of texts (LETOR), else None;
-                       the texts are empty then
+    notes              for the user: what was dropped or noticed on reading
+    features           float32 [documents, F] if the data has features instead of texts (LETOR), which are then
+                       empty; else None
     task               classification: each query has one candidate, and its grade is an index into `classes`
     classes            names of the classes; empty for ranking
-    retrieved          whether the candidates were retrieved by BM25 (not given, not the judged documents)
+    retrieved          whether the candidates of all splits were retrieved by BM25 (not given, nor the judged documents)
     """
 
     name: str
@@ -128,7 +128,7 @@ class RankingData:
 
     @property
     def turns(self) -> np.ndarray:
-        """Utterances a query, int64 [queries]."""
+        """Number of utterances per query, int64 [queries]."""
         return np.diff(self.utterance_offsets)
 
     def query_utterances(self, query: int) -> list[str]:
@@ -143,7 +143,7 @@ class RankingData:
 
 
 def required_split(data: RankingData, name: str) -> Split:
-    """A split that must be there and not empty. Raises DataError."""
+    """The named split. Raises DataError if it is missing or empty."""
     split = data.splits.get(name)
     if split is None or not len(split):
         raise DataError(Problem("data.source", f"'{data.name}' has no {name} split", f"data with {name} queries"))
@@ -160,7 +160,7 @@ def require_texts(data: RankingData) -> None:
 
 
 def require_texts_to_rank(data: RankingData) -> None:
-    """Raises DataError for data in which no texts are to be ranked: features, or pairs to classify."""
+    """Raises DataError for data without texts to rank: features, or pairs to classify."""
     require_texts(data)
     if data.task == "classification":
         wrong = f"'{data.name}' is pairs to classify ({', '.join(data.classes)}), not documents to rank"
@@ -168,7 +168,7 @@ def require_texts_to_rank(data: RankingData) -> None:
 
 
 def places_of_ids(documents: np.ndarray, document_ids: TextColumn) -> np.ndarray:
-    """For each of N document rows the place of its id among the sorted ids of these rows, int64 [N]."""
+    """For each of N document rows, the place of its id among the sorted distinct ids of these rows, int64 [N]."""
     used, inverse = np.unique(documents, return_inverse=True)
     ids = [document_ids[document] for document in used]
     place = np.empty(len(used), np.int64)

@@ -1,4 +1,4 @@
-"""Parts of data sets, and two data sets as one."""
+"""Parts of splits, and splits or data sets joined into one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainables.data.columns import RankingData, Split, TextColumn
 
 
 def some_queries(split: Split, places: np.ndarray) -> Split:
-    """The queries at the given places of a split (int [Q]) with their candidates, in the order given."""
+    """The queries at the given places of a split (int [Q]), in that order, with their candidates."""
     rows, offsets = _rows_of(split.offsets, places)
     judged, judged_offsets = _rows_of(split.judged_offsets, places)
     return Split(
@@ -30,7 +30,7 @@ def some_queries(split: Split, places: np.ndarray) -> Split:
 
 
 def _rows_of(offsets: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that belong to some places of ragged rows, one place after the other, and their new offsets."""
+    """The flat rows of a ragged array at the given places, one place after the other, and the new offsets."""
     sizes = np.diff(offsets)[places]
     new = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     return np.repeat(offsets[places] - new[:-1], sizes) + np.arange(new[-1]), new
@@ -39,7 +39,7 @@ def _rows_of(offsets: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.nd
 def joined(first: RankingData, second: RankingData) -> RankingData:
     """The texts of two data sets and both training splits; rows of `first` keep their numbers, the others follow.
 
-    Ids may stand there twice, so the result is for vocabularies and vectors that are to cover both, not for training.
+    Ids may occur twice, so the result serves for vocabularies and vectors that cover both, not for training.
     """
     queries, documents = len(first.query_ids), len(first.documents)
     train = first.splits["train"], _moved(second.splits["train"], queries, documents)
@@ -64,12 +64,12 @@ def _one_column(first: TextColumn, second: TextColumn) -> TextColumn:
 
 
 def _one_after_the_other(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Offsets of two ragged columns that are laid end to end."""
+    """Offsets of two ragged columns laid end to end."""
     return np.concatenate([first, first[-1] + second[1:]])
 
 
 def _moved(split: Split, queries: int, documents: int) -> Split:
-    """The split with higher row numbers of its queries and documents."""
+    """The split with its query and document rows shifted up by the given numbers."""
     return replace(
         split,
         query=(split.query + queries).astype(np.int32),

@@ -1,4 +1,4 @@
-"""Documentation strings read from the sources of installed packages; nothing of them is imported."""
+"""Documentation strings read from the sources of installed packages, without importing them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _UNDERLINE = re.compile(r"(?m)^[ \t]*([-=~^*#+`])\1{2,}[ \t]*$")
 _SPACE = re.compile(r"\s+")
 _DIRECTIVE = (".. ", "%")  # directives and template marks
 _DOCTEST = ">>>"
-_OLD_PYTHON = "numpy.distutils."  # NumPy brings it to Python 3.11 alone: the data is to be the same on all versions
+_OLD_PYTHON = "numpy.distutils."  # in NumPy for Python 3.11 only; the data must be the same on all versions
 _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
 class Docstring:
-    """A documentation string cut at its blank lines: summary first."""
+    """A documentation string cut into parts at its blank lines; the first is the summary."""
 
     package: str
     module: str
@@ -43,7 +43,7 @@ class Docstring:
 
 
 def package_versions() -> dict[str, str]:
-    """Installed versions by import name; WorkFailed if a package is missing."""
+    """Installed versions by import name. Raises WorkFailed if a package is missing."""
     try:
         return {package: version(distribution) for package, distribution in PACKAGES.items()}
     except PackageNotFoundError as error:
@@ -51,16 +51,16 @@ def package_versions() -> dict[str, str]:
 
 
 def read_package(package: str) -> list[Docstring]:
-    """The documentation strings of all modules, classes and functions, in order of the files. Tests are left out, and
-    what the package has under some versions of Python only."""
-    spec = find_spec(package)  # of a top-level name: finds without importing
+    """The documentation strings of all modules, classes and functions, in the order of the files. Leaves out tests, and
+    modules that the package has only under some versions of Python."""
+    spec = find_spec(package)  # for a top-level name, this imports nothing
     if spec is None or not spec.submodule_search_locations:
         raise WorkFailed(f"the docstrings data finds no sources of {package}")
     return read_folder(package, Path(spec.submodule_search_locations[0]))
 
 
 def read_folder(package: str, root: Path) -> list[Docstring]:
-    """The same for a package's folder."""
+    """As `read_package`, given the package's folder."""
     found = []
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root).with_suffix("").parts
@@ -75,7 +75,7 @@ def _is_test(part: str) -> bool:
 
 
 def _documented(path: Path, module: str) -> Iterator[tuple[str, str]]:
-    """(qualified name, cleaned text) of everything with a documentation string."""
+    """(qualified name, cleaned text) of everything that has a documentation string."""
     waiting: list[tuple[str, ast.Module | _Definition]] = [(module, ast.parse(path.read_bytes()))]
     while waiting:
         name, node = waiting.pop()
@@ -85,7 +85,7 @@ def _documented(path: Path, module: str) -> Iterator[tuple[str, str]]:
 
 
 def parts_of(text: str) -> tuple[str, ...]:
-    """The paragraphs of a documentation string that are prose, without underlines, on one line each."""
+    """The prose paragraphs of a documentation string, each on one line, without underlines, cut to MOST_WORDS."""
     parts = (_UNDERLINE.sub(" ", part).strip() for part in _BLANK.split(text))
     prose = (part for part in parts if not part.startswith(_DIRECTIVE) and _DOCTEST not in part)
     lines = (_SPACE.sub(" ", part) for part in prose)

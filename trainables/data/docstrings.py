@@ -1,8 +1,8 @@
 """The built-in data: which part of a documentation string comes next?
 
 Next-response ranking as in Penha & Hauff (2020), over the documentation strings of the installed scientific
-packages: context = the first parts (paragraphs) of one, right response = the part after them, wrong
-responses = parts of others, most of them near the context by BM25.
+packages: context = the first parts (paragraphs) of one string, right response = the part after them, wrong
+responses = parts of other strings, most of them near the context by BM25.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ NAME = "docstrings"
 FEWEST_PARTS = 3
 MOST_TURNS = 5
 CANDIDATES = 10
-NEAR = 7  # wrong responses drawn from the NEAREST parts by BM25; the others from all parts
+NEAR = 7  # wrong responses drawn from the NEAREST parts by BM25; the others come from the whole fold
 NEAREST = 10
 HELD_OUT = ("test", "dev")
-FOLD = 1000  # documentation strings of a held-out split; training is cut into folds of about that size
+FOLD = 1000  # documentation strings in a held-out split; training is cut into folds of about that size
 MOST_CONTEXTS = {"test": 800, "dev": 400}
 _FORMAT = 4  # raise it when the construction or the store changes
 _SEED = 0  # one fixed data set, whatever the seed of a training
@@ -94,10 +94,10 @@ def make_data(docstrings: Sequence[Docstring], bm25: Bm25Config) -> RankingData:
 
 
 def split_by_module(docstrings: Sequence[Docstring]) -> dict[str, list[Docstring]]:
-    """Documentation strings by split, modules in random order; one with too few parts is in none.
+    """Documentation strings by split, modules in random order; strings with too few parts are left out.
 
-    All strings of a module are in one split, so that no file is in two. Of strings with one name (a
-    property's parts) the last counts.
+    All strings of a module go to one split, so that no file is in two. Of strings with the same name (the
+    parts of a property) the last counts.
     """
     modules: dict[str, list[Docstring]] = {}
     for each in {each.name: each for each in docstrings}.values():
@@ -113,7 +113,7 @@ def split_by_module(docstrings: Sequence[Docstring]) -> dict[str, list[Docstring
 
 
 def without_shared_parts(splits: Mapping[str, list[Docstring]]) -> dict[str, list[Docstring]]:
-    """Drops parts whose text stands in several splits (shared boilerplate), and repeats inside one string."""
+    """Drops parts whose text occurs in several splits (shared boilerplate), and repeats within one string."""
     keys = {split: {normalised(part) for each in mine for part in each.parts} for split, mine in splits.items()}
     held = Counter(chain.from_iterable(keys.values()))
     return {
@@ -130,7 +130,7 @@ def _own_parts(docstring: Docstring, splits_with: Mapping[str, int]) -> Docstrin
 
 
 def choose_contexts(split: str, docstrings: Sequence[Docstring]) -> list[Context]:
-    """One context a documentation string, cut at a random part; held-out splits keep a random MOST_CONTEXTS."""
+    """One context per documentation string, cut at a random part; held-out splits keep a random MOST_CONTEXTS."""
     rng = generator(_SEED, f"docstring contexts {split}")
     order = rng.permutation(len(docstrings))[: MOST_CONTEXTS.get(split)]
     most = [min(MOST_TURNS, len(docstrings[i].parts) - 1) for i in order]
@@ -139,7 +139,7 @@ def choose_contexts(split: str, docstrings: Sequence[Docstring]) -> list[Context
 
 
 class Pool:
-    """All parts but the summaries, a document each distinct text; the parts of a split stand together."""
+    """All parts except summaries, one document per distinct text; the parts of a split lie together."""
 
     def __init__(self, splits: Mapping[str, list[Docstring]], bm25: Bm25Config):
         self.rows: dict[str, int] = {}
@@ -165,7 +165,7 @@ class Pool:
                 self.texts.append(part)
 
     def candidates(self, split: str, contexts: Sequence[Context], start: int) -> Split:
-        """The split's columns; its queries get the numbers from `start` on."""
+        """The split's columns; its queries are numbered from `start` on."""
         queries = look_up((" ".join(context.utterances) for context in contexts), self.vocabulary)
         right = np.array([self.rows[normalised(context.response)] for context in contexts], np.int64)
         documents = self._documents(split, contexts, queries, right)
@@ -189,10 +189,10 @@ class Pool:
     def _documents(
         self, split: str, contexts: Sequence[Context], queries: WordRows, right: np.ndarray
     ) -> list[list[int]]:
-        """Rows of the right response and of the wrong ones, a list a context.
+        """Rows of the right response and of the wrong ones, one list per context.
 
-        Wrong responses come from the right one's fold: the nearest parts of a larger pool would be nearer,
-        and training contexts harder than those held out.
+        Wrong responses come from the right one's fold: in a larger pool the nearest parts would be nearer, which
+        would make training contexts harder than held-out ones.
         """
         rng = generator(_SEED, f"docstring negatives {split}")
         longest = max((len(context.docstring.parts) for context in contexts), default=0)

@@ -1,4 +1,4 @@
-"""What a data set is made of, and what its splits share: texts that stand in two splits make a test too easy."""
+"""What a data set is made of, and what its splits share: texts that are in two splits make a test too easy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trainables.data.columns import RankingData, Split
 def hygiene(data: RankingData, relevance_level: int = 1) -> dict[str, Any]:
     """`{"splits": {name: ...}, "shared": [{splits, queries, documents, document_texts}, ...]}`.
 
-    Of a split: queries, candidates, group_sizes {min, median, mean, max}, judged_share of the candidates,
-    positives_per_query (judged, candidates or not), queries_without_positive, positives_not_candidates, and for
-    classification classes {name: pairs} instead of the last four.
-    Shared by two splits: query texts, candidate documents (by id) and their texts. Texts are equal if they differ
-    in case and white space alone; where documents have no text, only ids are compared.
+    Per split: queries, candidates, group_sizes {min, median, mean, max}, judged_share of the candidates,
+    positives_per_query (judged, candidates or not), queries_without_positive and positives_not_candidates; for
+    classification, classes {name: pairs} instead of all but the first two.
+    Shared by two splits: query texts, candidate documents (by id) and their texts. Texts are equal if they differ only
+    in case and white space; if documents have no text, only ids are compared.
     """
     return {
         "splits": {name: _describe(data, split, relevance_level) for name, split in data.splits.items()},
@@ -73,7 +73,7 @@ def _ids(data: RankingData, split: Split) -> np.ndarray:
 
 
 def _keys(texts: Iterable[str]) -> np.ndarray:
-    """Distinct 64-bit hashes of texts without case and extra white space, sorted."""
+    """Distinct 64-bit hashes, sorted, of texts without regard to case and extra white space."""
     keys = (blake2b(" ".join(text.casefold().split()).encode(), digest_size=8).digest() for text in texts)
     return np.unique(np.frombuffer(b"".join(keys), np.uint64))
 

@@ -15,7 +15,7 @@ NONE, DRAWN = -1, -2  # no such document; a document drawn anew each time
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples of one optimiser step: instance rows, and candidate rows as from Instances.draw; int64 [B] each."""
+    """Samples of one optimiser step: instance rows, and candidate rows from `Instances.draw`; int64 [B] each."""
 
     instance: np.ndarray
     positive: np.ndarray
@@ -32,15 +32,15 @@ class Instances:
 
     pairwise   True: a sample is a (positive, negative) pair of one query; False: a single document with a label
     query      int32 [I]  position of the query in the split
-    positive   int64 [I]  candidate row, or NONE for a pointwise negative that is fixed
-    negative   int64 [I]  candidate row, NONE for a pointwise positive or a pair to classify, DRAWN for one drawn
+    positive   int64 [I]  candidate row, or NONE for a fixed pointwise negative
+    negative   int64 [I]  candidate row; NONE for a pointwise positive or a pair to classify; DRAWN for one drawn
                           anew each time
     easier     int64 [C]  candidate rows sorted by grade within each query, so that all documents below a
                           grade are a prefix of the query's part
-    below      int64 [I]  length of that prefix: the documents that may be the instance's negative
+    below      int64 [I]  length of the prefix that may be the instance's negative
     start      int64 [Q]  first candidate row of each query
 
-    skipped_positives  relevant candidates that made no instance: nothing less relevant stands beside them
+    skipped_positives  relevant candidates without an instance, because their query has nothing less relevant
     """
 
     pairwise: bool
@@ -57,13 +57,13 @@ class Instances:
 
     @property
     def fixed_positive(self) -> np.ndarray:
-        """Candidate row of the positive that an instance is always trained on, int64 [I]; NONE where a pointwise
-        instance is a negative drawn in its place."""
+        """Candidate row of the positive that an instance is always trained on, int64 [I]; NONE for a pointwise
+        negative, drawn or fixed."""
         return self.positive if self.pairwise else np.where(self.negative == DRAWN, NONE, self.positive)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, for the user."""
+        """Notes for the user on what was left out."""
         if not self.skipped_positives:
             return ()
         left_out = counted(self.skipped_positives, "relevant training candidate")
@@ -71,7 +71,7 @@ class Instances:
 
     @classmethod
     def of_pairs(cls, split: Split) -> Instances:
-        """Each pair of a split to classify as an instance: its one candidate is the positive."""
+        """Instances of a split of pairs to classify, one per pair: its one candidate is the positive."""
         rows = np.arange(len(split.document))
         return cls(
             pairwise=False,
@@ -87,8 +87,8 @@ class Instances:
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Candidate rows (positive, negative) of the given instances; int64 [B] each, NONE where a sample has none.
 
-        Negatives are uniform over the query's candidates with a lower grade than the positive
-        (MacAvaney et al. 2020). A drawn pointwise negative takes its positive's place.
+        Negatives are drawn uniformly from the candidates that may be the instance's negative (MacAvaney et al.
+        2020). A drawn pointwise negative takes its positive's place.
         """
         positive, negative = self.positive[rows], self.negative[rows].copy()
         drawn = np.flatnonzero(negative == DRAWN)
@@ -105,10 +105,10 @@ class Instances:
 def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance_level: int) -> Instances:
     """Instances of a training split.
 
-    negatives = N: each positive stands with N negatives drawn anew each time (pointwise: 1 + N instances a
-    positive, pairwise: N); 'all': every candidate (pointwise) or every pair (pairwise) is an instance once.
-    A positive has a grade of at least `relevance_level`. Its negatives have a lower grade than itself if
-    pairwise, than `relevance_level` if pointwise. Positives without such a candidate are skipped and counted.
+    negatives = N: each positive has N negatives that are drawn anew each time (1 + N instances per positive if
+    pointwise, N if pairwise); 'all': every candidate (pointwise) or every pair (pairwise) is an instance once.
+    A positive has a grade of at least `relevance_level`. Its negatives have a lower grade than it if pairwise, a
+    grade below `relevance_level` if pointwise. Positives without such a candidate are skipped and counted.
     Raises DataError if nothing is left.
     """
     owner, grade = split.owner, split.grade
@@ -142,17 +142,17 @@ def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance
 
 
 def _grade_as_negative(split: Split, highest: int) -> np.ndarray:
-    """Grade of each candidate, int64 [C]; above all others where it is only there because it is relevant (a document
-    outside the run, `data.unretrieved_positives: keep`): negatives come from the run."""
+    """Grade of each candidate, int64 [C], but above all others for a document outside the run that was only added for
+    being relevant (`data.unretrieved_positives: keep`): negatives come from the run."""
     outside = (split.rank == NO_RANK) & (split.rank != NO_RANK).any()
     return np.where(outside, highest + 1, split.grade.astype(np.int64))
 
 
 def _count_below(split: Split, sorted_grade: np.ndarray, query: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """For each (query, limit) the number of the query's candidates with a grade under the limit."""
+    """For each (query, limit), the number of the query's candidates with a grade below the limit."""
     low = int(sorted_grade.min(initial=0))
     span = max(int(sorted_grade.max(initial=0)), int(limit.max(initial=0))) - low + 2
-    key = split.owner * span + (sorted_grade - low)  # rising: owners rise, grades rise within an owner
+    key = split.owner * span + (sorted_grade - low)  # ascending, as owners ascend, and grades within an owner
     return np.searchsorted(key, query * span + (limit - low)) - split.offsets[query]
 
 

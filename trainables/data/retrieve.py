@@ -1,7 +1,7 @@
 """BM25 retrieval by Pyserini, in a process of its own: `python -m trainables.data.retrieve INDEX QUERIES RUN ...`.
 
 A JVM and Ray in one process end in a crash, so this process only reads and writes files; `candidates`
-starts it with the right Java. Nothing else may import this module.
+starts it with the right Java. No other module may import this one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def start_java() -> None:
 
 
 def anserini(name: str) -> Any:
-    """A class of Anserini by way of Pyserini's bridge to Java.
+    """A class of Anserini, through Pyserini's bridge to Java.
 
     `pyserini.search.lucene` wraps the same classes, but takes 17 seconds to import: it loads every neural encoder.
     """
@@ -64,7 +64,7 @@ def search(folder: Path, queries: Path, run: Path, k1: float, b: float, top_k: i
 
     with queries.open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    # A query of more than 1,024 different words, a long conversation, would end the retrieval of all.
+    # Otherwise a query of more than 1,024 different words, such as a long conversation, would end the whole retrieval.
     java("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(2**31 - 1)
     searcher = anserini("search.SimpleSearcher")(str(folder))
     searcher.set_bm25(k1, b)

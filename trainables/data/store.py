@@ -1,7 +1,7 @@
-"""RankingData on disk: one .npy a column, memory-mapped when read, and one meta.json.
+"""RankingData on disk: one .npy per column, memory-mapped when read, and one meta.json.
 
-Columns too large for memory are written while they are read: `TextWriter` and `ArrayWriter` grow the files of
-the folder in which a cache entry is built, and `save_data` leaves alone what is there already.
+Columns too large for memory are written while the source is read: `TextWriter` and `ArrayWriter` grow files in
+the folder in which a cache entry is built, and `save_data` leaves those files alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SPLIT_ARRAYS = tuple(field.name for field in fields(Split))
 
 
 class ArrayWriter:
-    """A .npy file of one dimension that grows by what is appended, in order.
+    """A one-dimensional .npy file that grows as values are appended.
 
     The header is written at the start and again, with the length, by `finish`; NumPy leaves room for that.
     """
@@ -43,7 +43,7 @@ class ArrayWriter:
         npy.write_array_header_1_0(self._file, description)
 
     def append(self, values: bytes | np.ndarray) -> None:
-        """Bytes as they are, or an array, which is cast to the file's type."""
+        """Appends bytes as they are, or an array cast to the file's type."""
         raw = values if isinstance(values, bytes) else np.ascontiguousarray(values, self.dtype).tobytes()
         self._file.write(raw)
         self.length += len(raw) // self.dtype.itemsize
@@ -56,7 +56,7 @@ class ArrayWriter:
 
 
 class TextWriter:
-    """A TextColumn in two growing files: NAME.data.npy and NAME.offsets.npy of a folder."""
+    """A TextColumn in two growing files of a folder: NAME.data.npy and NAME.offsets.npy."""
 
     def __init__(self, folder: Path, name: str):
         self._data = ArrayWriter(folder / f"{name}.data.npy", np.uint8)
@@ -105,7 +105,7 @@ def save_data(data: RankingData, folder: Path) -> None:
 
 
 def _is_file(values: np.ndarray, folder: Path, name: str) -> bool:
-    """Whether the array is the memory-mapped file that it would be written to."""
+    """Whether the array is a memory map of the very file that it would be written to."""
     file = values.base.filename if isinstance(values.base, np.memmap) else None
     return file is not None and Path(file).resolve() == (folder / f"{name}.npy").resolve()
 

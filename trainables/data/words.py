@@ -1,4 +1,4 @@
-"""Words of texts as flat arrays: what BM25, word vectors and scoring functions share."""
+"""Words of texts as flat arrays, for BM25, word vectors and scoring functions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _WORD = regex.compile(r"[\p{L}\p{N}][\p{L}\p{N}\p{M}]*")
 
 def words(text: str) -> list[str]:
     """The words of a text in lower case: runs of letters and digits of any script, with the marks that belong to them
-    (Unicode's categories L, N and M, in normal form C). Any other character parts words."""
+    (Unicode's categories L, N and M, in normal form C). Any other character separates words."""
     return [word.decode() for word in _words(text)]
 
 
 def normalised(text: str) -> str:
-    """The words of a text with a space between them; texts that differ only in case or punctuation become equal."""
+    """The words of a text, joined by spaces; texts that differ only in case or punctuation become equal."""
     return b" ".join(_words(text)).decode()
 
 
@@ -52,12 +52,12 @@ class WordRows:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Words a text, int64 [N]."""
+        """Number of words per text, int64 [N]."""
         return np.diff(self.offsets)
 
     @property
     def owner(self) -> np.ndarray:
-        """For each word the text it stands in, int64 [words]."""
+        """For each word, the row of its text, int64 [words]."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
 

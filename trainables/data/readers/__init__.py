@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """A module with these names."""
+    """What the module of a reader must define."""
 
     TASK: Task
     """What there is to learn from such data."""
@@ -25,11 +25,11 @@ class Reader(Protocol):
         ...
 
     def files(self, folder: Path) -> list[Path]:
-        """The files that `read` reads, in a fixed order; their bytes decide whether the data is read anew."""
+        """The files that `read` reads, in a fixed order; a change of their bytes makes the data be read anew."""
         ...
 
     def read(self, folder: Path, config: DataConfig, workspace: Path) -> RankingData:
-        """The data without a digest. Raises DataError with a place for everything that is wrong.
+        """The data without a digest. Raises DataError with the place of everything that is wrong.
 
         `workspace` is the folder in which the cache entry is built; columns too large for memory are written
         there while they are read (trainables.data.store).
@@ -67,7 +67,7 @@ READERS: Registry[Reader] = Registry(
 
 
 def reader_for(folder: Path) -> str:
-    """The name of the one reader that recognises the folder; DataError if none does, or several do."""
+    """The name of the one reader that recognises the folder. Raises DataError if none does, or several do."""
     names = [name for name, reader in READERS.items() if reader.recognises(folder)]
     if len(names) == 1:
         return names[0]

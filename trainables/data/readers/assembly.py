@@ -1,4 +1,4 @@
-"""From what a reader found in the files to RankingData: chooses the candidates, orders them, drops what has none."""
+"""From what a reader found to RankingData: chooses and orders candidates, drops queries that cannot be used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEARLY_ALL = 0.9  # share of the queries whose judgments name a non-relevant doc
 
 @dataclass(frozen=True)
 class Rated:
-    """Rated documents of a split's queries, a row each (qrels: grades; run: scores).
+    """Rated documents of a split's queries, one per row (qrels: grades; run: scores).
 
     query     int64 [n]  position of the query in the split
     document  int64 [n]  row of the collection, MISSING = not in it
@@ -46,10 +46,10 @@ class Rated:
 
 @dataclass(frozen=True)
 class RawSplit:
-    """One split as read: queries (each one or more utterances), judgments and, where there are any, candidates.
+    """One split as read: queries (each one or more utterances), judgments and, if the data gives any, candidates.
 
-    run   the candidates with first-stage scores
-    pool  the candidates of data that gives them without scores; its judgments may name others
+    run   candidates with first-stage scores
+    pool  candidates that the data gives without scores; the judgments may name other documents
     """
 
     query_ids: list[str]
@@ -76,8 +76,8 @@ class Raw:
 
 
 def candidate_sources(raw: Raw, config: DataConfig) -> dict[str, str]:
-    """Where each split's candidates come from: run, qrels or bm25; decides what `auto` means. The splits without a run
-    have one source, told by their judgments together."""
+    """Where each split's candidates come from: run, qrels or bm25. Resolves `auto`: splits without a run share one
+    source, which their judgments decide together."""
     if config.candidates != "auto":
         return dict.fromkeys(raw.splits, config.candidates)
     without = _without_run([split for split in raw.splits.values() if split.run is None])
@@ -95,7 +95,7 @@ def _without_run(splits: Sequence[RawSplit]) -> str:
 
 
 def assemble(raw: Raw, config: DataConfig) -> RankingData:
-    """RankingData without a digest. WorkFailed if candidates must be retrieved and that fails."""
+    """RankingData without a digest. Raises DataError if a split cannot be used, WorkFailed if retrieval fails."""
     sources = candidate_sources(raw, config)
     raw = _with_scores(raw, sources, config)
     notes = [*raw.notes, *_source_notes(sources, config)]
@@ -123,7 +123,7 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
 
 
 def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
-    """A note a source; it names its splits where there are several sources."""
+    """One note per source; with several sources, each note names its splits."""
     scored = f"BM25 (k1 {config.bm25.k1}, b {config.bm25.b})"
     told = {
         "run": f"the first {config.top_k} of the given run",
@@ -138,7 +138,7 @@ def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
 
 
 def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig) -> Raw:
-    """The same with a scored row a candidate in each split's `run`."""
+    """The same data, with a scored row for each candidate in the `run` of every split."""
     splits = dict(raw.splits)
     for source, scored in (("qrels", _scored_qrels), ("bm25", _retrieved)):
         if mine := {name: split for name, split in raw.splits.items() if sources[name] == source}:
@@ -148,7 +148,7 @@ def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig) -> Ra
 
 
 def _scored_qrels(raw: Raw, config: DataConfig) -> dict[str, Rated]:
-    """BM25 scores of the documents given or judged. Memory holds the queries' words, not the collection's."""
+    """BM25 scores of the documents given or judged. Memory holds words of the queries, not of the collection."""
     k1, b = config.bm25.k1, config.bm25.b
     vocabulary = index_words(text for split in raw.splits.values() for text in split.query_texts).vocabulary
     statistics = Statistics.of(raw.documents, vocabulary)
@@ -169,7 +169,7 @@ def _retrieved(raw: Raw, config: DataConfig) -> dict[str, Rated]:
 
 
 def ranks(query: np.ndarray, score: np.ndarray, id_order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(rows sorted by query and rank, their ranks from 1): score descending, ties by document id descending.
+    """(rows sorted by query and rank, their ranks from 1): by score, ties by document id, both descending.
 
     Scores are compared as float32, as trec_eval does.
     """
@@ -207,7 +207,7 @@ def _choose(
     grade = _grades(split.qrels, query, document, len(document_ids))
     mine = kept[query]
     columns = (query, document, grade, rank, score)
-    given = rows[mine].astype(np.int32) if source == "qrels" else None  # else the order is that of the ranks
+    given = rows[mine].astype(np.int32) if source == "qrels" else None  # else their order is that of the ranks
     return kept, _Candidates(*(column[mine] for column in columns), given=given)
 
 
@@ -254,7 +254,7 @@ def _note(notes: list[str], count: int, split: str, noun: str, text: str) -> Non
 
 
 def _grades(qrels: Rated, query: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
-    """Judged grade of each (query, document), UNJUDGED without one; int16 [n]."""
+    """Judged grade of each (query, document), UNJUDGED if it has none; int16 [n]."""
     judged = qrels.where(qrels.document != MISSING)
     keys = judged.query * documents + judged.document
     order = np.argsort(keys)
@@ -266,7 +266,7 @@ def _grades(qrels: Rated, query: np.ndarray, document: np.ndarray, documents: in
 
 
 def _split(raw: RawSplit, candidates: _Candidates, kept: np.ndarray, start: int) -> Split:
-    """The split's columns; its queries get the numbers from `start` on."""
+    """The split's columns; its queries are numbered from `start` on."""
     count, place = int(kept.sum()), np.cumsum(kept) - 1
     judged = raw.qrels.where(kept[raw.qrels.query])
     by_query = np.argsort(judged.query, kind="stable")

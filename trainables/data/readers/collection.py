@@ -1,4 +1,4 @@
-"""A collection and its ratings (qrels, runs), read row by row: texts and ids go to disk, what stays is numbers."""
+"""A collection and its ratings (qrels, runs), read row by row: texts and ids go to disk, memory holds numbers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CollectionWriter:
 
 
 def wrong_text(name: str, text: str) -> tuple[str, str] | None:
-    """(what is wrong, what would be right) of an id and its text."""
+    """(what is wrong, what would be right) for an id and its text; None if they are fine."""
     if not usable_id(name):
         return f"id '{name}' is empty or holds white space", "use an id without"
     if not text.strip():
@@ -56,9 +56,9 @@ def wrong_text(name: str, text: str) -> tuple[str, str] | None:
 
 
 class Ratings:
-    """Rated documents by id, gathered row by row into numbers.
+    """Collects rows that rate documents by id, and turns the ids into rows of the collection.
 
-    missing  (line, id) of rows whose document is not in the collection, once `finish` has run
+    missing  (line, id) of rows whose document is not in the collection; complete once `finish` has run
     """
 
     def __init__(self, index: IdIndex):
@@ -91,7 +91,7 @@ class Ratings:
         )
 
     def repeats(self) -> list[tuple[int, int]]:
-        """(line, first line) of rows whose query and document stood together before, by line."""
+        """(line, first line) of rows that repeat the query and document of an earlier row, by line."""
         query, name, line = (np.array(each) for each in (self._query, self._hash, self._line))
         order = np.lexsort((line, name, query))
         same = (np.diff(query[order]) == 0) & (name[order][1:] == name[order][:-1])

@@ -1,7 +1,7 @@
 """Conversation folder (Douban, UDC, MSDialog, MANtIS, DailyDialog++): train.tsv, valid.tsv, test.tsv.
 
-A row is a candidate: label, utterances of the context, response, parted by tabs, without a header. The rows of
-one context stand together; a group is a stretch of rows with equal utterances.
+A row is a candidate: label, utterances of the context, response, separated by tabs; there is no header. The rows
+of one context are adjacent: a group is a run of rows with equal utterances.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORM = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
 
 
 def recognises(folder: Path) -> bool:
-    """By valid.tsv; without it by train.tsv or test.tsv, unless dev.tsv makes them sentence pairs."""
+    """By valid.tsv; without it, by train.tsv or test.tsv, unless a dev.tsv makes them sentence pairs."""
     if plain_or_gz(folder, FILES["dev"]).exists():
         return True
     return bool(files(folder)) and not plain_or_gz(folder, "dev.tsv").exists()
@@ -40,7 +40,7 @@ def files(folder: Path) -> list[Path]:
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """Context = query with its utterances, response = document, label = grade.
 
-    A document is a distinct response text; one that stands twice in a group is two documents, so that no
+    A document is a distinct response text; a text that occurs twice in a group is two documents, so that no
     candidate is lost. Queries are SPLIT-1, SPLIT-2, ... in the order of the file. Training contexts without a
     right response are dropped; held-out ones count 0. Raises DataError with the problems of all files.
     """
@@ -63,7 +63,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
 
 @dataclass
 class _Responses:
-    """Documents: row by (text, how many equal ones stood before it in its group)."""
+    """Rows of documents by (text, how many equal texts come before it in its group)."""
 
     rows: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -110,7 +110,7 @@ def _rated(group: _Group, query: int, responses: _Responses) -> Iterator[tuple[i
 def _groups(lines: Lines, one_positive: bool) -> Iterator[_Group]:
     """Groups of a file; with `one_positive`, two right responses at the head of a group are a problem.
 
-    They would be two contexts run together: in training data the right response comes first, then wrong ones.
+    In training data the right response comes first, then wrong ones, so two would mean two contexts run together.
     """
     group: _Group | None = None
     for number, line in lines:

@@ -15,12 +15,12 @@ MISSING = -1
 
 
 def hash_of(name: str) -> int:
-    """64 bits of an id."""
+    """A 64-bit hash of an id."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 class IdIndex:
-    """Finds ids by their sorted 64-bit hashes: 16 bytes an id, whatever its length. A hit is compared letter by letter.
+    """Finds ids by their sorted 64-bit hashes: 16 bytes per id, whatever its length. On a hit the ids are compared too.
 
     hashes  `hash_of` of each id, in the order of `ids`
     """
@@ -35,7 +35,7 @@ class IdIndex:
         return len(self._ids)
 
     def rows(self, names: Sequence[str]) -> np.ndarray:
-        """Row of each of N ids (the first of equal ones), MISSING where there is none; int64 [N]."""
+        """Row of each of N ids (the first of equal ones), MISSING if it is unknown; int64 [N]."""
         wanted = np.fromiter(map(hash_of, names), np.uint64, len(names))
         places = np.searchsorted(self._sorted, wanted)
         return np.fromiter(map(self._row, names, wanted.tolist(), places.tolist()), np.int64, len(names))
@@ -48,7 +48,7 @@ class IdIndex:
         return MISSING
 
     def repeats(self) -> Iterator[tuple[int, int]]:
-        """(row, first row with the same id), by row."""
+        """(row, first row with the same id) of each row that repeats an id, by row."""
         later = np.flatnonzero(self._sorted[1:] == self._sorted[:-1]) + 1
         shared = np.unique(np.concatenate([later - 1, later]))
         found = []

@@ -27,7 +27,7 @@ _SPLITS = {"train": "train", "valid": "dev", "test": "test"}
 
 @dataclass(frozen=True)
 class _File:
-    """Questions of one split; `columns` says in which order their fields stand."""
+    """A file with the questions of one split; `columns` gives the order of its fields."""
 
     split: str
     name: str
@@ -49,19 +49,19 @@ def recognises(folder: Path) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files that `read` may read; with pools of several sizes, those of all."""
+    """The files that `read` may read: with pools of several sizes, the files of all sizes."""
     names = [VOCABULARY, V1_ANSWERS, V2_ANSWERS, *(file.name for file in V1)]
     pools = sorted(path for path in folder.iterdir() if _POOLED.fullmatch(path.name))
     return [path for name in names if (path := plain_or_gz(folder, name)).exists()] + pools
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
-    """Question = query, answer = document, its right answers have grade 1, the others of its pool grade 0.
+    """Question = query, answer = document; right answers have grade 1, other answers of the question's pool grade 0.
 
-    Version 2 gives pools of 100 to 1,500 answers found by Solr: the smallest that holds `data.top_k` is read, or
-    the largest. Version 1 gives pools of 500 for dev and test1 (which is the test split; test2 is not read);
+    Version 2 gives pools of 100 to 1,500 answers found by Solr: the smallest that holds `data.top_k` is read, else
+    the largest. Version 1 gives pools of 500 for dev and test1 (which is the test split; test2 is not read); its
     training pools are the right answers and others drawn with a fixed seed, `data.top_k` in all. A right answer
-    that is not in the pool counts as not retrieved, but is added in training.
+    that is not in the pool counts as not retrieved, but in training it is added to the pool.
     Raises DataError with every problem of vocabulary and answers, then of the questions.
     """
     if config.candidates == "run":
@@ -120,7 +120,7 @@ def _read_answers(rows: Rows, words: dict[str, str]) -> dict[str, str]:
 
 
 def _text(rows: Rows, number: int, encoded: str, words: dict[str, str]) -> str:
-    """The words of a text; notes the first index that is not in the vocabulary, and a text without words."""
+    """The words of a text. The first index that is not in the vocabulary is a problem; so is a text without words."""
     indices = encoded.split()
     unknown = next((index for index in indices if index not in words), None)
     if unknown is not None:
@@ -169,7 +169,7 @@ class _Questions:
         return {self.labels[label]: None for label in labels.split() if label in self.labels}
 
     def _drawn(self, right: dict[int, None], number: int) -> list[int]:
-        """Answers drawn for the question in line `number`, as many as fill its pool beside the right ones."""
+        """Answers drawn for the question in line `number`: as many as fill its pool together with the right ones."""
         wanted = max(0, min(self.top_k, len(self.labels)) - len(right))
         order = generator(0, "insurance pool", number).choice(len(self.labels), wanted + len(right), replace=False)
         return [row for row in order.tolist() if row not in right][:wanted]

@@ -1,4 +1,4 @@
-"""Data through the ir_datasets library (MacAvaney et al. 2021): `ir_datasets:NAME`, with its cache and downloads."""
+"""Data through the ir_datasets library (MacAvaney et al. 2021), with its cache and downloads: `ir_datasets:NAME`."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Source:
 def parse_source(source: str) -> Source:
     """`ir_datasets:NAME?train=A&dev=B&test=C`: the splits are the datasets NAME/A, NAME/B, NAME/C.
 
-    Without parts they are NAME/train, NAME/dev (or validation, valid, val) and NAME/test, those that exist and are
-    judged; without any of these NAME itself is the test split. Raises DataError.
+    Without parts, they are those of NAME/train, NAME/dev (or validation, valid, val) and NAME/test that exist and are
+    judged; if none is, NAME itself is the test split. Raises DataError for anything else.
     """
     name, mark, query = source.removeprefix(PREFIX).partition("?")
     name = name.strip("/")
@@ -81,7 +81,7 @@ def _registered(name: str) -> Any | None:
 
 
 def _judged(name: str) -> Any:
-    """The dataset of that id; DataError if there is none, or if it lacks documents, queries or judgments."""
+    """The dataset of that id. Raises DataError if there is none, or if it lacks documents, queries or judgments."""
     dataset = _registered(name)
     if dataset is None:
         raise DataError(Problem(PLACE, f"ir_datasets knows no '{name}'", "see https://ir-datasets.com/all.html"))
@@ -94,8 +94,8 @@ def _judged(name: str) -> Any:
 def read_source(source: Source, config: DataConfig, workspace: Path) -> RankingData:
     """The data without a digest. Documents are streamed into the workspace.
 
-    Only judged queries are kept. Documents without text, judgments of unknown queries and repeated judgments are
-    left out with a note, because published collections have them. The library's `scoreddocs` are the run, where
+    Only judged queries are kept. Documents without text, judged queries without text and repeated judgments are left
+    out with a note, because published collections have them. The library's `scoreddocs` are the run if
     `data.candidates` asks for one.
     Raises DataError for data that cannot be used, WorkFailed if the library cannot get it.
     """
@@ -118,7 +118,7 @@ def read_source(source: Source, config: DataConfig, workspace: Path) -> RankingD
 
 @contextmanager
 def _named_errors(name: str) -> Iterator[None]:
-    """Errors of the library with the dataset's name: getting the files is work, their content is data."""
+    """Names the dataset in errors of the library: WorkFailed for getting its files, DataError for their content."""
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -183,7 +183,7 @@ def _rated(rows: Iterator[tuple[str, str, float]], places: dict[str, int], colle
 def _read_run(
     split: str, dataset: Any, places: dict[str, int], collection: Collection, notes: list[str]
 ) -> Rated | None:
-    """The scored documents that are in the collection; None where the dataset has none."""
+    """The scored documents that are in the collection; None if the dataset has no scored documents."""
     if not dataset.has_scoreddocs():
         return None
     rows = ((each.query_id, each.doc_id, each.score) for each in dataset.scoreddocs_iter())

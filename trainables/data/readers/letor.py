@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TASK: Task = "ranking"
 FILES = {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}
 FORM = "LABEL qid:N INDEX:VALUE ... # COMMENT"
-DEV_SHARE = 0.2  # of the training queries, where there is no vali.txt
+DEV_SHARE = 0.2  # of the training queries, if there is no vali.txt
 MAX_FEATURE = 1 << 16
 MAX_VALUE = float(np.finfo(np.float32).max)
 _CELLS = 1 << 20  # dense values held at once
@@ -44,9 +44,9 @@ def files(folder: Path) -> list[Path]:
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """Row = document with features and no text; a feature that a row leaves out is 0.
 
-    Document ids are QID:DOCID, with the comment's `docid = ...` or else the row's number within its query, since
-    the features of a page differ from query to query. There is no first-stage ranking. Without vali.txt a fixed
-    fifth of the training queries is the dev split. Raises DataError with the problems of all files.
+    Document ids are QID:DOCID, because the features of a page differ from query to query; DOCID is the comment's
+    `docid = ...`, or else the row's number within its query. There is no first-stage ranking. Without vali.txt, a
+    fixed fifth of the training queries is the dev split. Raises DataError with the problems of all files.
     """
     if config.candidates != "auto":
         raise DataError(Problem("data.candidates", "LETOR rows are the candidates", "set auto"))
@@ -75,7 +75,7 @@ class _Group:
 
 
 class _Features:
-    """Features of all rows, sparse on disk until their number is known, and the ids of the rows."""
+    """Features of all rows, sparse on disk until the number of features is known; and the ids of the rows."""
 
     def __init__(self, workspace: Path):
         self.workspace = workspace
@@ -117,7 +117,7 @@ def _read_groups(lines: Lines, rows: _Features) -> list[_Group]:
     current = ""
     noted = len(lines.problems)
     for number, line in lines:
-        if line.startswith("#"):  # as SVMrank's files have
+        if line.startswith("#"):  # comment lines, which SVMrank's files have
             continue
         try:
             label, query, indices, values = _parsed(line)
@@ -181,7 +181,7 @@ def _name(line: str, group: _Group) -> str:
 
 
 def _hold_out(groups: dict[str, list[_Group]]) -> list[str]:
-    """Moves a fixed part of the training queries to dev where there is none; returns notes."""
+    """Moves a fixed part of the training queries to dev if there is no dev split; returns notes."""
     training = groups["train"]
     if "dev" in groups or len(training) < 2:
         return []
@@ -216,7 +216,7 @@ def _assembled(name: str, groups: dict[str, list[_Group]], rows: _Features, note
 
 
 def _split(groups: list[_Group], start: int) -> Split:
-    """The split's columns; its queries get the numbers from `start` on. Candidates keep the order of the file."""
+    """The split's columns; its queries are numbered from `start` on. Candidates keep the order of the file."""
     grade = np.array([grade for group in groups for grade in group.grades], np.int16)
     offsets = np.cumsum([0, *(len(group.grades) for group in groups)]).astype(np.int64)
     document = [row for group in groups for row in range(group.first, group.first + len(group.grades))]

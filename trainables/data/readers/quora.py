@@ -21,7 +21,7 @@ TASK: Task = "classification"
 WHOLE = "quora_duplicate_questions.tsv"
 COLUMNS = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
 SPLIT_COLUMNS = ("LABEL", "QUESTION", "QUESTION", "ID")
-HELD_OUT = 0.1  # share of the pairs in dev, and in test
+HELD_OUT = 0.1  # share of the pairs in dev, and the same in test
 
 
 def recognises(folder: Path) -> bool:
@@ -29,7 +29,7 @@ def recognises(folder: Path) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files that `read` reads: the splits if dev.tsv is there, else the whole."""
+    """The files that `read` reads: the splits if dev.tsv exists, else the whole file."""
     names = [f"{split}.tsv" for split in SPLITS] if plain_or_gz(folder, "dev.tsv").exists() else [WHOLE]
     return [path for name in names if (path := plain_or_gz(folder, name)).exists()]
 
@@ -85,7 +85,7 @@ def _read_whole(lines: Lines, notes: list[str]) -> list[Pair]:
 
 
 def _complete(lines: Lines, pairs: dict[str, Pair | None], notes: list[str], fewest: int) -> list[Pair]:
-    """The pairs without those that lack a question, which become a note."""
+    """The pairs that have both questions; the number of the others becomes a note."""
     complete = [pair for pair in pairs.values() if pair is not None]
     if len(complete) < fewest and not lines.problems:
         lines.file_problem(f"{len(complete)} pairs with two questions", f"give {fewest} or more")
@@ -95,13 +95,13 @@ def _complete(lines: Lines, pairs: dict[str, Pair | None], notes: list[str], few
 
 
 def _counted(lines: Lines, place: list[int]) -> Iterator[str]:
-    """Lines with their ends, keeping the number of the latest in `place`."""
+    """Lines with their line ends; `place` holds the number of the latest."""
     for place[0], line in lines:
         yield line + "\n"
 
 
 def _add(lines: Lines, number: int, fields: tuple[str, str, str, str], pairs: dict[str, Pair | None]) -> None:
-    """Adds a pair (id, question, question, label); None for one that lacks a question."""
+    """Adds a pair (id, question, question, label), as None if it lacks a question."""
     name, first, second, label = fields
     empty = not first.strip() or not second.strip()
     wrong = None if empty and usable_id(name) else wrong_pair(name, first, second)

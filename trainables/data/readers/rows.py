@@ -1,4 +1,4 @@
-"""Rows of text files, plain or gzipped, with every problem noted at its line instead of ending the reading."""
+"""Rows of text files, plain or gzipped. A problem is noted with its line and does not end the reading."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MARKUP = re.compile(r"\s*<(\?xml|!doctype|!--|[a-z][a-z0-9]*[\s>/])", re.IGNORE
 
 
 class Lines:
-    """The lines of one file as (line number, text); what is wrong is left out and added to `problems`.
+    """The lines of one file as (line number, text); wrong lines are left out and added to `problems`.
 
-    `form` says what a line looks like. Blank lines are skipped; CRLF and a byte order mark are accepted. A file
-    without lines is a problem, and so is XML or HTML.
+    `form` says what a line should look like. Blank lines are skipped; CRLF and a byte order mark are accepted. A
+    file without lines is a problem, and so is XML or HTML.
     """
 
     def __init__(self, path: Path, form: str, problems: list[Problem]):
@@ -44,7 +44,7 @@ class Lines:
         self.problems.append(self.at(number, wrong, right))
 
     def at(self, number: int, wrong: str, right: str) -> Problem:
-        """A problem of one line, not noted yet."""
+        """A problem with one line, without noting it."""
         return Problem(f"{self.path}:{number}", wrong, right)
 
     def file_problem(self, wrong: str, right: str) -> None:
@@ -52,7 +52,7 @@ class Lines:
         self.problems.append(Problem(str(self.path), wrong, right))
 
     def _lines(self) -> Iterator[tuple[int, str]]:
-        """Decoded lines that are not blank; ends early, with a problem, where the file cannot be read on."""
+        """Decoded lines that are not blank. If the file becomes unreadable, notes that and ends early."""
         number = 0
         try:
             with open_bytes(self.path) as stream:
@@ -77,7 +77,7 @@ class Lines:
 class Rows(Lines):
     """The rows of one file as (line number, fields).
 
-    `columns` names the fields of a row; `separator` parts them (None = any white space).
+    `columns` names the fields of a row; `separator` separates them (None = any white space).
     """
 
     def __init__(self, path: Path, columns: tuple[str, ...], separator: str | None, problems: list[Problem]):
@@ -95,7 +95,7 @@ class Rows(Lines):
 
 
 def unreadable(path: Path, line: int, error: Exception) -> Problem:
-    """What an error on reading means; `line` is the one it came in."""
+    """The problem that a reading error means; `line` is where it occurred."""
     match error:
         case FileNotFoundError():
             return Problem(str(path), "missing file", "give the file")
@@ -107,7 +107,7 @@ def unreadable(path: Path, line: int, error: Exception) -> Problem:
 
 
 def read_whole(path: Path, problems: list[Problem]) -> str | None:
-    """The text of a file, or None with a problem noted."""
+    """The text of a file; if it cannot be read, notes a problem and returns None."""
     try:
         with open_bytes(path) as stream:
             raw = stream.read()
@@ -126,12 +126,12 @@ def read_whole(path: Path, problems: list[Problem]) -> str | None:
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """The bytes of a file, uncompressed where its name ends in .gz."""
+    """The bytes of a file, decompressed if its name ends in .gz."""
     return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def plain_or_gz(folder: Path, name: str) -> Path:
-    """`folder/name`, or `folder/name.gz` where only that exists."""
+    """`folder/name`, or `folder/name.gz` if only that exists."""
     plain, packed = folder / name, folder / f"{name}.gz"
     return packed if packed.exists() and not plain.exists() else plain
 
@@ -148,5 +148,5 @@ def is_text(value: object) -> TypeGuard[str]:
 
 
 def usable_id(name: str) -> bool:
-    """Whether the id can stand in a TREC file: not empty, no white space."""
+    """Whether the id fits a TREC file: not empty, no white space."""
     return name.split() == [name]

@@ -30,7 +30,7 @@ class Pair:
 
 
 def wrong_pair(name: str, first: str, second: str) -> tuple[str, str] | None:
-    """(what is wrong, what would be right) of a pair's id and sentences."""
+    """(what is wrong, what would be right) for a pair's id and sentences; None if they are fine."""
     if not usable_id(name):
         return f"id '{name[:40]}' is empty or holds white space", "use an id without"
     if not first.strip() or not second.strip():

@@ -22,7 +22,7 @@ WHOLE_COLUMNS = (
     *("entailment_BA", "sentence_A_original", "sentence_B_original", "sentence_A_dataset", "sentence_B_dataset"),
     "SemEval_set",
 )
-SETS = {"TRAIN": "train", "TRIAL": "dev", "TEST": "test"}  # what SICK.txt calls the splits
+SETS = {"TRAIN": "train", "TRIAL": "dev", "TEST": "test"}  # names of the splits in SICK.txt -> ours
 
 
 def recognises(folder: Path) -> bool:
@@ -30,7 +30,7 @@ def recognises(folder: Path) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files that `read` reads: those of SemEval, where there is one, else SICK.txt."""
+    """The files that `read` reads: those of SemEval if there is any, else SICK.txt."""
     found = [path for name in FILES.values() if (path := plain_or_gz(folder, name)).exists()]
     return found or [path for path in [plain_or_gz(folder, WHOLE)] if path.exists()]
 
@@ -54,7 +54,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
 
 
 def _read_pairs(rows: Rows, split: str | None) -> dict[str, list[Pair]]:
-    """The pairs of a file by split; `split`: that of all of them, None where a column says it."""
+    """The pairs of a file by split. `split`: the split of all pairs; None: a column gives each pair's."""
     label_at = rows.columns.index("entailment_label" if split is None else "entailment_judgment")
     found: dict[str, list[Pair]] = {name: [] for name in (SPLITS if split is None else (split,))}
     known: set[str] = set()

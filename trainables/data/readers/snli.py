@@ -26,7 +26,7 @@ def recognises(folder: Path) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files that `read` reads: of each split the .jsonl, or else the .txt."""
+    """The files that `read` reads: for each split the .jsonl, or else the .txt."""
     return [path for split in SPLITS if (path := _path(folder, split)).exists()]
 
 

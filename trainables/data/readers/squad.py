@@ -2,7 +2,7 @@
 paragraph holds the answer?
 
 A question is a query, the sentences of its paragraph are the candidates, and those in which an answer begins have
-grade 1. Answers are found by their character offsets in the paragraph, which sentences keep.
+grade 1. Answers and sentences are matched by their character offsets in the paragraph.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TASK: Task = "ranking"
 FILES = {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}
-HEAD = 1 << 16  # bytes in which the key `data` is looked for
+HEAD = 1 << 16  # bytes searched for the key `data`
 FORM = "data > paragraphs > qas > answers, as in the published files"
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'])(?:[A-Z]|[A-Za-z]\.[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|No|Inc|Ltd|Co|Gen|Lt|Sgt)\.$"
@@ -45,7 +45,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def _by_split(folder: Path) -> dict[str, Path]:
-    """train-v1.1.json and dev-v1.1.json; without them the folder's only JSON file, if like them, is a test split."""
+    """train-v1.1.json and dev-v1.1.json; without them, the folder's only JSON file if it looks like them, as test."""
     named = {split: path for split, name in FILES.items() if (path := plain_or_gz(folder, name)).exists()}
     if named:
         return named
@@ -65,9 +65,9 @@ def _may_be_squad(path: Path) -> bool:
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
-    """Sentences have the ids ARTICLE-PARAGRAPH-SENTENCE, counted from 1 behind the split's name.
+    """Sentences have the ids SPLIT-ARTICLE-PARAGRAPH-SENTENCE, with numbers from 1.
 
-    An answer that does not stand at its offset is left out with a note, and so is a question without answers.
+    An answer that is not at its offset is left out with a note, and so is a question without answers.
     Raises DataError with the problems of all files.
     """
     if config.candidates == "run":
@@ -91,7 +91,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
 def sentence_bounds(text: str) -> list[tuple[int, int]]:
     """(start, end) of the sentences of a text, without the white space between them.
 
-    A sentence ends at . ! or ? before white space and a capital or digit, but not behind an initial or a common
+    A sentence ends at . ! or ? before white space and a capital or digit, but not after an initial or a common
     abbreviation.
     """
     bounds, start = [], 0
@@ -120,7 +120,7 @@ class _Split:
     bare: int = 0
 
     def read(self, raw: str | None) -> None:
-        """Reads the file's text (None: a problem noted already)."""
+        """Reads the file's text (None: its problem is already noted)."""
         if raw is None:
             return
         try:
@@ -145,7 +145,7 @@ class _Split:
 
     @contextmanager
     def _noted(self, place: str = "") -> Iterator[None]:
-        """Adds what is wrong with a part of the file to the problems, and goes on behind the block."""
+        """Notes what is wrong with a part of the file as a problem, and goes on after the block."""
         try:
             yield
         except _Form as error:
@@ -171,7 +171,7 @@ class _Split:
             self.bare += 1
 
     def _starts(self, question: Any, text: str) -> list[int]:
-        """Offsets of the answers that stand where they are said to."""
+        """Offsets of the answers that are found where the file says."""
         starts = []
         for answer in _items(question, "answers"):
             shown, start = _text(answer, "text"), answer.get("answer_start")
@@ -203,7 +203,7 @@ class _Split:
 
 
 class _Form(Exception):
-    """(what is not as in SQuAD 1.1, what would be right) of one part of the file."""
+    """(what is not as in SQuAD 1.1, what would be right) for one part of the file."""
 
 
 def _items(node: Any, key: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt and, where there is one, run.SPLIT.txt."""
+"""TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt and, optionally, run.SPLIT.txt."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def files(folder: Path) -> list[Path]:
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
-    """The folder's splits; a split is there if its queries or its qrels are.
+    """The folder's splits: those that have queries or qrels.
 
-    Documents of a run must be in the collection. So must those of a split's qrels where `data.candidates` is auto and
-    the split has no run; else they only count among the judged documents.
+    Documents of a run must be in the collection. So must those of a split's qrels if `data.candidates` is auto and the
+    split has no run; otherwise those that are not merely count among the judged documents.
     Raises DataError with every problem of collection and queries, then of qrels and runs.
     """
     problems: list[Problem] = []
@@ -56,7 +56,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     }
     if not queries:
         problems.append(Problem(str(folder), "no queries", f"give queries.SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"))
-    if problems:  # ids that qrels and runs cannot find would only repeat these
+    if problems:  # unknown ids in qrels and runs would only repeat these
         raise DataError(problems)
     unknown: list[Problem] = []
     reader = _SplitReader(folder, config.candidates, collection.index, problems, unknown)
@@ -74,14 +74,14 @@ def _splits(folder: Path) -> list[str]:
 
 
 def _repeated(queries: Mapping[str, tuple[list[str], list[str]]]) -> tuple[str, ...]:
-    """A note on query ids that stand in several splits, where test results would be too good."""
+    """A note on query ids that are in several splits, which would make test results too good."""
     names = [name for ids, _ in queries.values() for name in ids]
     count = len(names) - len(set(names))
     return (f"{count:,} query ids stand in more than one split",) if count else ()
 
 
 def read_collection(rows: Rows, workspace: Path) -> Collection:
-    """The documents of a two-column file, written into the workspace while they are read."""
+    """The documents of a two-column file, streamed into the workspace."""
     writer = CollectionWriter(workspace)
     for number, (name, text) in rows:
         wrong = wrong_text(name, text)
@@ -96,7 +96,7 @@ def read_collection(rows: Rows, workspace: Path) -> Collection:
 
 
 def read_texts(rows: Rows) -> tuple[list[str], list[str]]:
-    """Ids and texts of a two-column file; unequal lengths only where there are problems."""
+    """Ids and texts of a two-column file; their numbers differ only if there are problems."""
     first: dict[str, int] = {}
     texts = []
     for number, (name, text) in rows:
@@ -116,7 +116,7 @@ def _note_repeat(rows: Rows, number: int, what: str, first: int) -> None:
 
 
 class _Wrong(Exception):
-    """(what is wrong, what would be right) of one row."""
+    """(what is wrong, what would be right) for one row."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class _SplitReader:
     candidates: str
     documents: IdIndex
     problems: list[Problem]
-    unknown: list[Problem]  # judged documents that must be in the collection and are not
+    unknown: list[Problem]  # judged documents that must be in the collection but are not
 
     def split(self, name: str, query_ids: list[str], texts: list[str]) -> RawSplit:
         queries = {query: row for row, query in enumerate(query_ids)}
@@ -144,7 +144,7 @@ class _SplitReader:
         return Rows(plain_or_gz(self.folder, f"{kind}.{split}.txt"), columns, None, self.problems)
 
     def _rated(self, rows: Rows, queries: Mapping[str, int], value_of: Value, unknown: list[Problem]) -> Rated:
-        """One row a (query, document); documents that are not in the collection become a problem in `unknown`."""
+        """One row per (query, document); documents that are not in the collection become problems in `unknown`."""
         ratings = Ratings(self.documents)
         for number, fields in rows:
             query, value = queries.get(fields[0]), 0.0
@@ -166,7 +166,7 @@ class _SplitReader:
 
 
 def _grade(fields: list[str]) -> float:
-    """A whole number; negative grades (spam in some tracks) are not relevant, so 0."""
+    """A whole number; negative grades (spam in some tracks) mean not relevant and become 0."""
     if not _WHOLE.fullmatch(fields[3]) or int(fields[3]) > MAX_GRADE:
         raise _Wrong(f"grade '{fields[3]}'", f"write a whole number up to {MAX_GRADE}")
     return max(0, int(fields[3]))

@@ -36,7 +36,7 @@ class _Labels:
     labels: dict[tuple[str, str], bool]
 
     def answered(self) -> _Labels:
-        """Only the questions with a right sentence."""
+        """The rows of questions that have a right sentence."""
         right = {question for (question, _), label in self.labels.items() if label}
         return _Labels(
             {question: text for question, text in self.questions.items() if question in right},
@@ -72,7 +72,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
 
 
 def _sentences(splits: dict[str, _Labels]) -> dict[str, None]:
-    """All sentence ids once, in order."""
+    """All sentence ids, each once, in order."""
     return dict.fromkeys(sentence for split in splits.values() for _, sentence in split.labels)
 
 
