@@ -1,4 +1,4 @@
-"""What every ranker provides: a text side built once a search, and a torch module built once a trial."""
+"""What every ranker provides: a text side built once per search, and a torch module built once per trial."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RankerSettings(BaseModel):
     """The `ranker.*` keys of one ranker; subclasses add theirs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    default_lr: ClassVar[float | None] = None  # of training.lr, where the ranker wants another than the rest
+    default_lr: ClassVar[float | None] = None  # of training.lr, if the ranker needs another than the rest
     name: str
 
 
@@ -46,9 +46,9 @@ class Tokens:
 
 @dataclass(frozen=True)
 class TextSide:
-    """What a ranker needs of a collection, as flat arrays that all trials share.
+    """What a ranker needs from a collection, as flat arrays that all trials share.
 
-    `arrays`: e.g. word vectors float32 [V, D], needed to build a fresh module only (a saved module's
+    `arrays`: e.g. word vectors float32 [V, D], needed only to build a fresh module (a saved module's
     weights hold them). `files`: small text files by name that a saved ranker carries so that it can
     read new texts (tokenizer.json, vocabulary.txt, ...).
     """
@@ -60,7 +60,7 @@ class TextSide:
 
 
 class RankerModule(nn.Module, ABC):
-    """Scores query-document pairs, higher = more relevant; built for K > 1 classes, it gives their logits instead."""
+    """Scores query-document pairs, higher = more relevant; if built for K > 1 classes, gives their logits instead."""
 
     tolerates_bf16: ClassVar[bool] = False  # whether `training.precision: auto` may use bf16
     reads_first_stage: bool = False  # whether `forward` also takes `first_stage`, float32 [B]: the run's scores
@@ -70,13 +70,13 @@ class RankerModule(nn.Module, ABC):
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Any]:
         """Inputs of `forward` for B pairs, given as rows of `queries` and `documents` (int [B] each): CPU tensors, and
-        what is read on the CPU only."""
+        values that are read only on the CPU."""
 
     @abstractmethod
     def costs(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> np.ndarray:
-        """Padded length of each pair, int [B]: pairs of like cost belong in one batch."""
+        """Padded length of each pair, int [B]: pairs of similar cost belong in one batch."""
 
     @abstractmethod
     def forward(self, **inputs: Any) -> Tensor:
@@ -94,7 +94,7 @@ def on_device(inputs: Mapping[str, Any], device: torch.device) -> dict[str, Any]
 
 
 def sent(values: Tensor, device: torch.device) -> Tensor:
-    """A CPU tensor on a device. A GPU fetches it from pinned memory: for a larger one that is not, CUDA may wait."""
+    """A CPU tensor, moved to a device. It is pinned for a GPU: CUDA may wait for larger tensors that are not."""
     return (values.pin_memory() if device.type == "cuda" else values).to(device, non_blocking=True)
 
 
@@ -110,11 +110,11 @@ class Head(nn.Linear):
 
 
 class RankerKind:
-    """What can be said of any ranker: its `ranker.*` keys, and how it learns."""
+    """What every ranker has: its `ranker.*` keys, and how it learns."""
 
     Settings: ClassVar[type[RankerSettings]]
     grows_trees: ClassVar[bool] = False  # trees over features (`TreeTraining`), not a network over texts (`Training`)
-    text_side: ClassVar[str] = ""  # rankers of the same one, which agree in `text_keys`, share what `prepare` makes
+    text_side: ClassVar[str] = ""  # rankers with the same name here and equal `text_keys` share what `prepare` makes
     text_keys: ClassVar[frozenset[str]] = frozenset()  # the settings that `prepare` reads
 
 
@@ -150,7 +150,7 @@ def take(
 ) -> tuple[Tensor, Tensor]:
     """First (or `last`) `limit` tokens of each row, right-padded: ids int64 [B, L], mask bool [B, L] (L >= 1).
 
-    `limit` holds for all rows, or is one number a row, int [B].
+    `limit` is one number for all rows, or one per row, int [B].
     """
     ends = tokens.offsets[rows + 1]
     lengths = np.minimum(ends - tokens.offsets[rows], limit)

@@ -6,10 +6,10 @@ where the encoder has one), and two classes come out. The score is then their lo
 probability of class 1 does; under it the pointwise loss is the cross-entropy over the two classes, and pairwise
 losses compare log-odds.
 
-Long pairs are truncated token by token, off the longer text, or the document is cut into passages whose [CLS]
-vectors are averaged (`ranker.passages: average`, MacAvaney et al.'s code). Queries of several utterances lose their
-first tokens (`ranker.keep: latest`), so that the utterance to be answered stays, whereas Penha & Hauff lose their
-last ones (`first`). Queries of one utterance and documents always lose their last tokens.
+Long pairs are truncated token by token, from the longer text, or the document is cut into passages whose [CLS]
+vectors are averaged (`ranker.passages: average`, MacAvaney et al.'s code). In data with queries of several utterances,
+queries lose their first tokens (`ranker.keep: latest`), so that the utterance to be answered stays; Penha & Hauff drop
+their last ones (`first`). Queries of other data, and documents, always lose their last tokens.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class BertSettings(RankerSettings):
 class BertModule(RankerModule):
     """Scores [B] or class logits [B, K] of pairs.
 
-    `encoder`: a transformers encoder, as it comes. It reads sequences whose first token is [CLS]: one a pair, or one a
-    passage, and then `passages` int64 [B] counts those of each pair.
+    `encoder`: a transformers encoder, as loaded. It reads sequences whose first token is [CLS]: one per pair, or one
+    per passage; then `passages`, int64 [B], counts those of each pair.
     """
 
     tolerates_bf16 = True
@@ -116,7 +116,7 @@ class BertModule(RankerModule):
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Any]:
-        """What the encoder reads, packed where it can be, and with passages `passages`, int64 [B]."""
+        """What the encoder reads, packed if it can be; with passages also `passages`, int64 [B]."""
         inputs = self.padded(queries, documents, query_rows, document_rows)
         if not self.packs:
             return inputs
@@ -125,7 +125,7 @@ class BertModule(RankerModule):
     def padded(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Tensor]:
-        """`PairTemplate.assemble` for the plain encoder."""
+        """What an unpacked encoder reads: the output of `PairTemplate.assemble`."""
         most = self.settings.document_length if self.settings.passages == "average" else None
         inputs = self.template.assemble(queries, documents, query_rows, document_rows, self.max_length, most)
         if not self.has_segments:
@@ -149,7 +149,7 @@ class BertModule(RankerModule):
         cls = states[:, 0] if places is None else cls_vectors(states, inputs["starts"], places)
         if passages is not None:
             cls = mean_of_passages(cls, passages)
-        # Scores of bf16 would have 8 bits and tie.
+        # In bf16, scores would have 8 bits and tie.
         with torch.autocast(cls.device.type, enabled=False):
             return self._head(cls.to(self.score.weight.dtype))
 
@@ -160,7 +160,7 @@ class BertModule(RankerModule):
         return result[:, 1] - result[:, 0] if self.two_classes else result
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
-        """Layers that come with the encoder (its pooler too), and new ones."""
+        """Two groups: the layers that come with the encoder (its pooler too), and the new ones."""
         groups: tuple[list[nn.Parameter], list[nn.Parameter]] = list(self.encoder.parameters()), []
         for layer, new in ((self.pooler, self.has_own_pooler), (self.score, True)):
             groups[new].extend(layer.parameters() if layer is not None else ())
@@ -168,7 +168,7 @@ class BertModule(RankerModule):
 
 
 def _save_activations(encoder: PreTrainedModel, model: str) -> None:
-    """Gradient (activation) checkpointing by the encoder's own method."""
+    """Turns on gradient (activation) checkpointing by the encoder's own method."""
     if not encoder.supports_gradient_checkpointing:
         wrong = f"'{model}' cannot compute activations again"
         raise ConfigError(Problem("ranker.checkpointing", wrong, "false, or a smaller training.micro_batch"))
@@ -181,7 +181,7 @@ class Bert(Ranker):
     text_keys = frozenset({"model", "vocabulary_size", "keep"})
 
     def prepare(self, data: RankingData, settings: BertSettings, seed: int) -> TextSide:
-        """No seed is used: the vocabulary of `tiny` follows from the training texts alone."""
+        """The seed is not used: the vocabulary of `tiny` follows from the training texts alone."""
         from_front = keeps_latest(data, settings.keep)
         if settings.model == TINY:
             digest = digest_of(data.digest, TINY, settings.vocabulary_size, from_front)
@@ -198,7 +198,7 @@ class Bert(Ranker):
         return encode_texts(Tokenizer.from_str(files[TOKENIZER]), texts)
 
     def build(self, text: TextSide, settings: BertSettings, max_length: int, outputs: int = 1) -> BertModule:
-        """ConfigError where the encoder has fewer positions than `max_length`, or its weights are missing."""
+        """Raises ConfigError if the encoder has fewer positions than `max_length`, or its weights are missing."""
         template = PairTemplate.from_json(text.files[PAIRS])
         if max_length > template.longest:
             wrong = f"{max_length} tokens, but {settings.model} reads {template.longest}"

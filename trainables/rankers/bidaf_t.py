@@ -1,10 +1,10 @@
 """BiDAF-T: attention in both directions between query and document (Seo et al. 2017, as changed by Min et al. 2017).
 
-Min et al. put one score in the place of the answer's span, so that the model tells which sentence answers a question;
-the gensim similarity-learning study (2018) ranks with it. The document is Seo et al.'s context, the query its question.
+Min et al. replace the answer's span by one score, so that the model tells which sentence answers a question; the
+gensim similarity-learning study (2018) ranks with it. The document is Seo et al.'s context, the query their question.
 
-Padding takes no part in anything here, whereas the study masks nothing, so that its scores depend on the padded length.
-A text without words is read as one word of padding.
+Padding has no effect on anything here; the study masks nothing, so its scores depend on the padded length. A text
+without words is read as one word of padding.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"  # always in front; a vocabula
 NO_CHARACTER, UNKNOWN_CHARACTER, FIRST_CHARACTER = 0, 1, 2
 HIGHWAYS = 2
 CARRY_BIAS = -1.0  # of a highway's gate, so that it begins by passing most of its input on (Srivastava et al. 2015)
-LOW = -1e9  # in place of values that take no part in a maximum or softmax
+LOW = -1e9  # replaces values that are left out of a maximum or softmax
 
 
 class BidafTSettings(WordSettings):
@@ -46,7 +46,7 @@ class BidafTSettings(WordSettings):
 
 
 class CharacterWords(nn.Module):
-    """Word vectors from characters: a convolution, relu, and the maximum over the places where it starts."""
+    """Word vectors from characters: a convolution, relu, and the maximum over start positions."""
 
     def __init__(self, settings: BidafTSettings, alphabet: int):
         super().__init__()
@@ -55,7 +55,7 @@ class CharacterWords(nn.Module):
         self.filters = nn.Conv1d(settings.character_size, settings.character_filters, settings.character_width)
 
     def forward(self, characters: Tensor) -> Tensor:
-        """Characters int64 [W, L], right-padded, to vectors [W, filters]; a word of none is all zeros."""
+        """Characters int64 [W, L], right-padded, to vectors [W, filters]; zeros for a word without characters."""
         embedded = self.embedding(characters).transpose(1, 2)
         features = self.filters(functional.pad(embedded, (0, self.filters.kernel_size[0] - 1))).relu()
         return (features * (characters != NO_CHARACTER)[:, None]).amax(2)
@@ -76,8 +76,8 @@ class Highway(nn.Module):
 class BiLstm(nn.Module):
     """One LSTM layer in both directions over right-padded sequences.
 
-    The second direction reads every sequence reversed within its own length: padding comes last in both, and so
-    reaches no state.
+    The second direction reads every sequence reversed within its own length: padding comes last in both, so it
+    reaches no word's state.
     """
 
     def __init__(self, inputs: int, hidden: int):
@@ -86,7 +86,7 @@ class BiLstm(nn.Module):
         self.backwards = nn.LSTM(inputs, hidden, batch_first=True)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """[B, L, inputs] and which places are words, bool [B, L], to states [B, L, 2 hidden], 0 at padding."""
+        """x [B, L, inputs] and the mask of words, bool [B, L], to states [B, L, 2 hidden], 0 at padding."""
         places = torch.arange(mask.shape[1], device=mask.device)
         last = mask.sum(1, keepdim=True) - 1
         mirrored = torch.where(mask, last - places, places)[..., None]
@@ -154,8 +154,8 @@ class BidafTModule(WordRankerModule):
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Tensor]:
-        """Each different word of the batch once too: words [W] and characters [W, L] are their rows and characters,
-        int64; `query` and `document` hold places in `words`. Every text has a first word, be it padding."""
+        """Each distinct word of the batch once, too: `words` [W] and `characters` [W, L], int64, are the words' rows
+        and characters; `query` and `document` index `words`. Every text has a first word, even if it is padding."""
         texts = super().collate(queries, documents, query_rows, document_rows)
         query, document = texts["query"], texts["document"]
         words, place = np.unique(torch.cat([query.ravel(), document.ravel()]).numpy(), return_inverse=True)

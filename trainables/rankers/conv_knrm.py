@@ -1,9 +1,9 @@
 """ConvKNRM (Dai et al. 2018), in the form MacAvaney et al. (2020) trained it with curricula.
 
 Vectors of 1-, 2- and 3-grams (convolutions without activation, shared by query and document) are compared
-by cosine, each size with each; Gaussian kernels count the similarities of a query n-gram, their logarithms
-are summed over the query and one linear layer makes the score. Padding of documents counts in no kernel
-here, whereas the authors' program counts it, so that scores there depend on the padded length.
+by cosine, each size with each. Gaussian kernels count the similarities of each query n-gram; the logarithms of
+these counts are summed over the query, and one linear layer makes the score. Here, padding of documents counts in
+no kernel; the authors' program counts it, so its scores depend on the padded length.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class ConvKnrmSettings(KernelSettings):
 
 
 class ConvolvedGrams(Grams):
-    """1-, 2- and 3-grams; zeros follow the last word for those that reach beyond it."""
+    """1-, 2- and 3-grams; those that reach beyond the last word see zeros there."""
 
     def __init__(self, dimensions: int, filters: int):
         super().__init__(len(NGRAMS), max(NGRAMS))
         self.convolutions = nn.ModuleList(nn.Conv1d(dimensions, filters, n) for n in NGRAMS)
 
     def forward(self, words: Tensor) -> Tensor:
-        """A convolution is the product of its weight, made flat, with the words from each place on."""
+        """Computes a convolution as the product of its flattened weight with the words from each place on."""
         grams = []
         for n, convolution in zip(NGRAMS, self.convolutions, strict=True):
             weight = convolution.get_parameter("weight").transpose(1, 2).flatten(1)

@@ -1,8 +1,8 @@
-"""Layers of encoders that compute what PyTorch's compute, faster on a CPU; elsewhere they are PyTorch's own.
+"""Layers of encoders that compute the same as PyTorch's, but faster on a CPU; elsewhere they are PyTorch's own.
 
-- float32 products by oneDNN where PyTorch takes MKL, which leaves AVX-512 unused on processors that are not Intel's;
-- dropout masks out of 16 random bits an element, where PyTorch draws a 64-bit stream of its own for each;
-- rows picked out of a tensor with a gradient that is added up by all threads.
+- float32 products by oneDNN instead of PyTorch's MKL, which leaves AVX-512 unused on processors that are not Intel's;
+- dropout masks from 16 random bits per element, where PyTorch draws a 64-bit stream of its own for each;
+- selection of rows whose gradient is added up by all threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 @cache
 def takes_onednn() -> bool:
-    """Whether oneDNN's float32 products are the faster ones: measured on AMD with AVX-512 alone."""
+    """Whether oneDNN's float32 products are the faster ones: so measured only on AMD with AVX-512."""
     return (
         torch.backends.mkldnn.is_available()
         and torch.backends.cpu.get_cpu_capability() == "AVX512"
@@ -46,8 +46,8 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class _OneDnnLinear(torch.autograd.Function):
-    """oneDNN falls back to loops for rows that do not touch each other, so operands are made contiguous; transposes of
-    contiguous ones are as fast."""
+    """oneDNN falls back to loops if rows are not adjacent in memory, so operands are made contiguous; transposes of
+    contiguous operands are as fast."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -75,13 +75,13 @@ class Linear(nn.Linear):
 
 
 def rows(x: Tensor, places: Tensor) -> Tensor:
-    """x[places]: rows of x [N, ...] at places, int64 [M]. On a CPU one thread adds up the gradient of an index; that of
-    index_select, which all threads add up, has no fixed order on a GPU."""
+    """x[places]: rows of x [N, ...] at places, int64 [M]. On a CPU, the gradient of indexing is added up by one thread,
+    that of index_select by all; but on a GPU, index_select's gradient is added up in no fixed order."""
     return x.index_select(0, places) if x.device.type == "cpu" else x[places]
 
 
 def dropout_mask(like: Tensor, p: float) -> Tensor:
-    """0 with probability p, to 1 part in 65,536, else 1 over the kept share; of the shape and type of `like`."""
+    """0 with probability p, rounded to 1 / 65,536, else 1 / kept share; in the shape and type of `like`."""
     threshold = round(p * 65536)
     bits = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
     kept = bits[: like.numel()].view(like.shape) >= threshold - 32768
@@ -100,7 +100,7 @@ class Dropout(nn.Dropout):
 
 
 def speed_up(encoder: nn.Module) -> None:
-    """Gives the linear and dropout layers of an encoder the ways of this file; names and weights stay."""
+    """Turns an encoder's linear and dropout layers into those of this module; names and weights stay."""
     for layer in encoder.modules():
         if type(layer) is nn.Linear:
             layer.__class__ = Linear

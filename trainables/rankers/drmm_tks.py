@@ -1,10 +1,10 @@
-"""DRMM_TKS (MatchZoo; there is no paper of it): a network over the k highest similarities of each query word.
+"""DRMM_TKS (MatchZoo; it has no paper): a network over the k highest similarities of each query word.
 
 DRMM (Guo et al. 2016) with the top k cosine similarities in place of histograms. Each query word gets one value from
-the network, and a gate weighs the words. `reference: matchzoo` gates by a softmax over the query's words (MatchZoo 2),
-`study` as the gensim similarity-learning study (2018) in effect does: its softmax is over an axis of size 1, so that
-every word weighs 1, and its score has no last layer. The study adds padding words to the sum, so that scores there
-depend on the padded length; here padding takes part in nothing.
+the network, and a gate weights the words. `reference: matchzoo` gates by a softmax over the query's words (MatchZoo 2).
+`study` does what the gensim similarity-learning study (2018) does in effect: its softmax is over an axis of size 1, so
+every word has weight 1, and its score has no last layer. The study also adds padding words to the sum, so its scores
+depend on the padded length; here padding has no effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainables.rankers.base import Head
 from trainables.rankers.vectors import Word2VecModel
 from trainables.rankers.words import WORD2VEC, WordRanker, WordRankerModule, WordSettings
 
-MISSING = 0.0  # similarity in place of document words that a text shorter than k lacks: unrelated
+MISSING = 0.0  # similarity, as of an unrelated word, that fills up documents of fewer than k words
 
 
 class DrmmTksSettings(WordSettings):
@@ -62,7 +62,7 @@ class DrmmTksModule(WordRankerModule):
             return pooled if self.score is None else self.score(pooled[:, None])
 
     def _highest(self, similarities: Tensor, document_mask: Tensor) -> Tensor:
-        """The k highest of real document words, descending, [B, query words, k]."""
+        """The k highest similarities to real document words, descending, [B, query words, k]."""
         real = similarities.masked_fill(~document_mask[:, None], -torch.inf)
         wide = functional.pad(real, (0, max(0, self.topk - real.shape[2])), value=-torch.inf)
         highest = wide.topk(self.topk, dim=2).values
@@ -77,7 +77,7 @@ class DrmmTksModule(WordRankerModule):
 
 
 def _network(settings: DrmmTksSettings) -> nn.Sequential:
-    """k similarities to one value: softplus after every layer, He's uniform initial weights (both as in the study)."""
+    """k similarities to one value: softplus after every layer, He's uniform initial weights (as in the study)."""
     layers: list[nn.Module] = []
     inputs = settings.topk
     for outputs in (*settings.hidden, 1):
@@ -86,7 +86,7 @@ def _network(settings: DrmmTksSettings) -> nn.Sequential:
         nn.init.zeros_(linear.bias)
         layers += [linear, nn.Softplus(), nn.Dropout(settings.dropout)]
         inputs = outputs
-    return nn.Sequential(*layers[:-1])  # no dropout of the value itself
+    return nn.Sequential(*layers[:-1])  # no dropout on the value itself
 
 
 class DrmmTks(WordRanker):

@@ -1,9 +1,9 @@
 """Mean word vectors of query and document: their cosine, or a softmax regression on both (gensim's similarity-learning
 study, 2018).
 
-To rank, the score is the cosine (the study's word2vec baseline) plus a linear layer on the features of both means;
-the layer begins at zero, so that an untrained ranker is the baseline. To classify, the layer alone gives the logits:
-the study's regression on [v1; v2].
+For ranking, the score is the cosine (the study's word2vec baseline) plus a linear layer on the features of both means;
+the layer starts at zero, so that an untrained ranker is the baseline. For classification, the layer alone gives the
+logits: the study's regression on [v1; v2].
 """
 
 from __future__ import annotations

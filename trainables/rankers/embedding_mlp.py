@@ -1,7 +1,7 @@
 """The "multilayer" network of gensim's similarity-learning study (2018): hidden layers on both mean word vectors.
 
-As ranker `embedding`, with hidden layers (100 and 64 units, relu) before the last one. To rank, the cosine of the
-means is added to the network's output.
+Like ranker `embedding`, with hidden layers (100 and 64 units, relu) before the last one. For ranking, the cosine of
+the means is added to the network's output.
 """
 
 from __future__ import annotations

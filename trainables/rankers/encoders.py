@@ -1,4 +1,4 @@
-"""Hugging Face encoders: what can be read of them, and their weights."""
+"""Hugging Face encoders: configuration, tokenizer, positions and weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tiny_config(vocabulary: int) -> PretrainedConfig:
 
 
 def read_encoder(model: str) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
-    """Configuration and tokenizer of an encoder's folder or hub name; ConfigError for what is no such encoder."""
+    """Configuration and tokenizer of an encoder's folder or hub name. Raises ConfigError if they cannot be used."""
     config = _load(transformers.AutoConfig, model)
     tokenizer = _load(transformers.AutoTokenizer, model, use_fast=True)
     if config.is_encoder_decoder or not hasattr(config, "hidden_size"):
@@ -47,7 +47,7 @@ def _require_cls_first(model: str, tokenizer: Tokenizer, cls: int) -> None:
 
 
 def positions(config: PretrainedConfig, otherwise: int) -> int:
-    """Tokens the encoder reads at most."""
+    """Most tokens that the encoder can read."""
     with torch.device("meta"):
         encoder = transformers.AutoModel.from_config(config)
     if (table := _position_table(encoder)) is not None:
@@ -56,7 +56,7 @@ def positions(config: PretrainedConfig, otherwise: int) -> int:
 
 
 def first_position(encoder: PreTrainedModel) -> int:
-    """The first token's row in the position table: RoBERTa's kin leave the rows before it to padding."""
+    """The first token's row in the position table: RoBERTa and its kin reserve the rows before it for padding."""
     table = _position_table(encoder)
     return 0 if table is None or table.padding_idx is None else table.padding_idx + 1
 
@@ -74,12 +74,12 @@ def new_encoder(fields: dict[str, Any]) -> PreTrainedModel:
 
 
 def pretrained_encoder(model: str) -> PreTrainedModel:
-    """Weights from a folder or the hub; safetensors only, and no code that comes with them."""
+    """An encoder with weights from a folder or the hub: only from safetensors, and without running code from there."""
     return _load(transformers.AutoModel, model, dtype=torch.float32, use_safetensors=True)
 
 
 def take_pooler(encoder: PreTrainedModel) -> nn.Linear | None:
-    """Removes the encoder's pooler and returns its layer, if it has one: left in, unused weights get no gradient."""
+    """Removes the encoder's pooler and returns its layer, if it has one: unused, its weights would get no gradient."""
     pooler = getattr(encoder, "pooler", None)
     if pooler is None:
         return None

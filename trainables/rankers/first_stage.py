@@ -29,7 +29,7 @@ class ScoreAdditivity(nn.Module):
 
 
 def require_first_stage(data: RankingData, splits: Iterable[str]) -> None:
-    """Raises ConfigError where a split that has candidates has no first-stage score at all."""
+    """Raises ConfigError if one of the splits has no first-stage score at all."""
     for name in splits:
         if np.isnan(data.splits[name].score).all():
             wrong = f"'{data.name}' has no first-stage scores in its {name} split"
@@ -39,8 +39,8 @@ def require_first_stage(data: RankingData, splits: Iterable[str]) -> None:
 def first_stage_scores(split: Split) -> np.ndarray:
     """First-stage scores of all candidates, float32 [C].
 
-    A candidate that is not in the run gets its query's lowest score. Where a query has none at all, its candidates
-    get the lowest of the split: equal for all of them, it changes no order.
+    A candidate that is not in the run gets its query's lowest score. If a query has no scores at all, its candidates
+    get the lowest of the split; being equal for all of them, it changes no order.
     """
     lowest = np.full(len(split), np.nan)
     np.fmin.at(lowest, split.owner, split.score)

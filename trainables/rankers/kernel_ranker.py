@@ -20,7 +20,7 @@ from trainables.rankers.vectors import PADDING
 from trainables.rankers.words import WordRanker, WordRankerModule, WordSettings
 
 KERNELS = 11
-ROWS = 128  # words are filled up to a multiple: libraries prepare each new shape of a product
+ROWS = 128  # words are padded to a multiple of this: libraries prepare each new shape of a product
 
 
 class KernelSettings(WordSettings):
@@ -39,7 +39,7 @@ class Grams(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, words: Tensor) -> Tensor:
-        """The vectors of the words from each word on, [N, longest, D], zeros behind a text's last word, to unit
+        """Vectors of each word and those that follow it, [N, longest, D], zeros after a text's last word, to unit
         vectors of the n-grams that start there, [sizes, N, E]."""
 
 
@@ -64,8 +64,8 @@ class KernelModule(WordRankerModule):
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Tensor]:
-        """Also the places of real words in the flat masks, int64 [N] each: query_words, document_words, and
-        asked_words in the query masks of all pairs. Found here, because to count them on a GPU is to wait for it."""
+        """Adds the places of real words in the flattened masks, int64 [N] each: query_words, document_words, and
+        asked_words in the query masks of all pairs. They are found here, as counting them on a GPU means waiting."""
         texts = super().collate(queries, documents, query_rows, document_rows)
         return texts | {
             "query_words": _places(texts["query_mask"]),
@@ -85,7 +85,7 @@ class KernelModule(WordRankerModule):
         asked_words: Tensor,
         **first_stage: Tensor,
     ) -> Tensor:
-        """The tensors of `collate` and, where the module reads it, first_stage [B]."""
+        """Takes the tensors of `collate` and, if the module reads it, first_stage [B]."""
         queries, documents = self._grams((query, query_mask, query_words), (document, document_mask, document_words))
         # Half precision would blur the exact-match kernel, which is 0.001 wide.
         with torch.autocast(query.device.type, enabled=False):
@@ -95,8 +95,8 @@ class KernelModule(WordRankerModule):
             return self.additivity(scores, **first_stage) if self.additivity else scores
 
     def _grams(self, *texts: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
-        """Unit vectors of the n-grams that start at each word of texts, ids and mask [B, L] and places of words [N]
-        each: [B, sizes, L, E], zeros for padding, which is not computed."""
+        """Unit vectors of the n-grams that start at each word, [B, sizes, L, E] for each of `texts` (ids [B, L], mask
+        [B, L], places of words [N]); zeros for padding, which is not computed."""
         reach = self.grams.longest - 1
         following = [
             functional.pad(ids, (0, reach), value=PADDING).unfold(1, reach + 1, 1).flatten(0, 1)[places]
@@ -113,8 +113,8 @@ class KernelModule(WordRankerModule):
     def _count(
         self, queries: Tensor, query_mask: Tensor, query_words: Tensor, documents: Tensor, document_mask: Tensor
     ) -> Tensor:
-        """Logarithms of kernel counts summed over the query's words, [B, query n * document n * kernels]; only for
-        words of queries, not their padding, is counted."""
+        """Logarithms of kernel counts summed over the query's words, [B, query n * document n * kernels]; they are
+        computed only for words of queries, not for their padding."""
         sizes, length = queries.shape[1:3]
         similarities = torch.bmm(queries.flatten(1, 2), documents.flatten(1, 2).transpose(1, 2))
         words = _of_sizes(query_words, query_mask, sizes)
@@ -125,20 +125,20 @@ class KernelModule(WordRankerModule):
 
 
 def _places(mask: Tensor) -> Tensor:
-    """Where a mask is true when it is made flat, int64 [N]."""
+    """Where the flattened mask is true, int64 [N]."""
     return mask.flatten().nonzero().squeeze(1)
 
 
 def _of_sizes(words: Tensor, mask: Tensor, sizes: int) -> Tensor:
-    """Places of words in a flat mask [B, L], int64 [N], to those in a flat [B, sizes, L], int64 [sizes * N]: all of one
-    size, then of the next."""
+    """Places of words in a flattened mask [B, L], int64 [N], to those in a flattened [B, sizes, L], int64 [sizes * N]:
+    all of one size, then all of the next."""
     length = mask.shape[1]
     first = words + words // length * ((sizes - 1) * length)
     return (first + torch.arange(sizes, device=words.device)[:, None] * length).flatten()
 
 
 def _spread(values: Tensor, places: Tensor, mask: Tensor, sizes: int) -> Tensor:
-    """Values [N, D] to their places in a flat [B, sizes, L], zeros elsewhere: [B, sizes, L, D]. `mask`: [B, L]."""
+    """Values [N, D] at their places in a flattened [B, sizes, L], else zeros: [B, sizes, L, D]. `mask`: [B, L]."""
     flat = values.new_zeros(mask.numel() * sizes, values.shape[1]).index_copy(0, places, values)
     return flat.view(mask.shape[0], sizes, mask.shape[1], -1)
 
@@ -147,7 +147,7 @@ class KernelRanker(WordRanker):
     text_keys = WordRanker.text_keys | {"add_first_stage"}
 
     def prepare(self, data: RankingData, settings: KernelSettings, seed: int) -> TextSide:
-        """ConfigError where first-stage scores are wanted and the data has none."""
+        """Raises ConfigError if first-stage scores are wanted and the data has none."""
         if settings.add_first_stage:
             require_first_stage(data, data.splits)
         return super().prepare(data, settings, seed)

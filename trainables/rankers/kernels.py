@@ -1,4 +1,4 @@
-"""Gaussian kernel pooling (Xiong et al. 2017), the part that takes KNRM-like rankers most of their time."""
+"""Gaussian kernel pooling (Xiong et al. 2017), on which KNRM-like rankers spend most of their time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-AT_ONCE = {"cuda": 2**24}  # values of all kernels that a device computes at once, at most; none where it is not named
-FAR = 100.0  # a similarity that no kernel counts: padding is set to it
-_LOWEST = -100.0  # exponents of 2 end here: those of less are denormal numbers, which CPUs compute ten times slower
-_SHORTEST = 1e-12  # length that a vector is divided by at least
+AT_ONCE = {"cuda": 2**24}  # most values, over all kernels, that a device computes at once; 0 for other devices
+FAR = 100.0  # a similarity that no kernel counts, given to padding
+_LOWEST = -100.0  # least exponent of 2, well above denormal numbers, with which CPUs are ten times slower
+_SHORTEST = 1e-12  # a vector is divided by at least this length
 _SMALLEST_VARIANCE = 1e-8  # keeps a learned width from reaching 0
 
 
@@ -39,10 +39,10 @@ class GaussianKernels(nn.Module):
 
 
 class _KernelSums(torch.autograd.Function):
-    """sum_j exp(-precision_k (x_j - mu_k)^2), and anew in the backward pass: neither pass keeps the [..., K, L] tensor,
-    which otherwise decides time and memory. A CPU takes one kernel at a time, in its cache; a GPU, whose time goes into
-    starting operations, all at once where they are small (counted, not measured: some 370 operations a step of
-    ConvKNRM become 180)."""
+    """sum_j exp(-precision_k (x_j - mu_k)^2), computed again in the backward pass: thus the [..., K, L] tensor, which
+    would dominate time and memory, is not kept. A CPU takes one kernel at a time, in its cache; a GPU, whose time goes
+    into launching operations, takes all at once if they are small (counted, not measured: some 370 operations per step
+    of ConvKNRM become 180)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mu: Tensor, precision: Tensor) -> Tensor:
@@ -95,12 +95,12 @@ def _kernel(distance: Tensor, precision: Tensor) -> Tensor:
 
 
 def unit(x: Tensor) -> Tensor:
-    """Vectors [..., D] over their lengths; zero vectors stay."""
+    """Vectors [..., D] divided by their lengths; zero vectors stay."""
     return _Unit.apply(x)
 
 
 class _Unit(torch.autograd.Function):
-    """As functional.normalize, with half as many passes backward."""
+    """Like functional.normalize, but its backward makes half as many passes."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

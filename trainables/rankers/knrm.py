@@ -1,8 +1,8 @@
 """KNRM (Xiong et al. 2017): kernels over the cosine similarities of single words.
 
-The paper tunes the word vectors, on a search engine's clicks; `ranker.train_vectors` does so too, but not by default: a
-small training set is learned by heart that way (docs/rankers.md). The paper bounds its score by a tanh, which changes
-no ranking, but would let no pair of scores differ by more than 2 under a pairwise loss; here the score is linear.
+The paper tunes the word vectors on a search engine's clicks. `ranker.train_vectors` tunes them too, but is off by
+default: a small training set is learned by heart that way (docs/rankers.md). The paper bounds its score by a tanh. This
+changes no ranking but, under a pairwise loss, keeps scores from differing by more than 2; here the score is linear.
 """
 
 from __future__ import annotations

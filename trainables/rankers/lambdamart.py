@@ -15,13 +15,13 @@ from trainables.errors import DataError, Problem
 from trainables.rankers.base import RankerKind, RankerSettings
 
 Objective = Literal["regression", "lambdarank"]
-HIGHEST_LABEL = 30  # whose gain 2^label - 1 LightGBM holds
-LARGEST_QUERY = 10_000  # documents a query that LightGBM's lambdarank takes
+HIGHEST_LABEL = 30  # the highest whose gain 2^label - 1 LightGBM can hold
+LARGEST_QUERY = 10_000  # most documents per query that LightGBM's lambdarank takes
 
 
 class LambdaMartSettings(RankerSettings):
-    """LightGBM's parameters under the names of the field. The paper's implementation is not known, so what it leaves
-    open has LightGBM's default."""
+    """LightGBM's parameters, under names that are usual in the field. Which implementation the paper used is not known,
+    so what it leaves open has LightGBM's default."""
 
     default_lr: ClassVar[float | None] = 0.05
 
@@ -51,7 +51,7 @@ class LambdaMart(RankerKind):
 
 
 def parameters(settings: LambdaMartSettings, lr: float, objective: Objective, highest_label: int) -> dict[str, Any]:
-    """LightGBM's parameters of a stage; those that depend on machine or moment (threads, seed) are left to the caller.
+    """LightGBM's parameters for a stage, except those that depend on machine or moment (threads, seed).
 
     `deterministic` with `force_col_wise` makes trees the same for any number of threads.
     """

@@ -1,9 +1,9 @@
 """MatchPyramid (Pang et al. 2016) in the form of MatchZoo and the gensim similarity-learning study (2018).
 
-The dot products of query and document words are an image: one 3 x 3 convolution, dynamic pooling to a grid of fixed
-size, and a network. The grid divides the real words of the two texts, not the padded ones: a cell covers the words
-floor(i n / cells) to ceil((i + 1) n / cells) - 1. That is what the study's stretching of a text over the padded length
-comes to, but for the last word of some cells of long texts. Every length has a grid: cells of short texts share words.
+The dot products of query and document words form an image, which goes through one 3 x 3 convolution, dynamic pooling
+to a grid of fixed size, and a network. The grid divides the real words of the two texts, without padding: cell i covers
+the words floor(i n / cells) to ceil((i + 1) n / cells) - 1. The study's stretching of a text over the padded length
+amounts to the same, except for the last word of some cells of long texts. In short texts, cells share words.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MatchPyramidModule(WordRankerModule):
     def forward(
         self, query: Tensor, query_mask: Tensor, query_of: Tensor, document: Tensor, document_mask: Tensor
     ) -> Tensor:
-        # Padding has vectors of zeros: beyond the real words the image is 0, as the convolution's own border.
+        # Vectors of padding are zeros, so beyond the real words the image is 0, like the convolution's own border.
         image = torch.bmm(self.vectors(query)[query_of], self.vectors(document).transpose(1, 2))
         features = self.convolution(image[:, None]).relu()
         query_cells, document_cells = self.cells
@@ -60,7 +60,7 @@ class MatchPyramidModule(WordRankerModule):
 
 
 def cell_bounds(lengths: Tensor, cells: int) -> tuple[Tensor, Tensor]:
-    """First place of each cell, and the place after its last, of texts of int64 lengths [B]: int64 [B, cells] each.
+    """First place of each cell and the place after its last, int64 [B, cells] each, for texts of int64 lengths [B].
 
     A text of length 0 counts as one of length 1.
     """
@@ -72,11 +72,11 @@ def cell_bounds(lengths: Tensor, cells: int) -> tuple[Tensor, Tensor]:
 def max_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
     """x [B, F, R, L] to the maximum over each cell of its last axis, of which `lengths` [B] are real: [B, F, R, cells].
 
-    The places of a cell are gathered side by side to find the highest; a cell with fewer than the largest repeats its
-    last. Gradients need the highest alone, which spares the backward pass the wide tensor.
+    The places of each cell are gathered side by side to find the highest value; smaller cells repeat their last place.
+    Gradients need only the highest, which spares the backward pass the wide tensor.
     """
     start, end = cell_bounds(lengths, cells)
-    width = -(-x.shape[3] // cells) + 1  # at least the largest cell's, without asking the device for it
+    width = -(-x.shape[3] // cells) + 1  # at least the largest cell's, without waiting for the device
     places = torch.minimum(start[..., None] + torch.arange(width, device=x.device), end[..., None] - 1)
     index = places.flatten(1)[:, None, None].expand(*x.shape[:3], -1)
     highest = x.detach().gather(3, index).unflatten(3, (cells, width)).argmax(4)
@@ -84,7 +84,7 @@ def max_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
 
 
 def average_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
-    """The same with the mean of a cell."""
+    """Like max_over_cells, with the mean of each cell."""
     start, end = cell_bounds(lengths, cells)
     place = torch.arange(x.shape[3], device=x.device)
     inside = (place >= start[..., None]) & (place < end[..., None])

@@ -1,8 +1,8 @@
-"""Encoders that compute no padding: the sequences of a batch lie one after the other, as one row of tokens.
+"""Encoders that compute little padding: the sequences of a batch lie one after the other, as one row of tokens.
 
-All layers but attention treat each token by itself. Attention goes by groups of sequences of like length, filled up to
-the longest of the group alone. The last layer of BERT's kin computes [CLS] only: no other position's query, output or
-feed-forward part reaches it there.
+All layers except attention treat each token by itself. Attention works on groups of sequences of similar length, each
+padded only to the longest of its group. The last layer of BERT and its kin computes only [CLS]: no other position's
+query, output or feed-forward part reaches [CLS] there.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 
 from trainables.rankers.cpu import dropout_mask, rows
 
-# Their attention reads keys and values from elsewhere if asked to (cross-attention), with no norm in front of it.
+# Their attention can read keys and values from elsewhere (cross-attention), with no norm in front of it.
 CLS_ALONE = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
-# Positions are told to them, attention is a function that is chosen by name.
+# They take positions as an input, and their attention is a function that is chosen by name.
 PACKED = CLS_ALONE | {"albert", "distilbert", "modernbert"}
 ATTENTION = "packed"
-# Tokens that take as long as one group more does. Measured on CPUs; reasoned for GPUs: 33 operations a layer, some 200
-# us to launch, in which a layer of BERT-base trains 1,400 tokens, and nothing to gain where the launches are the time.
+# How many tokens take as long as one more group. Measured on CPUs; estimated for GPUs: 33 operations per layer, some
+# 200 us to launch, in which a layer of BERT-base trains 1,400 tokens; where launches take all the time, more groups
+# gain nothing.
 GROUP_COST = {"cpu": 32, "cuda": 2048}
 
 
@@ -32,12 +33,12 @@ class Group(NamedTuple):
 
     sequences: int
     width: int  # tokens of each
-    padded: bool  # whether some are filled up
+    padded: bool  # whether some contain padding
 
 
 def group_widths(lengths: np.ndarray, group_cost: int) -> np.ndarray:
-    """Widths, int [G] ascending, of the groups of sequences with the fewest tokens in all, a group counting as
-    `group_cost` tokens. A sequence belongs to the first group that is as wide as it is long."""
+    """Widths, int [G] ascending, of the groups with the fewest tokens in all, where each group also counts as
+    `group_cost` tokens. A sequence belongs to the first group that is at least as wide as it is long."""
     sizes, counts = np.unique(lengths, return_counts=True)
     before = np.concatenate([[0], np.cumsum(counts)])  # sequences shorter than each size
     best, start = np.zeros(len(sizes) + 1, np.int64), np.zeros(len(sizes) + 1, np.int64)
@@ -53,10 +54,10 @@ def group_widths(lengths: np.ndarray, group_cost: int) -> np.ndarray:
 
 
 def pack(padded: dict[str, Tensor], group_cost: int, first_position: int) -> dict[str, Any]:
-    """Inputs of an encoder that `pack_encoder` changed, out of `input_ids`, `attention_mask` and possibly
-    `token_type_ids` [P, L] of P sequences; others, of one dimension, stay. In the order of the T tokens that are left:
-    `input_ids`, `token_type_ids` and `position_ids` int64 [1, T], `reads` bool [T], false for padding. `groups`: a
-    tuple. `starts` int64 [P]: where sequences begin; `places` int64 [P]: where each sequence of `padded` went."""
+    """Inputs for an encoder that `pack_encoder` changed, from `input_ids`, `attention_mask` and possibly
+    `token_type_ids` [P, L] of P sequences; inputs of one dimension stay. Of the T tokens that are left: `input_ids`,
+    `token_type_ids` and `position_ids` int64 [1, T], `reads` bool [T], false for padding. `groups`: a tuple of Group.
+    `starts` int64 [P]: where each packed sequence begins; `places` int64 [P]: where each sequence of `padded` went."""
     mask = padded["attention_mask"].numpy()
     lengths = mask.sum(1)
     widths = group_widths(lengths, group_cost)
@@ -99,11 +100,11 @@ def packed_attention(
     **__: Any,
 ) -> tuple[Tensor, None]:
     """Attention of query [1, H, M, D] over key and value [1, H, T, D], each sequence's over itself: [1, M, H, D]. M is
-    T, or the number of sequences, of which then the first token alone asks. With `sliding_window` a token reads those
-    that are less than so many away. `attention_mask` is None."""
+    T, or the number of sequences if only their first tokens are queries. With `sliding_window`, a token reads only
+    tokens less than that far away. `attention_mask` is None."""
     tokens = [group.sequences * group.width for group in groups]
     asking = tokens if query.shape[2] == key.shape[2] else [group.sequences for group in groups]
-    # Squeezed and, for one group, not split: the gradient of an index or of a part is a copy of the whole.
+    # Squeezed and, for one group, not split: the gradient of an index or of a part would be a copy of the whole.
     sides = ((query.squeeze(0), asking), (key.squeeze(0), tokens), (value.squeeze(0), tokens))
     parts = [side.split(sizes, 1) if len(groups) > 1 else (side,) for side, sizes in sides]
     found = []
@@ -115,20 +116,20 @@ def packed_attention(
 
 
 def _reading(group: Group, mask: Tensor, window: int | None) -> Tensor | None:
-    """Which tokens read which, bool [N, 1, 1 or L, L] or [L, L]; None where all read all."""
+    """Which tokens read which, bool [N, 1, 1 or L, L] or [L, L]; None if all read all."""
     reading = mask.view(group.sequences, 1, 1, group.width) if group.padded else None
     if window is None or group.width <= window:
         return reading
     place = torch.arange(group.width, device=mask.device)
     distance = (place[:, None] - place).abs()
     near = distance < window
-    # Padding far from its sequence reads itself: attention to nothing is no number, and would spread.
+    # Padding far from its sequence reads itself: attention to nothing would be NaN, and NaN spreads.
     return near if reading is None else (reading & near) | (distance == 0)
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, scaling: float | None) -> Tensor:
-    """Attention of q [N, H, M, D] over k and v [N, H, L, D] where the mask, bool and of a shape that broadcasts to
-    [N, H, M, L], is true; each query reads one key at least. [N, H, M, D]."""
+    """Attention [N, H, M, D] of q [N, H, M, D] over k and v [N, H, L, D] where the mask is true, which is bool and
+    broadcasts to [N, H, M, L]; each query reads at least one key."""
     if dropout == 0 or q.device.type != "cpu":
         return functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scaling)
     scores = (q * (scaling or q.shape[-1] ** -0.5)) @ k.transpose(2, 3)
@@ -139,7 +140,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: fl
 
 
 def _no_mask(*_: Any, **__: Any) -> None:
-    """Groups say what is read."""
+    """No mask: the groups say what is read."""
 
 
 AttentionInterface.register(ATTENTION, packed_attention)
@@ -147,10 +148,10 @@ AttentionMaskInterface.register(ATTENTION, _no_mask)
 
 
 def pack_encoder(encoder: PreTrainedModel) -> None:
-    """Makes an encoder of `PACKED` read what `pack` gives: `last_hidden_state` [1, T, D]; of `CLS_ALONE` [1, P, D].
+    """Makes an encoder of `PACKED` read what `pack` gives, and return `last_hidden_state` [1, T, D].
 
-    There the last layer's attention becomes the architecture's own cross-attention, with the same weights under the
-    same names, from [CLS] to all positions.
+    For encoders of `CLS_ALONE` it is [1, P, D]: the last layer's attention becomes the architecture's own
+    cross-attention, with the same weights under the same names, from [CLS] to all positions.
     """
     encoder.set_attn_implementation(ATTENTION)
     if encoder.config.model_type not in CLS_ALONE:
@@ -170,6 +171,6 @@ def _ask_for_cls(_: nn.Module, args: tuple[Tensor, None], kwargs: dict[str, Any]
 
 
 def cls_vectors(states: Tensor, starts: Tensor, places: Tensor) -> Tensor:
-    """[CLS] vectors [P, D], in the order that was packed, of a packed encoder's `last_hidden_state`."""
+    """[CLS] vectors [P, D], in the order before packing, from a packed encoder's `last_hidden_state`."""
     tokens = places if states.shape[1] == len(starts) else starts[places]
     return rows(states[0], tokens)

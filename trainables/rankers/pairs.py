@@ -18,14 +18,14 @@ Keep = Literal["latest", "first"]
 
 
 def keeps_latest(data: RankingData, keep: Keep) -> bool:
-    """Whether long queries lose their first tokens: only where a data set has queries of several utterances."""
+    """Whether long queries lose their first tokens: only if the data set has queries of several utterances."""
     return keep == "latest" and bool((data.turns > 1).any())
 
 
 def truncated(query: np.ndarray, document: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths kept of two texts of lengths int [B] so that they sum to at most `limit`.
+    """Lengths to keep, summing to at most `limit`, of two texts of lengths int [B].
 
-    Equals popping one token at a time off the longer text, off the document where both are equally
+    Equals popping one token at a time off the longer text, or off the document if both are equally
     long (the `longest_first` truncation of BERT's sentence pairs).
     """
     kept_query = np.minimum(query, np.maximum(limit - document, limit - limit // 2))
@@ -37,8 +37,8 @@ def truncated(query: np.ndarray, document: np.ndarray, limit: int) -> tuple[np.n
 class PairTemplate:
     """Special tokens around the two texts of a pair, e.g. [CLS] query [SEP] document [SEP].
 
-    `second_segment`: whether the document has token type 1. `longest`: tokens the encoder reads at most.
-    `pad`: id that fills a batch up. `from_front`: whether a truncated query loses its first tokens, not its last.
+    `second_segment`: whether the document has token type 1. `longest`: most tokens that the encoder reads.
+    `pad`: id of padding. `from_front`: whether a truncated query loses its first tokens, not its last.
     """
 
     before: tuple[int, ...]
@@ -51,7 +51,7 @@ class PairTemplate:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, longest: int, pad: int, from_front: bool) -> PairTemplate:
-        """Read off a pair encoded by the tokenizer's own post-processor."""
+        """The template seen in a pair that the tokenizer's own post-processor encodes."""
         pair = tokenizer.encode("a", "a")
         query, document = (np.flatnonzero([i == side for i in pair.sequence_ids]) for side in (0, 1))
         return cls(
@@ -83,13 +83,13 @@ class PairTemplate:
     def cut(
         self, queries: np.ndarray, documents: np.ndarray, max_length: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """How documents are cut into passages: kept query length, passage length, passages; int [B] each.
+        """How documents are cut into passages: kept query length, passage length, number of passages; int [B] each.
 
         A document longer than the room that the (truncated) query leaves is cut into the fewest equal parts that
-        fit, the last one shorter where they do not come out even (as in MacAvaney et al.'s code).
+        fit; the last one is shorter if the tokens do not divide evenly (as in MacAvaney et al.'s code).
         """
         query, _ = self.lengths(queries, documents, max_length)
-        room = np.maximum(1, max_length - self.specials - query)  # none where there is no document
+        room = np.maximum(1, max_length - self.specials - query)  # a query may leave no room to an empty document
         count = np.maximum(1, -(-documents // room))
         return query, -(-documents // count), count
 
@@ -104,8 +104,8 @@ class PairTemplate:
     ) -> dict[str, Tensor]:
         """`input_ids` and `token_type_ids` int64 [B, L], `attention_mask` bool [B, L], right-padded.
 
-        With `passages_of`, the first so many tokens of a document are all read, in passages: one row a passage, a
-        pair's rows together, and `passages` int64 [B] counts them.
+        With `passages_of`, that many first tokens of a document are read, in passages: one row per passage, a pair's
+        rows together, and `passages` int64 [B] counts them.
         """
         lengths = queries.lengths[query_rows], documents.lengths[document_rows]
         if passages_of is None:
@@ -147,6 +147,6 @@ class PairTemplate:
 
 
 def mean_of_passages(vectors: Tensor, passages: Tensor) -> Tensor:
-    """Mean [B, D] of each pair's vectors: `vectors` [P, D] lie together by pair, `passages` int [B] counts them."""
-    # Checks of the counts would wait for a GPU.
+    """Mean [B, D] of each pair's vectors: `vectors` [P, D] are grouped by pair, `passages` int [B] counts them."""
+    # Unsafe, because checking the counts would mean waiting for the GPU.
     return torch.segment_reduce(vectors, "mean", lengths=passages, unsafe=vectors.is_cuda)

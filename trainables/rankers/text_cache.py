@@ -1,4 +1,4 @@
-"""Text sides on disk, so that a second search on the same data tokenises nothing anew."""
+"""Text sides on disk, so that a second search on the same data need not tokenise it again."""
 
 from __future__ import annotations
 

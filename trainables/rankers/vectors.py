@@ -1,6 +1,6 @@
 """Word ids and word vectors of a data set: trained on the collection itself, or read from a file.
 
-gensim is imported where it is used: it takes a second, which trials and commands that train no vectors save.
+gensim is imported where it is used: that takes a second, which trials and commands that train no vectors save.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MOST_EPOCHS = 10
 
 @dataclass(frozen=True)
 class WordVectors:
-    """`vectors`: float32 [V, D], one row a word."""
+    """`vectors`: float32 [V, D], one row per word."""
 
     words: tuple[str, ...]
     vectors: np.ndarray
@@ -58,11 +58,11 @@ def word_text_side(
 ) -> TextSide:
     """Word ids of a data set and its table of vectors, float32 [1 + HASHED + V, D], as `arrays["vectors"]`.
 
-    Row 0 is padding (zeros), the next HASHED rows stand for unknown words: random ones, or zeros for `unknown: zero`.
-    Under `unknown: random` each unknown word of the data set has a row of its own behind the known ones.
+    Row 0 is padding (zeros). The next HASHED rows are for unknown words: random vectors, or zeros for `unknown: zero`.
+    Under `unknown: random`, each unknown word of the data set has a row of its own after the known ones.
     `deviation`: standard deviation of random vectors, None = that of the known ones. `vectors` is `train` or the path
-    of a word2vec, GloVe or fastText file; `size` is the D of trained vectors, `model` their kind. ConfigError for a
-    missing file, DataError for a broken one.
+    of a word2vec, GloVe or fastText file; `size` is the D of trained vectors, `model` their kind. Raises ConfigError
+    for a missing file, DataError for a broken one.
     """
     source: list[object] = [TRAIN, size, model] if vectors == TRAIN else _file_identity(Path(vectors))
     digest = digest_of(_FORMAT, data.digest, *source, from_front, seed, unknown, deviation)
@@ -132,8 +132,8 @@ def reads_from_front(files: Mapping[str, str]) -> bool:
 def train_vectors(data: RankingData, size: int, seed: int, model: Word2VecModel = "cbow") -> WordVectors:
     """word2vec vectors of unit length, learned from all documents and the training queries.
 
-    Small collections are read several times; one worker, so the seed decides the result. DataError where
-    there is no word.
+    Small collections are read several times. There is one worker, so that the seed determines the result.
+    Raises DataError if there are no words.
     """
     from gensim.models import Word2Vec
 
@@ -156,7 +156,7 @@ def train_vectors(data: RankingData, size: int, seed: int, model: Word2VecModel 
 
 @dataclass(frozen=True)
 class _Sentences:
-    """Texts as lists of words, any number of times."""
+    """Texts as lists of words; may be iterated any number of times."""
 
     words: WordRows
 
@@ -179,8 +179,8 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> WordVectors:
     """The vectors that a file has for words of a vocabulary.
 
     `.bin` is word2vec's or fastText's binary format (fastText makes vectors of unknown words from their
-    parts); anything else is text, `word v1 ... vD` a line, with or without a first line `N D`; `.gz` is
-    unpacked. DataError where the file is broken or has none of the words.
+    parts); anything else is text with lines `word v1 ... vD`, with or without a first line `N D`; `.gz` is
+    unpacked. Raises DataError if the file is broken or has none of the words.
     """
     try:
         found = _read_binary(path, vocabulary) if ".bin" in path.suffixes else _read_text(path, vocabulary)
@@ -210,7 +210,7 @@ def _read_binary(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]
 
 
 def _read_text(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]:
-    """Streams the file, so that memory holds the wanted vectors only; of a word's lines the first counts."""
+    """Streams the file, so that memory holds only the wanted vectors. A word's first line counts."""
     found: dict[str, np.ndarray] = {}
     problems: list[Problem] = []
     wanted = {word.encode() for word in vocabulary}

@@ -26,7 +26,7 @@ def train_wordpiece(texts: Iterable[str], size: int) -> Tokenizer:
         vocab_size=size,
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
-        # The trainer numbers what it meets in an order of its own each time, and breaks ties by number.
+        # Otherwise the trainer numbers these in an order that differs from run to run, and it breaks ties by number.
         special_tokens=[*SPECIALS, *(f"##{character}" for character in alphabet)],
         show_progress=False,
     )
@@ -36,7 +36,7 @@ def train_wordpiece(texts: Iterable[str], size: int) -> Tokenizer:
 
 
 def _alphabet(texts: Iterable[str], size: int) -> list[str]:
-    """The most frequent characters, sorted; among equally frequent ones the first."""
+    """The `size` most frequent characters, sorted; ties go to the first in that order."""
     counts = Counter[str]()
     for text in texts:
         counts.update(_NORMALIZER.normalize_str(text))
@@ -65,7 +65,7 @@ def training_texts(data: RankingData) -> Iterator[str]:
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokens:
-    """Token ids of whole texts, without special tokens; `[SEP]` and the like in a text are words as others."""
+    """Token ids of whole texts, without special tokens; `[SEP]` and the like in a text are ordinary words."""
     tokenizer.encode_special_tokens = True
     texts, ids, lengths = iter(texts), [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
     while chunk := list(islice(texts, CHUNK)):

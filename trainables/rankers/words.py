@@ -60,7 +60,7 @@ class WordRankerModule(RankerModule):
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Tensor]:
-        """Each different query once: query int64 [Q, Lq], query_mask bool [Q, Lq], query_of int64 [B] (which query a
+        """Each distinct query once: query int64 [Q, Lq], query_mask bool [Q, Lq], query_of int64 [B] (which query a
         pair has), document int64 [B, Ld], document_mask bool [B, Ld]."""
         unique, query_of = np.unique(query_rows, return_inverse=True)
         query, query_mask = take(queries, unique, self.max_query_length, PADDING, last=self.from_front)
@@ -76,7 +76,7 @@ class WordRankerModule(RankerModule):
     def costs(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> np.ndarray:
-        """Document words: nearly all work is theirs."""
+        """Document words, which cause nearly all of the work."""
         return np.clip(documents.lengths[document_rows], 1, self.max_length)
 
 
