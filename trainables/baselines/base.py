@@ -31,14 +31,14 @@ class Pool:
 class Baseline(ABC):
     """An unsupervised ranker of one data set.
 
-    splits      those it will score; their queries must be known at once
-    collection  whether all documents are ranked, to a depth of `data.top_k`, or the splits' candidates;
-                then the candidates of `data` must be the judged documents: they tell the grades
+    splits      those it will score; their queries must be known from the start
+    collection  whether to rank all documents, to a depth of `data.top_k`, instead of the splits' candidates; if so,
+                the candidates of `data` must be the judged documents, because grades are taken from them
     """
 
-    grid: ClassVar[tuple[Params, ...]] = ()  # what there is to choose from; empty = nothing to choose
+    grid: ClassVar[tuple[Params, ...]] = ()  # parameters to choose from; empty = nothing to choose
     retrieves: ClassVar[bool] = False  # whether it can rank a whole collection
-    ranker: ClassVar[str | None] = None  # whose `ranker.*` keys it reads, and their defaults
+    ranker: ClassVar[str | None] = None  # the ranker whose `ranker.*` keys, with their defaults, it reads
 
     def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
         require_texts_to_rank(data)
@@ -54,7 +54,7 @@ class Baseline(ABC):
 
     @abstractmethod
     def scorer(self, split: Split) -> Scorer:
-        """Gathers all that no parameter changes; the result maps parameters to scores, float64 [C]."""
+        """Computes all that no parameter changes; the result maps parameters to scores, float64 [C]."""
 
     def pools(self, name: str) -> Iterator[Pool]:
         """What is ranked on a split, in parts of consecutive queries that fit in memory."""
@@ -83,7 +83,7 @@ class Lexical(Baseline):
             yield Pool(self._all_matching(part), self.run.data.top_k)
 
     def _all_matching(self, split: Split) -> Split:
-        """The split with every document that shares a term with the query as a candidate, outside any run."""
+        """The split with every document that shares a term with the query as a candidate, none of them in a run."""
         offsets, document = self.postings.matching(split)
         owner = np.repeat(np.arange(len(split)), np.diff(offsets))
         return replace(
@@ -98,7 +98,7 @@ class Lexical(Baseline):
 
 
 def _grades(split: Split, owner: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
-    """Grades that the split's candidates have, UNJUDGED for other documents; int16 [C]."""
+    """Grade of each (owner, document): that of the split's candidate, UNJUDGED if it is none; int16 [C]."""
     known = split.owner * documents + split.document
     order = np.argsort(known)
     known, wanted = known[order], owner * documents + document

@@ -16,7 +16,7 @@ from trainables.errors import ConfigError, Problem
 if TYPE_CHECKING:
     from trainables.rankers.base import Tokens
 
-TRAIN = "train"  # vectors of the collection, as trainables.rankers.vectors has it
+TRAIN = "train"  # for vectors of the collection, as in trainables.rankers.vectors
 _PAIRS = 1 << 16  # compared at once
 
 
@@ -61,7 +61,7 @@ class Embedding(Baseline):
 
 
 def _mean_directions(tokens: Tokens, rows: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """Sum of each text's vectors at unit length, float64 [rows, D]: the direction of their mean; 0 without a word."""
+    """Direction of the mean of each text's vectors, at unit length, float64 [rows, D]; 0 for a text without a word."""
     lengths = tokens.lengths[rows]
     ends = np.concatenate([[0], np.cumsum(lengths)])
     ids = tokens.ids[np.repeat(tokens.offsets[rows] - ends[:-1], lengths) + np.arange(ends[-1])]

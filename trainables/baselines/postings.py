@@ -1,4 +1,4 @@
-"""The terms of some queries in a collection, read once, and BM25 over them without reading them again."""
+"""Where the terms of some queries occur in a collection, which is read only once, and BM25 over these occurrences."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Occurrences:
-    """Where terms stand in a collection of N documents, in the order of the text.
+    """Where terms occur in a collection of N documents, in the order of the text.
 
     term      int32 [W]
     document  int32 [W]
-    position  int32 [W]  place among the document's terms; stop words have none
-    lengths   int64 [N]  terms a document
+    position  int32 [W]  place among the document's terms, without stop words
+    lengths   int64 [N]  number of terms per document
     """
 
     term: np.ndarray
@@ -37,7 +37,7 @@ class Occurrences:
 
 
 def find_terms(documents: TextColumn, vocabulary: dict[str, int]) -> Occurrences:
-    """Occurrences of a vocabulary's terms; holds those and a block of the collection in memory."""
+    """Occurrences of a vocabulary's terms; memory holds these and a block of the collection."""
     numbers = TermNumbers(vocabulary)
     texts, start = iter(documents), 0
     parts = [(_NONE, _NONE, _NONE, np.empty(0, np.int64))]
@@ -61,13 +61,13 @@ def _find_in(texts: list[str], start: int, numbers: TermNumbers) -> Columns:
 
 @dataclass(frozen=True)
 class Matches:
-    """What of the queries stands in their candidates; a row a candidate and term (or window) of its query in it.
+    """What queries and their candidates share: one row per candidate and term (or window) of its query in it.
 
     candidate  int64 [M]    ascending
-    count      float64 [M]  times it stands in the document
-    weight     float64 [M]  inverse document frequency, times its count in the query
+    count      float64 [M]  how often the term occurs in the document
+    weight     float64 [M]  inverse document frequency, times the term's count in the query
     length     float64 [M]  length of the document over the mean length
-    candidates              candidates of all queries, C
+    candidates              number of candidates of all queries, C
     """
 
     candidate: np.ndarray
@@ -106,7 +106,7 @@ class Postings:
 
     @cached_property
     def counts(self) -> csr_array:
-        """Times a term stands in a document, float64 [N, terms]."""
+        """How often each term occurs in each document, float64 [N, terms]."""
         return count_matrix(self.occurrences.document, self.occurrences.term, (len(self), self.size))
 
     @cached_property
@@ -119,14 +119,14 @@ class Postings:
         return self.match(split, self.numbers(split), self.counts, self.idf)
 
     def match(self, split: Split, queries: Sequence[Sequence[int]], counts: csr_array, idf: np.ndarray) -> Matches:
-        """Columns of `counts` (terms, or windows of terms) that a query has, in each of its candidates.
+        """Matches of the columns of `counts` (terms, or windows of terms) that a query has, in its candidates.
 
         `queries`: the columns of each query, repeats included; `idf`: float64 [columns].
         """
         asked = _rows(_query_matrix(queries, len(idf)), split.owner)
         held = _rows(counts, split.document)
         in_document = _pattern(asked).multiply(held).tocsr()
-        in_query = asked.multiply(_pattern(held)).tocsr()  # of the same cells in the same order
+        in_query = asked.multiply(_pattern(held)).tocsr()  # the same cells in the same order
         candidate = np.repeat(np.arange(len(split.document)), np.diff(in_document.indptr))
         length = self.relative_length[split.document[candidate]]
         weight = in_query.data * idf[in_query.indices]
@@ -145,7 +145,7 @@ def _numbers(found: list[str], vocabulary: dict[str, int]) -> list[int]:
 
 
 def count_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
-    """How often each cell is named, float64, canonical."""
+    """How often each cell (row, column) is given, float64, in canonical form."""
     matrix = csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
     matrix.sum_duplicates()
     return matrix

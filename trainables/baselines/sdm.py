@@ -2,11 +2,11 @@
 
 A query's score is tw * S(terms) + ow * S(ordered) + uw * S(unordered), S the BM25 score over
 terms      the query's terms
-ordered    neighbours in the query that stand in the document as neighbours in the same order
-unordered  neighbours in the query that stand in the document within a window of 8 terms, in any order
+ordered    neighbours in the query that are also neighbours in the document, in the same order
+unordered  neighbours in the query that occur in the document within a window of 8 terms, in any order
 A window's count is the number of pairs of positions that fit it; its inverse document frequency is the sum of its
-two terms', as Lucene scores spans. Stop words are removed first, from queries and documents. The authors smooth
-language models instead of BM25. Anserini lets one term stand inside an ordered window.
+two terms', as Lucene scores spans. Stop words are removed first, from queries and documents. The authors use smoothed
+language models instead of BM25. Anserini, unlike this, allows one term inside an ordered window.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def _key(first: int, second: int, size: int, ordered: bool) -> int:
 
 
 def count_windows(occurrences: Occurrences, known: np.ndarray, size: int, ordered: bool) -> csr_array:
-    """Times each pair of terms stands in a document as an ordered or unordered window, float64 [N, pairs].
+    """How often each pair of terms forms an ordered or unordered window in each document, float64 [N, pairs].
 
     `known`: int64 [pairs], ascending: first term * size + second term, for unordered windows the smaller first.
     """
     rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for step in range(1, 2 if ordered else WINDOW):  # positions rise, so `step` occurrences on is that far or farther
+    for step in range(1, 2 if ordered else WINDOW):  # positions ascend: `step` occurrences on is as far or farther
         first, second = slice(None, -step), slice(step, None)
         document = occurrences.document[first]
         apart = occurrences.position[second] - occurrences.position[first]

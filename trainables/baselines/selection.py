@@ -1,4 +1,4 @@
-"""Which parameters of a baseline are best on a split, and what its ranking is worth."""
+"""Which parameters of a baseline are best on a split, and the ranking that parameters give."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Judge:
 
 @dataclass(frozen=True)
 class Choice:
-    """The best point of a grid. `params`: complete; `value`: of the metric there; `points`: tried."""
+    """The best point of a grid. `params`: all parameters; `value`: of the metric there; `points`: number tried."""
 
     params: Params
     value: float
@@ -40,7 +40,7 @@ class Choice:
 
 
 def choose(baseline: Baseline, name: str) -> Choice:
-    """The point of the baseline's grid with the highest mean of `metric` on a split; of equals the first."""
+    """The point of the baseline's grid with the highest mean of `metric` on a split; the first of ties."""
     run, defaults = baseline.run, baseline.defaults()
     points = [{**defaults, **point} for point in baseline.grid]
     totals = np.zeros(len(points))
@@ -54,7 +54,7 @@ def choose(baseline: Baseline, name: str) -> Choice:
 
 
 def rank(baseline: Baseline, name: str, params: Params) -> tuple[Split, np.ndarray]:
-    """A split whose candidates are what the baseline retrieved, or was given, and their scores, float64 [C]."""
+    """A split with the candidates that the baseline retrieved or was given, and their scores, float64 [C]."""
     parts = [_ranked(baseline, pool, params) for pool in baseline.pools(name)]
     return one_split([split for split, _ in parts]), np.concatenate([scores for _, scores in parts])
 

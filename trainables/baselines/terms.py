@@ -42,7 +42,7 @@ def terms(text: str) -> list[str]:
 class TermNumbers(dict[bytes, int]):
     """Number of a word's term in a vocabulary, UNKNOWN if that lacks it, STOPPED for a stop word.
 
-    Each distinct word is stemmed once, when it is met.
+    Each distinct word is stemmed only once, when it is first met.
     """
 
     def __init__(self, vocabulary: Mapping[str, int]):
