@@ -83,7 +83,7 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
 
 def _require_whole_links(folder: Path) -> None:
     """Raises DataError for broken links: to readers, such a file would look as if it had not been given."""
-    named = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]  # editors hide their locks
+    named = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]  # not editors' locks
     problems = [
         Problem(str(path), f"leads to {path.readlink()}, which is not there", "a link to a file, or none")
         for path in named

@@ -37,9 +37,8 @@ def retrieve(
 ) -> dict[str, Run]:
     """The `top_k` best documents for each query of each split by Lucene's BM25 (Anserini's English analysis).
 
-    Returns, per split, (query int64 [n], document int64 [n], score float64 [n]); the first two are rows of the given
-    queries and documents. Index and runs are cached by content. Raises WorkFailed if there is no Java, or, naming the
-    log, if Pyserini fails.
+    Returns, per split, (query int64 [n], document int64 [n], score float64 [n]), the first two as rows of what was
+    given. Index and runs are cached by content. Raises WorkFailed without Java or, naming the log, if Pyserini fails.
     """
     texts = digest_of(_FORMAT, version("pyserini"), documents.data, documents.offsets)
     wanted = {split: list(rows) for split, rows in queries.items()}

@@ -22,7 +22,6 @@ class Batch:
     negative: np.ndarray
 
     def __getitem__(self, part: slice) -> Batch:
-        """Some of the samples."""
         return Batch(self.instance[part], self.positive[part], self.negative[part])
 
 

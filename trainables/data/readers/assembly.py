@@ -46,7 +46,7 @@ class Rated:
 
 @dataclass(frozen=True)
 class RawSplit:
-    """One split as read: queries (each one or more utterances), judgments and, if the data gives any, candidates.
+    """One split as read: queries (each one or more utterances), judgments and, if given, candidates.
 
     run   candidates with first-stage scores
     pool  candidates that the data gives without scores; the judgments may name other documents

@@ -37,7 +37,6 @@ def recognises(folder: Path) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files that `read` reads."""
     return [path for name in FILES.values() if (path := plain_or_gz(folder, name)).exists()]
 
 

@@ -40,7 +40,6 @@ def recognises(folder: Path) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files that `read` reads."""
     return list(_by_split(folder).values())
 
 

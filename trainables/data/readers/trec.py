@@ -36,7 +36,6 @@ def recognises(folder: Path) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files that `read` reads."""
     names = [name for split in SPLITS for name in (f"queries.{split}.tsv", f"qrels.{split}.txt", f"run.{split}.txt")]
     return [path for name in ("collection.tsv", *names) if (path := plain_or_gz(folder, name)).exists()]
 

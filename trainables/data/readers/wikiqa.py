@@ -24,7 +24,6 @@ def recognises(folder: Path) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files that `read` reads."""
     return [path for split in SPLITS if (path := plain_or_gz(folder, f"WikiQA-{split}.tsv")).exists()]
 
 
