@@ -19,7 +19,7 @@ class RankerSettings(BaseModel):
     """The `ranker.*` keys of one ranker; subclasses add theirs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    default_lr: ClassVar[float | None] = None  # of training.lr, if the ranker needs another than the rest
+    default_lr: ClassVar[float | None] = None  # default of training.lr, where it is not the usual one
     name: str
 
 

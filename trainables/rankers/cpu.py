@@ -22,7 +22,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 @cache
 def takes_onednn() -> bool:
-    """Whether oneDNN's float32 products are the faster ones: so measured only on AMD with AVX-512."""
+    """Whether oneDNN's float32 products are the faster ones; measured only on AMD with AVX-512."""
     return (
         torch.backends.mkldnn.is_available()
         and torch.backends.cpu.get_cpu_capability() == "AVX512"
@@ -76,7 +76,7 @@ class Linear(nn.Linear):
 
 def rows(x: Tensor, places: Tensor) -> Tensor:
     """x[places]: rows of x [N, ...] at places, int64 [M]. On a CPU, the gradient of indexing is added up by one thread,
-    that of index_select by all; but on a GPU, index_select's gradient is added up in no fixed order."""
+    that of index_select by all threads; on a GPU, the latter is added up in no fixed order."""
     return x.index_select(0, places) if x.device.type == "cpu" else x[places]
 
 

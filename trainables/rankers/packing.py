@@ -22,9 +22,8 @@ CLS_ALONE = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"}
 # They take positions as an input, and their attention is a function that is chosen by name.
 PACKED = CLS_ALONE | {"albert", "distilbert", "modernbert"}
 ATTENTION = "packed"
-# How many tokens take as long as one more group. Measured on CPUs; estimated for GPUs: 33 operations per layer, some
-# 200 us to launch, in which a layer of BERT-base trains 1,400 tokens; where launches take all the time, more groups
-# gain nothing.
+# Tokens that take as long as one more group. Measured on CPUs; estimated for GPUs: 33 operations per layer, some 200
+# us to launch, in which a layer of BERT-base trains 1,400 tokens; no gain where the launches are all the time.
 GROUP_COST = {"cpu": 32, "cuda": 2048}
 
 
@@ -33,7 +32,7 @@ class Group(NamedTuple):
 
     sequences: int
     width: int  # tokens of each
-    padded: bool  # whether some contain padding
+    padded: bool  # whether some have padding
 
 
 def group_widths(lengths: np.ndarray, group_cost: int) -> np.ndarray:

@@ -51,7 +51,7 @@ class PairTemplate:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, longest: int, pad: int, from_front: bool) -> PairTemplate:
-        """The template seen in a pair that the tokenizer's own post-processor encodes."""
+        """Reads the template off a pair that the tokenizer's own post-processor encodes."""
         pair = tokenizer.encode("a", "a")
         query, document = (np.flatnonzero([i == side for i in pair.sequence_ids]) for side in (0, 1))
         return cls(

@@ -1,6 +1,6 @@
 """Word ids and word vectors of a data set: trained on the collection itself, or read from a file.
 
-gensim is imported where it is used: that takes a second, which trials and commands that train no vectors save.
+gensim is imported only where it is used, because that takes a second.
 """
 
 from __future__ import annotations
