@@ -1,4 +1,4 @@
-"""Where the terms of some queries occur in a collection, which is read only once, and BM25 over these occurrences."""
+"""Where the terms of some queries occur in a collection, which is read only once, and BM25 over them."""
 
 from __future__ import annotations
 
