@@ -17,7 +17,7 @@ def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
     """Difficulty of each instance, float64 [I], higher = harder; and whether it came from the cache.
 
     The cache key covers data, split, instances and whatever else the scoring reads, so trials that share these share
-    the file. A teacher's scores are part of the key, so a scoring that needs them asks for them on a hit too.
+    the file. A teacher's scores are part of the key, so they are needed even on a cache hit.
     """
     instances, split = scored.instances, scored.split
     needs = [_content(need, scored) for need in sorted(SCORINGS[name].needs)]

@@ -76,7 +76,7 @@ def _units(vectors: np.ndarray) -> np.ndarray:
 
 
 def _vector_sums(tokens, rows: np.ndarray, units: np.ndarray, last: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Sum of unit vectors over those of each text's first (or last) words that have one, float32 [B, D]; their number.
+    """Sum of the unit vectors of each text's first (or last) words, float32 [B, D], and how many of them have one, [B].
 
     The dot product of two such sums is the sum of the cosines over all pairs of words.
     """

@@ -39,7 +39,7 @@ class Schedule:
 
 
 def stepwise(x: float, schedule: Schedule) -> float:
-    """S stages: δ is open first, max(δ, cₖ₊₁) once x exceeds cₖ = k/S, truncated to two digits, and all in the last.
+    """S stages: δ is open first, max(δ, cₖ₊₁) once x exceeds cₖ = k/S (cut to two digits), everything in the last.
 
     With S = 3 these are the paper's δ, .66 and 1, with changes at .33 T and .66 T. The code opens .33 first for any δ.
     """

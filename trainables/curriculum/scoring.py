@@ -39,7 +39,6 @@ class Scoring:
 
 
 def random(scored: Scored) -> np.ndarray:
-    """A random order of the instances."""
     return generator(scored.seed, "random difficulty").permutation(len(scored.instances)).astype(np.float64)
 
 

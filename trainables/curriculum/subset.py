@@ -47,7 +47,6 @@ class Subset:
 
 
 def everything(labelled: Labelled) -> np.ndarray:
-    """All candidates."""
     return np.arange(len(labelled.split.document))
 
 
