@@ -24,8 +24,7 @@ QRELS_ROW = "QUERY 0 DOCUMENT GRADE"
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     """{query: {document: score}} of a TREC run, plain or .gz. As in trec_eval, the rank column is not used.
 
-    Raises DataError with every wrong line: wrong number of columns, a score that is not a finite float32, a document
-    repeated for a query, or bytes that are not UTF-8.
+    Raises DataError with every wrong line: columns, score not a finite float32, repeated query and document, not UTF-8.
     """
     return _read(path, RUN_ROW, _score)
 
@@ -33,14 +32,13 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     """{query: {document: grade}} of a TREC qrels file, plain or .gz.
 
-    Raises DataError with every wrong line: wrong number of columns, a grade that is not an int16, a document repeated
-    for a query, or bytes that are not UTF-8.
+    Raises DataError with every wrong line: columns, grade not an int16, repeated query and document, not UTF-8.
     """
     return _read(path, QRELS_ROW, _grade)
 
 
 class _Wrong(Exception):
-    """(what is wrong, what would be right) of one line."""
+    """(what is wrong, what would be right) for one line."""
 
 
 def _read(path: str | Path, form: str, value_of: Callable[[list[bytes]], float]) -> dict[str, dict]:
