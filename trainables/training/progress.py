@@ -21,12 +21,12 @@ STATE = "state.json"
 
 
 class Progress:
-    """State that trainings of networks and of trees have in common.
+    """What trainings of networks and of trees have in common.
 
     history      metrics of each completed iteration
     best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
     dev_values   float64 [Q], of each dev query after the last iteration
-    adopted      number of iterations taken over from another configuration; none of them can be this one's best
+    adopted      iterations taken over from another configuration; none of them can be this one's best
     """
 
     def __init__(self, run: TrainingRun, materials: Materials):

@@ -23,7 +23,7 @@ CHEAP, SHARE = 1.0, 0.1
 
 class Saves:
     """Says when a save is due: after each iteration if saves take at most CHEAP seconds, else so rarely that they take
-    SHARE of the time. A killed training repeats what it did since, with the same numbers: only then rare saves cost."""
+    SHARE of the time. A killed training repeats, with the same numbers, what it did since: it only loses time."""
 
     def __init__(self) -> None:
         self.took = 0.0  # seconds that the last save took

@@ -223,7 +223,7 @@ class Training(Progress):
             self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
 
     def adopt(self, folder: Path) -> None:
-        """Goes on from what another configuration of the same ranker on the same data has learned: weights, moments and
+        """Continues from what another configuration of the same ranker learned on the same data: weights, moments and
         completed iterations, but not its best weights. Raises DataError for another ranker or data."""
         state = read_state(folder)
         other = TrainingRun.model_validate(state["run"])

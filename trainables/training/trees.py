@@ -51,8 +51,8 @@ def settings_of(run: TrainingRun) -> LambdaMartSettings:
 def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
     """The stages of a training: `curriculum.switch` rounds of the curriculum, then lambdarank on everything.
 
-    The first stage of MSE-t (Ferro et al. 2018) has squared error on the label, that of a subset lambdarank on less
-    data; both together mean squared error on the subset. With a switch past the last round, the first stage is all.
+    The first stage of MSE-t (Ferro et al. 2018) is squared error on the label, that of a subset lambdarank on less
+    data; with both, squared error on the subset. With a switch past the last round there is only the first stage.
     """
     curriculum, everything = run.curriculum, np.arange(len(split.document))
     total = run.training.max_iterations * settings_of(run).trees_per_iteration
