@@ -22,7 +22,7 @@ def require_file(option: str, path: Path) -> None:
 
 
 def require_folder(option: str, path: Path) -> None:
-    """Raises ConfigError if the folder cannot be written to or, where it is missing, be made. Leaves nothing behind.
+    """Raises ConfigError if the folder cannot be written to, or is missing and cannot be made. Leaves nothing behind.
 
     It tries this in a temporary folder, placed where the first new folder would be. Permissions would not tell: a
     special file system may refuse what they allow, and they allow root everything.

@@ -129,7 +129,7 @@ class RankerTrainable(ClusterTrainable):
     def step(self) -> dict[str, Any]:
         """The metrics of docs/tracking.md, with `iteration` and `done`.
 
-        A failure that no retry would mend (a loss that is not a number) becomes a result `failed: reason`, not an
+        A failure that no retry would fix (a loss that is not a number) becomes a result `failed: reason`, not an
         exception, because Tune retries a trial that raises.
         """
         if self.failed is not None:
