@@ -22,7 +22,7 @@ DIFFICULTY = "difficulty"
 
 @dataclass
 class Curriculum:
-    """Sampler and weigher of one training. `refreshed`: the difficulty, float64 [I], that replaced the first one."""
+    """Sampler and weigher of one training. `refreshed`: difficulty float64 [I] that replaced the first one, or None."""
 
     sampler: Sampler
     weigher: Weigher

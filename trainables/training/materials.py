@@ -45,8 +45,8 @@ class Materials:
 
 
 def materials_key(run: TrainingRun) -> str:
-    """Equal keys mean equal materials. The key covers the data and what the ranker reads of its texts; with
-    pre-training also all settings of the ranker, since a pre-trained start fits only one ranker."""
+    """Equal keys mean equal materials. The key covers the data and what the ranker reads of its texts. Pre-training
+    adds its keys and all settings of the ranker, because a pre-trained start fits only one ranker."""
     kind, pretraining = load_ranker(run.ranker["name"]), run.training.pretraining()
     text = {key: run.ranker[key] for key in kind.text_keys}
     parts = [run.data.model_dump(), kind.text_side, text, [run.ranker, pretraining] if pretraining else None]
