@@ -1,4 +1,5 @@
-"""What a finished trial leaves behind: run on dev, per-query values, configuration; and the best trial's ranker."""
+"""What a finished trial leaves behind: its run on dev, per-query values and configuration; and the best trial's
+ranker."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from trainables.training.saves import DAMAGED
 
 @contextmanager
 def reading(checkpoint: str | Path) -> Iterator[None]:
-    """What reading a damaged checkpoint raises, as DamagedCheckpoint."""
+    """Turns the errors of reading a damaged checkpoint into DamagedCheckpoint."""
     try:
         yield
     except DAMAGED as error:
@@ -30,14 +31,14 @@ def reading(checkpoint: str | Path) -> Iterator[None]:
 
 
 class Artifacts:
-    """Writes under `folder`/TRIAL; `materials` by materials_key. A checkpoint is a folder, here or in S3. Raises
-    DamagedCheckpoint before anything is written."""
+    """Writes trials' files to `folder`/TRIAL. `materials`: by materials_key. A checkpoint is a folder, here or in S3;
+    raises DamagedCheckpoint before anything is written."""
 
     def __init__(self, folder: Path, materials: Mapping[str, Materials]):
         self.folder, self.materials = folder, materials
 
     def __call__(self, trial: str, checkpoint: str | Path, run: TrainingRun) -> Path:
-        """Files of a trial from its last checkpoint; returns their folder."""
+        """Writes a trial's files from its checkpoint; returns their folder."""
         data = materials_for(run, self.materials).data
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
             dev, scores = data.splits["dev"], patiently(lambda: best_scores(saved))
@@ -49,7 +50,7 @@ class Artifacts:
         return folder
 
     def ranker(self, checkpoint: str | Path, run: TrainingRun) -> Path:
-        """The best weights of a trial as a ranker for `tune-cl rerank`; returns its folder."""
+        """Saves a trial's best weights as a ranker for `tune-cl rerank`; returns its folder."""
         training = make_training(run, materials_for(run, self.materials), device="cpu")
         with reading(checkpoint), fetched(checkpoint) as saved:
             patiently(lambda: training.load(saved))

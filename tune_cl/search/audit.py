@@ -1,4 +1,4 @@
-"""`search.audit`: stopped trials that are finished all the same, so that one can tell what the stops cost."""
+"""`search.audit`: some stopped trials are finished all the same, to show what stopping costs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from trainables.randomness import generator
 class Audit:
     """A seeded sample of about `wanted` of the trials that a scheduler stops, drawn as they are stopped.
 
-    A stopped trial is taken with the probability wanted / stops to come, both as of then (selection sampling, Knuth,
-    The Art of Computer Programming, vol. 2, algorithm 3.4.2 S); of the `trials`, a share of 1 - 1/`reduction_factor`
-    is expected to be stopped. `taken`: iteration of the stop by trial.
+    A stopped trial is taken with probability (still wanted) / (stops still expected): selection sampling, Knuth, The
+    Art of Computer Programming, vol. 2, algorithm 3.4.2 S. Of the `trials` but the baseline, a share of
+    1 - 1/`reduction_factor` is expected to be stopped. `taken`: iteration of the stop by trial.
     """
 
     wanted: int
@@ -24,7 +24,7 @@ class Audit:
     stopped: int = 0
 
     def takes(self, trial: str, iteration: int) -> bool:
-        """Whether the trial that is stopped at the iteration goes on as part of the audit."""
+        """Whether a trial that is stopped at this iteration goes on as part of the audit."""
         missing = self.wanted - len(self.taken)
         to_come = max(1.0, (self.trials - 1) * (1 - 1 / self.reduction_factor) - self.stopped)
         self.stopped += 1

@@ -1,7 +1,7 @@
 """When a whole search ends: `search.hours`, `search.iterations`, `search.cost`, `search.stop_when`.
 
-A budget that is used up stops trials at their next result; where more is only improbable, trials that run go on to
-their end. Either way no trial starts any more, and the baseline is never stopped.
+When a budget is used up, running trials stop at their next result; when a better trial is merely improbable, they run
+to their end. Either way no further trial starts, and the baseline is never stopped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tune_cl.state import SearchState
 if TYPE_CHECKING:
     from tune_cl.experiment import Experiment
 
-FEWEST_FINISHED = 8  # trials before a distribution of final values is fitted
+FEWEST_FINISHED = 8  # trials that a distribution of final values is fitted to
 
 
 def budgets(search: SearchConfig) -> dict[str, float]:
@@ -35,12 +35,12 @@ def budgets(search: SearchConfig) -> dict[str, float]:
 
 
 def ending(experiment: Experiment, state: SearchState) -> str | None:
-    """Why the search ends now, None while it goes on."""
+    """Why the search ends now; None while it goes on."""
     return used_up(experiment, state) or improbable(experiment, state)
 
 
 def used_up(experiment: Experiment, state: SearchState) -> str | None:
-    """The budget that is used up, None while there is some of each."""
+    """Which budget is used up, in words; None while some of each is left."""
     search = experiment.search
     for key, used, limit in (
         ("hours", hours_so_far(state), search.hours),
@@ -53,8 +53,8 @@ def used_up(experiment: Experiment, state: SearchState) -> str | None:
 
 
 def improbable(experiment: Experiment, state: SearchState) -> str | None:
-    """That a better trial is improbable, by `search.stop_when`; None where it is not, or none asked. Looks through all
-    results."""
+    """Says that `search.stop_when` finds a better trial improbable; None where it does not, or is not set. Looks
+    through all results."""
     stop = experiment.search.stop_when
     if stop.probability is None:
         return None
@@ -68,7 +68,7 @@ def improbable(experiment: Experiment, state: SearchState) -> str | None:
 
 
 def hours_so_far(state: SearchState) -> float:
-    """Hours of all sessions up to now, the time between sessions left out."""
+    """Hours of all sessions up to now, without the time between them."""
     return (state.seconds + max(0.0, time.time() - state.time)) / 3600
 
 
@@ -78,12 +78,12 @@ def cost_so_far(search: SearchConfig, state: SearchState) -> float:
 
 
 def finals(state: SearchState) -> list[float]:
-    """Best dev values of the configurations with a curriculum that were not stopped: means over their seeds."""
+    """Best dev values, as means over seeds, of all configurations but the baseline that were not stopped."""
     return [fmean(values) for name, values in state.finals().items() if name != state.baseline]
 
 
 def best_value(state: SearchState) -> float:
-    """The best trial's dev value; its configuration's mean, once configurations were repeated."""
+    """The best trial's dev value; once any configuration was repeated, its configuration's mean."""
     best = state.best()
     if not best:
         return math.nan
@@ -93,10 +93,10 @@ def best_value(state: SearchState) -> float:
 def chance_of_better(values: Sequence[float], best: float, margin: float, to_come: int) -> float | None:
     """The probability that any of `to_come` further trials ends more than `margin` above `best`.
 
-    `values`: final values of n finished trials, taken as independent draws of one normal distribution; the next is
-    then (x - mean) / (sd · √(1 + 1/n)) ~ Student's t with n - 1 degrees of freedom (the predictive distribution).
-    None for fewer than FEWEST_FINISHED. A sampler that learns draws better than that, and trials stopped early would
-    have lowered the mean: the first makes the figure too low, the second too high.
+    `values`: final values of n finished trials, taken as independent draws from one normal distribution. For the next
+    value x, (x - mean) / (sd · √(1 + 1/n)) then follows Student's t with n - 1 degrees of freedom (the predictive
+    distribution). None for fewer than FEWEST_FINISHED. The figure is too low where a sampler learns to draw better
+    configurations, and too high in that trials stopped early, which would lower the mean, are left out.
     """
     n = len(values)
     if n < FEWEST_FINISHED or math.isnan(best):

@@ -19,21 +19,21 @@ SMALLEST_SHARE = 0.0001  # of a core or a GPU that Ray can reserve
 
 
 class Resources(Section):
-    """What one trial reserves; fractions let trials share a device."""
+    """What one trial reserves; with fractions, trials share a device."""
 
     cpu: float = Field(default=1, ge=0, description="CPU cores a trial")
     gpu: float = Field(default=0, ge=0, description="GPUs a trial")
 
 
 class Price(Section):
-    """What an hour costs, in whatever currency."""
+    """What an hour costs, in any currency."""
 
     cpu_hour: float = Field(default=0, ge=0, description="of one CPU core")
     gpu_hour: float = Field(default=0, ge=0, description="of one GPU")
 
 
 class StopWhen(Section):
-    """The end of a search that is not likely to find more (tune_cl.search.budget)."""
+    """When to end a search that is unlikely to find anything better (tune_cl.search.budget)."""
 
     probability: float | None = Field(
         default=None, gt=0, lt=1, description="of any trial to come being better; ends below it; null: never"
@@ -42,8 +42,6 @@ class StopWhen(Section):
 
 
 class SearchConfig(Section):
-    """The `search.*` keys."""
-
     searcher: Annotated[str, one_of(SEARCHERS)] = Field(default="random", description="how configurations are chosen")
     scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(default="none", description="how trials are stopped early")
     grace: Annotated[
@@ -83,7 +81,7 @@ SEARCH_KEYS = known_keys(SearchConfig, "search.")
 
 
 def search_config(flat: Mapping[str, Any]) -> SearchConfig:
-    """The checked `search.*` keys. `flat`: by dotted key, and as `search` what stands where a mapping is due."""
+    """The checked `search.*` keys. `flat`: by dotted key; under `search`, what stands in place of a mapping."""
     every = [*SEARCH_KEYS, *configuration_fields(())]
     unknown = {key: value for key, value in flat.items() if key not in SEARCH_KEYS and (key, value) != ("search", None)}
     problems = [key_problem(key, value, every) for key, value in unknown.items()]
@@ -151,7 +149,7 @@ def unfit_space(search: SearchConfig, space: Space) -> list[Problem]:
 
 
 def remarks(search: SearchConfig) -> list[str]:
-    """What the user should know of keys that are allowed."""
+    """What the user should know about settings that are allowed."""
     if search.resources.gpu <= 1:
         return []
     idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that a trial reserves stay idle"

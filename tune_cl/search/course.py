@@ -1,4 +1,4 @@
-"""What a search has come to: state, sampler, scheduler, race and audit, all of them functions of its events.
+"""How far a search has come: its state, sampler, scheduler, race and audit, all of them functions of its events.
 
 Live and on replay alike: a search that stopped is rebuilt by taking in its journal's events again.
 """
@@ -19,12 +19,12 @@ from tune_cl.search.schedulers import Verdict, make_scheduler
 from tune_cl.state import RAN_TO_THE_END, SearchState, TrialState, as_chosen, begun
 
 BASELINE_TRIAL = "t0000"
-PAUSED = "paused"  # in place of an outcome
+PAUSED = "paused"  # stands in place of an outcome
 TOLD: dict[str, Outcome] = {
     "completed": "completed",
     "stopped_early": "pruned",
     "failed": "failed",
-}  # what the sampler calls it
+}  # outcomes as the sampler calls them
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Stop:
 
 
 class Course:
-    """`events`: all so far, the first being the event `search`."""
+    """`events`: all events so far, of which the first is `search`."""
 
     def __init__(self, experiment: Experiment, events: Iterator[Event]):
         search = experiment.search
@@ -48,13 +48,13 @@ class Course:
         self.scheduler = make_scheduler(experiment)
         self.race = Race(search.repeats, BASELINE_TRIAL)
         self.stops: dict[str, Stop] = {}
-        self.asked: dict[str, int] = {}  # the sampler's number of a trial; the baseline's is 0, repeats have none
+        self.asked: dict[str, int] = {}  # the sampler's number for each trial: 0 for the baseline, none for repeats
         self.state: SearchState = begun(next(events))
         for event in events:
             self.take_in(event)
 
     def take_in(self, event: Event) -> None:
-        """One more event."""
+        """Takes in one more event."""
         kind, trial = event["event"], event.get("trial", BASELINE_TRIAL)
         before = self.state.trials.get(trial)
         was_paused = before is not None and before.paused
@@ -71,7 +71,7 @@ class Course:
         elif kind == "result" and not known:
             self._reported(self.state.trials[trial], event)
         elif kind == "pause":
-            self._tell(trial, "stopped_early")  # as far as is known; told again when it ends
+            self._tell(trial, "stopped_early")  # provisional: told again when the trial ends
         elif kind == "end":
             self._over(self.state.trials[trial])
 
@@ -94,8 +94,8 @@ class Course:
             self._judge(trial.trial, event)
 
     def _over(self, trial: TrialState) -> None:
-        """A trial's end: its configuration may train again, and the sampler is told of those that no longer do."""
-        if trial.trial in self.audit.taken:  # told when it was stopped
+        """A trial ended. Its configuration may train again; the sampler is told of configurations that will not."""
+        if trial.trial in self.audit.taken:  # the sampler was told at the stop
             return
         if trial.trial in self.asked and trial.trial != BASELINE_TRIAL:
             self.scheduler.ended(trial.trial)
@@ -105,14 +105,14 @@ class Course:
             over = self.race.ended(trial.trial, trial.configuration, iteration)
         else:
             over = [trial.trial] if trial.trial != BASELINE_TRIAL else []
-        for configuration in over:  # those that repeats or a wait for the baseline came to had their first whole
+        for configuration in over:  # unless it is named after this trial, its first training ran to the end
             self._tell(configuration, str(trial.outcome) if configuration == trial.trial else "completed")
 
     def _judge(self, trial: str, event: Event) -> None:
-        """What a new result means for its trial."""
+        """Decides what a new result means for its trial."""
         at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
         verdict = self.scheduler.judge(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
-        if event.get("done") and not self.scheduler.renews:  # it has ended by itself, and is complete
+        if event.get("done") and not self.scheduler.renews:  # ended by itself: nothing to stop
             return
         if verdict is Verdict.PAUSE:
             self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")
@@ -120,7 +120,7 @@ class Course:
             self._stop(trial, at)
 
     def _stop(self, trial: str, iteration: int) -> None:
-        """The scheduler's decision. A trial of the audit goes on, but to sampler and scheduler it has ended here."""
+        """Carries out a stop. A trial taken by the audit goes on; for sampler and scheduler it ends here."""
         if self.audit.takes(trial, iteration):
             self.scheduler.ended(trial)
             self._tell(trial, "stopped_early")
@@ -128,7 +128,7 @@ class Course:
             self.stops[trial] = Stop(iteration, "stopped_early", f"not among the best at iteration {iteration}")
 
     def _tell(self, trial: str, outcome: str) -> None:
-        """Tells the sampler of a configuration, once: its curve, or the mean of its trainings' best values."""
+        """Tells the sampler about a configuration: its curve, or if it was repeated its trainings' mean best value."""
         dev = self.state.trials[trial].dev(self.metric)
         finals = self.state.finals().get(trial, []) if self.race.seeds > 1 else []
         values = {max(dev): fmean(finals)} if len(finals) > 1 else dev

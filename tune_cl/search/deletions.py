@@ -1,5 +1,5 @@
-"""Old checkpoints, deleted beside the search. Ray would do it on the driver's loop, which then stands still while the
-storage hangs, and would forget those whose deletion fails."""
+"""Deletes old checkpoints in a thread. Ray would do so in the driver's loop, which would stall whenever the storage
+hangs, and would forget checkpoints that it could not delete."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def deleting_aside() -> Iterator[Deletions]:
-    """A queue of checkpoints that a thread deletes. Where the block ends well the rest is waited for, as long as for
-    storage that is away; an interrupted one leaves it, which costs space and nothing else."""
+    """Yields a queue of checkpoints that a thread deletes. When the block ends normally, the rest are awaited for up to
+    storage.PATIENCE seconds; after an exception they are left behind, which costs only space."""
     old = Deletions()
     thread = Thread(target=_delete, args=(old,), name="deletions", daemon=True)
     thread.start()

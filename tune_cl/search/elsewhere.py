@@ -1,4 +1,4 @@
-"""What all trials of a search share and a GPU may take hours for, computed on the cluster that the trials run on."""
+"""Computes what all trials share, which may take a GPU hours, on the cluster that the trials run on."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tune_cl.search.config import Resources
 
 
 def on_cluster(address: str, resources: Resources) -> Compute:
-    """Runs a function as a task with a trial's resources, in a session of its own: what the cache holds needs none.
+    """Runs functions as tasks with a trial's resources, each in a session of its own: cached results need none.
 
-    Raises what the function raises of our errors, WorkFailed for anything else.
+    Raises the function's own UserError or WorkFailed, and WorkFailed for anything else.
     """
 
     def compute(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a search will take: trials and iterations, and the hours that budgets leave of them."""
+"""What a search will take: its trials and iterations, and its hours within the budgets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 DRAWS = 256
 GOES_ON = 0.57
-"""Share of configurations that get a further seed, of those that came to the end with all before it (`search.repeats`):
-.60 and .54 in searches of 6 and 12 trainings on the recorded curves (benchmarks/repeats.py)."""
+"""Of the configurations that finished all their seeds so far, the share that gets another (`search.repeats`): .60 and
+.54 in searches of 6 and 12 trainings on the recorded curves (benchmarks/repeats.py)."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A search in hours: of the clock, and of all its trainings together; `ends`: the budget that ends it, if any."""
+    """A search's hours: by the clock, and summed over its trainings (`training`). `ends`: the budget that ends it, if
+    any."""
 
     hours: float
     training: float
@@ -33,14 +34,14 @@ class Span:
 
 
 def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, int]:
-    """Trials and iterations of a search, the baseline included, before anything of it has run. `slots`: trials at a
-    time; None: as many as there may be.
+    """Trials and iterations of a search, the baseline included, before any of it has run. `slots`: trials at a time;
+    None: as many as there may be.
 
-    `iterations_expected` is a mean over configurations of the space, drawn at random where it is large, of what the
-    scheduler lets a trial make; trainings that end by `training.patience` make it less. With `search.repeats` the
-    baseline has all its seeds at once, of the other configurations that come to their end GOES_ON get another, and
-    all these trainings run to their end: `repeats_expected` says how many they are. Of the budgets only that of
-    iterations is heeded: `within_budgets` heeds those that take a pace.
+    `iterations_expected` rests on how far the scheduler lets a trial go, averaged over the configurations of the space
+    (a sample of a large one); trainings that `training.patience` ends make it less. With `search.repeats` the baseline
+    gets all its seeds, a share GOES_ON of the other configurations that finish gets another seed, and all these
+    trainings run to their end; `repeats_expected` is their number. Of the budgets only `search.iterations` counts here;
+    those that need a pace count in `within_budgets`.
     """
     most, seeds, trials = experiment.max_iterations, experiment.search.repeats, experiment.trials
     budget = experiment.search.iterations
@@ -60,12 +61,12 @@ def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, i
 
 
 def _iterations_at_most(experiment: Experiment, slots: int | None) -> int:
-    """All iterations of all trials, or those with which `search.iterations` are used up, and what comes after them.
-    Under grace `scaled` trials beside the baseline that reach a rung begin anew, up to the last.
+    """All iterations of all trials; with `search.iterations`, at most that many and those made after it is used up.
+    Under grace `scaled`, trials other than the baseline may start anew at each rung.
 
-    Once they are used up, each other trial that runs makes one more, and the baseline goes on to its end. That is the
-    most where it has yet to begin: N by others, of which the last stops at once, one each by the slots - 2 others
-    beside it and the baseline, and the baseline's.
+    Once the budget is used up, every other running trial makes one more iteration, and the baseline runs to its end.
+    This is most if the baseline has yet to begin: others use up the budget, and the one that makes its last iteration
+    stops at once; the slots - 2 others make one more each, and the baseline all of its own.
     """
     most, trials, budget = experiment.max_iterations, experiment.trials, experiment.search.iterations
     setup = setup_of(experiment)
@@ -73,14 +74,15 @@ def _iterations_at_most(experiment: Experiment, slots: int | None) -> int:
     if budget is None:
         return whole
     slots = min(trials, slots or experiment.search.max_concurrent or trials)
-    after = most + slots - 2 if slots > 1 else max(0, most - budget)  # one at a time, the baseline comes first
+    after = most + slots - 2 if slots > 1 else max(0, most - budget)  # with one slot, the baseline comes first
     return min(whole, budget + after)
 
 
 def within_budgets(search: SearchConfig, training: float, baseline: float, slots: int) -> Span:
-    """A search whose trials would train for so many hours, `slots` at a time, under `search.hours` and `search.cost`.
+    """A search under `search.hours` and `search.cost`, whose trials would otherwise train for `training` hours, `slots`
+    at a time.
 
-    `baseline`: the hours of the baseline, which goes on by itself where a budget ends the others.
+    `baseline`: the hours of the baseline, which goes on alone when a budget ends the others.
     """
     whole, price = training / slots, price_of_an_hour(search)
     limits = {"search.hours": search.hours, "search.cost": search.cost and search.cost / price / slots}
@@ -93,7 +95,7 @@ def within_budgets(search: SearchConfig, training: float, baseline: float, slots
 
 
 def same_trainings(experiment: Experiment) -> list[str]:
-    """A note where combinations of a small space differ in nothing that has an effect."""
+    """A note if combinations of a small space differ only in keys without effect."""
     combinations = experiment.space.combinations()
     if combinations is None or combinations > DRAWS:
         return []
@@ -109,7 +111,7 @@ def same_trainings(experiment: Experiment) -> list[str]:
 
 
 def ends_no_trial(experiment: Experiment) -> list[str]:
-    """A note where the scheduler never comes to judge a trial; nothing where it may, as the first draws mostly tell."""
+    """A note if the scheduler never gets to end a trial; the first configurations usually show that it may."""
     search, most, setup = experiment.search, experiment.max_iterations, setup_of(experiment)
     if search.scheduler in ("none", "pbt") or most == 1 or (search.grace == "scaled" and setup.rungs):
         return []
@@ -136,7 +138,7 @@ def ends_no_trial(experiment: Experiment) -> list[str]:
 
 
 def _choices(experiment: Experiment) -> Iterator[Mapping[str, Any]]:
-    """Configurations that stand for the space: all of a small one, else draws."""
+    """Configurations that represent the space: all of a small one, else random draws."""
     space, combinations = experiment.space, experiment.space.combinations()
     if combinations is not None and combinations <= DRAWS:
         return space.grid()
@@ -144,7 +146,7 @@ def _choices(experiment: Experiment) -> Iterator[Mapping[str, Any]]:
 
 
 def _expected_of_a_trial(experiment: Experiment) -> tuple[float, float]:
-    """Iterations of a trial that is no repeat, and the share of them that make the last one."""
+    """Iterations of a trial that is no repeat, and the share of such trials that make the last one."""
     most = experiment.max_iterations
     if experiment.search.scheduler == "none":
         return float(most), 1.0

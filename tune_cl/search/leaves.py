@@ -1,4 +1,4 @@
-"""The ranges of a search space: what an opened leaf of the configuration may become."""
+"""The ranges of a search space: the values that an opened leaf of the configuration may take."""
 
 from __future__ import annotations
 
@@ -20,72 +20,73 @@ if TYPE_CHECKING:
     from optuna.trial import BaseTrial
 
 Condition = Mapping[str, tuple[Any, ...]]
-PRIOR_SHARE = 0.5  # of the draws of a leaf with a prior that follow it
-PRIOR_WIDTH = 1 / 6  # of a range (for loguniform: of its logarithms): the standard deviation about a prior's value
-MOST_STEPS = 10_000  # of a range with `step`, whose values are kept in memory
+PRIOR_SHARE = 0.5  # of a leaf's draws follow its prior
+PRIOR_WIDTH = 1 / 6  # standard deviation of a prior, as a share of the range (for loguniform: of its logarithms)
+MOST_STEPS = 10_000  # of a range with `step`: its values are kept in memory
 
 
 @dataclass(frozen=True, kw_only=True)
 class Leaf(ABC):
-    """A range of values. `when`: other key -> values of it under which this parameter exists; all must hold."""
+    """A range of values. `when`: other key -> its values under which this parameter exists; all must hold."""
 
     kind: ClassVar[str]
     draws_fractions: ClassVar[bool] = False
-    """Whether it has values between whole numbers, so that a key of whole numbers cannot take it."""
+    """Whether it may draw fractions, so that it does not suit a key of whole numbers."""
     when: Condition = field(default_factory=dict)
 
     @classmethod
     @abstractmethod
     def of(cls, arguments: Any, when: Condition) -> Leaf:
-        """The leaf from what stands after its kind in YAML, which `wrong` has passed."""
+        """The leaf from what follows its kind in YAML, in which `wrong` has found no problem."""
 
     @classmethod
     @abstractmethod
     def wrong(cls, place: str, arguments: Any) -> Iterator[Problem]:
-        """What is wrong with what stands after the kind in YAML."""
+        """The problems of what follows the kind in YAML."""
 
     def with_step(self, place: str, step: Any) -> Leaf:
-        """The leaf with what stands after `step:`; raises ConfigError at the place."""
+        """The leaf with the given `step:`; raises ConfigError naming the place."""
         right = "{uniform: [a, b], step: s} or {int: [a, b], step: s}"
         raise ConfigError(Problem(place, f"a {self.kind} has no steps", right))
 
     @property
     @abstractmethod
     def has_prior(self) -> bool:
-        """Whether `prior:` tells some values more likely than others."""
+        """Whether a `prior:` makes some values more likely than others."""
 
     @abstractmethod
     def with_prior(self, place: str, prior: Any) -> Leaf:
-        """The leaf with what stands after `prior:`; raises ConfigError at the place."""
+        """The leaf with the given `prior:`; raises ConfigError naming the place."""
 
     @abstractmethod
     def written_prior(self) -> Any:
-        """What stands after `prior:`."""
+        """What follows `prior:` in YAML."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> Any:
-        """A value, each (for loguniform: each logarithm) equally likely; with a prior, half of the draws follow it."""
+        """A random value: uniform (for loguniform: in its logarithm), but half of the draws follow a prior if there is
+        one."""
 
     @abstractmethod
     def suggest(self, trial: BaseTrial, key: str) -> Any:
-        """The value an Optuna trial suggests."""
+        """The value that an Optuna trial suggests."""
 
     @abstractmethod
     def middle(self) -> Any:
-        """A value for runs that do not search this key: by the prior the most likely, else the first choice, or the
+        """A value for runs that do not search this key: the prior's most likely one, else the first choice or the
         middle of the range."""
 
     @abstractmethod
     def allows(self, value: Any) -> bool:
-        """Whether the range holds the value."""
+        """Whether the value lies in the range."""
 
     @abstractmethod
     def samples(self) -> Sequence[Any]:
-        """Values that are in the configuration's bounds exactly if the whole range is."""
+        """Values that are all within the key's bounds if and only if the whole range is."""
 
     @abstractmethod
     def arguments(self) -> list[Any]:
-        """What stands after the kind in YAML."""
+        """What follows the kind in YAML."""
 
     def values(self) -> Sequence[Any] | None:
         """All values in order, or None for a continuous range."""
@@ -100,9 +101,9 @@ class Leaf(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Range(Leaf):
-    """Numbers from `low` to `high`, both included. A prior is a normal distribution about its value, on the scale of
-    the range, with a standard deviation of PRIOR_WIDTH of the range, cut at the ends; with steps each value has the
-    part of it that is nearest. `step`: the values are low, low + step, ..., high; None: all numbers between."""
+    """Numbers from `low` to `high`, both included. `step`: the values are low, low + step, ..., high; None: all numbers
+    between. A prior is a normal distribution about its value, on the scale of the range and cut at its ends, with a
+    standard deviation of PRIOR_WIDTH of the range; with steps, its draws are rounded to the nearest value."""
 
     low: float
     high: float
@@ -122,7 +123,7 @@ class Range(Leaf):
         return self.prior
 
     def near_prior(self, rng: np.random.Generator, low: float, high: float, prior: float) -> float | None:
-        """A value from `low` to `high` about the prior in half of the draws, else None."""
+        """In half of the draws a value about the prior, from `low` to `high`; else None."""
         if self.prior is None or rng.random() >= PRIOR_SHARE:
             return None
         width = PRIOR_WIDTH * (high - low)
@@ -145,11 +146,11 @@ class Range(Leaf):
 
     @classmethod
     def wrong_bounds(cls, place: str, bounds: list[float]) -> Iterator[Problem]:
-        """What this kind does not take of two rising numbers."""
+        """What this kind does not accept of two rising numbers."""
         yield from ()
 
     def draw_step(self, rng: np.random.Generator, values: Sequence[Any]) -> Any:
-        """One of the values, which lie a step apart."""
+        """One of the values, which are a step apart."""
         place = 0.0 if self.prior is None else values.index(self.prior)
         near = self.near_prior(rng, -0.49, len(values) - 0.51, place)
         return values[int(rng.integers(len(values))) if near is None else round(near)]
@@ -187,7 +188,7 @@ class Uniform(Range):
 
     @cached_property
     def stepped(self) -> list[float]:
-        """The values of a range with steps, as one would write them: .3 where .2 + .1 in floating point is more."""
+        """The values of a range with steps as one would write them: .3, not the floating-point sum of .2 and .1."""
         low, step = Decimal(repr(self.low)), Decimal(repr(self.step))
         return [float(low + number * step) for number in range(int((Decimal(repr(self.high)) - low) / step) + 1)]
 
@@ -244,7 +245,7 @@ class Integer(Range):
             yield Problem(place, f"{bounds!r} are not whole numbers", "whole numbers, or {uniform: [a, b]}")
 
     def with_step(self, place: str, step: Any) -> Leaf:
-        if isinstance(step, float) and not step.is_integer():  # as no inf is, nor NaN
+        if isinstance(step, float) and not step.is_integer():  # true of inf and NaN too
             raise ConfigError(Problem(place, f"{step} is no whole number", "a whole number, or {uniform: [a, b]}"))
         return replace(self, step=int(checked_step(place, step, self.low, self.high)))
 
@@ -263,7 +264,7 @@ class Integer(Range):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice(Leaf):
-    """One of `options`. A prior is a weight an option, or one option, which gets all the weight."""
+    """One of `options`. A prior is a weight for each, or one option, which gets all the weight."""
 
     kind = "choice"
     options: tuple[Any, ...]
@@ -287,7 +288,7 @@ class Choice(Leaf):
 
     def written_prior(self) -> Any:
         likely = [option for option, weight in zip(self.options, self.weights, strict=True) if weight]
-        if len(likely) == sum(self.weights) == 1 and not isinstance(likely[0], tuple):  # a list would be weights
+        if len(likely) == sum(self.weights) == 1 and not isinstance(likely[0], tuple):  # a list would read as weights
             return likely[0]
         return [int(weight) if weight.is_integer() else weight for weight in self.weights]
 
@@ -327,7 +328,7 @@ class Choice(Leaf):
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(Choice):
-    """A choice meant for the grid searcher; the other searchers draw from it."""
+    """A choice meant for the grid searcher; other searchers draw from it."""
 
     kind = "grid"
 
@@ -338,7 +339,7 @@ SYNTAX = "one of {uniform: [a, b]}, {loguniform: [a, b]}, {int: [a, b]}, {choice
 
 
 def parse_leaf(key: str, tree: Mapping[str, Any]) -> Leaf:
-    """The leaf that a mapping in a search-space file describes; raises ConfigError at `key` with every problem."""
+    """The leaf that a mapping in a search-space file describes; raises ConfigError with every problem of `key`."""
     kinds = [kind for kind in tree if kind in KINDS]
     problems = [
         Problem(key, f"unknown kind of range '{name}'", nearest(str(name), [*KINDS, *BESIDE]))
@@ -363,8 +364,8 @@ def parse_leaf(key: str, tree: Mapping[str, Any]) -> Leaf:
 
 
 def checked_step(place: str, step: Any, low: float, high: float) -> float:
-    """A step of a range; raises ConfigError at the place where it is none, or does not reach `high`: one would look
-    for an end that is never tried."""
+    """A range's step; raises ConfigError if it is none, makes too many values, or does not reach `high`: one would
+    expect the end to be tried."""
     if not _finite(step) or step <= 0:
         raise ConfigError(Problem(place, f"{step!r} is no step", "a number above 0"))
     number, rest = divmod(Decimal(repr(high)) - Decimal(repr(low)), Decimal(repr(step)))
@@ -378,7 +379,7 @@ def checked_step(place: str, step: Any, low: float, high: float) -> float:
 
 
 def without_values(place: str, when: Mapping[str, Any]) -> Iterator[Problem]:
-    """Keys of a condition with no value, under which the parameter would never exist."""
+    """A condition's keys without values, with which the parameter would never exist."""
     for key, value in when.items():
         if isinstance(value, Mapping) and value:
             yield from without_values(f"{place}.{key}", value)
@@ -387,7 +388,7 @@ def without_values(place: str, when: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def condition(when: Mapping[str, Any]) -> Condition:
-    """A condition as written, nested or dotted, with one value or several."""
+    """A condition from its written form: nested or dotted, with one value or several."""
     return {key: tuple(value) if isinstance(value, list) else (value,) for key, value in flatten(when).items()}
 
 

@@ -1,4 +1,4 @@
-"""What the trials of a search share, and the trainings that confirm it."""
+"""What the trials of a search share, also with the trainings that confirm it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tune_cl.search.elsewhere import on_cluster
 
 
 def materials_of(experiment: Experiment, address: str | None = None) -> dict[str, Materials]:
-    """Data and text side of every ranker the space can choose, by materials_key, the starts that pre-training gives
-    them, and the one teacher of the search: both trained on the cluster at `address`, or else here.
+    """For every ranker that the space can choose, by materials_key: its data and text side, its pre-trained start, and
+    the search's one teacher. Start and teacher are trained on the cluster at `address`, or else here.
 
-    Raises as `untrained` does, before anything is trained.
+    Raises what `untrained` raises, before anything is trained.
     """
     compute = on_cluster(address, experiment.search.resources) if address else here
     known, base = untrained(experiment), experiment.base_run()
@@ -33,9 +33,9 @@ def materials_of(experiment: Experiment, address: str | None = None) -> dict[str
 
 
 def untrained(experiment: Experiment) -> dict[str, Materials]:
-    """The materials without what training gives.
+    """The materials without start and teacher, which take training.
 
-    Raises DataError or ConfigError for whatever a trial would find wrong with the data, or with the files it reads.
+    Raises DataError or ConfigError for whatever a trial would find wrong with the data or the files it reads.
     """
     known: dict[str, Materials] = {}
     data = None
@@ -50,7 +50,7 @@ def untrained(experiment: Experiment) -> dict[str, Materials]:
 
 
 def _require_vectors(experiment: Experiment) -> None:
-    """Raises ConfigError for a file of word vectors that a scoring would look for in vain."""
+    """Raises ConfigError for each missing file of word vectors that a scoring needs."""
     if not any_needs(experiment.scorings, "vectors"):
         return
     files = {run.curriculum.vectors for run in experiment.file_readers()} - {TRAINED_VECTORS}
@@ -59,7 +59,7 @@ def _require_vectors(experiment: Experiment) -> None:
 
 
 def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> dict[str, Any]:
-    """What the journal keeps of what a search reads: its data's name, and the digests that `require_unchanged`
+    """What the journal records of a search's inputs: the data's name, and the digests that `require_unchanged`
     compares."""
     made = next(iter(materials.values()))
     pretraining = {"pretrain_digest": made.pretrain_digest} if made.pretrain_digest else {}
@@ -68,8 +68,8 @@ def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> d
 
 
 def require_unchanged(experiment: Experiment, materials: Mapping[str, Materials], kept: Mapping[str, Any]) -> None:
-    """Raises DataError where the data, or a file of vectors, is not what it was when the search began, whose journal
-    holds `kept`."""
+    """Raises DataError if the data, or a file of word vectors, has changed since the search began. `kept`: its
+    fingerprint then."""
     now = fingerprint(experiment, materials)
     changed = [
         (place, "the data has changed since the search began", "the data that the search began with, or a new search")

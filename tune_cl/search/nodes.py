@@ -1,5 +1,5 @@
 """Whether the nodes of a cluster can run trials: Ray waits for ever, and says nothing, for an actor whose code a node
-cannot import (seen with Ray 2.60). Imports little: nodes import it to answer."""
+cannot import (seen with Ray 2.60). This module imports little, for nodes import it to answer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.errors import WorkFailed
 
-SLOW = 60.0  # seconds in which a node has a process started, from a slow disk too
+SLOW = 60.0  # seconds; a sound node starts a process in less, even from a slow disk
 PACKAGES = ("tune-cl", "torch", "transformers", "lightgbm", "numpy")  # that a trial's numbers depend on
 
 
 def versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """Version by package where this runs, None where it is not installed."""
+    """The versions of packages where this runs; None for one that is not installed."""
     found: dict[str, str | None] = {}
     for package in packages:
         try:
@@ -30,20 +30,20 @@ def versions(packages: Iterable[str]) -> dict[str, str | None]:
 
 
 class NodeCheck:
-    """Asks each node once what it has installed. `say` is told of versions other than the driver's, and of a node where
-    no process starts to answer.
+    """Asks each node once what it has installed. `say` is told of versions that differ from the driver's, and of a node
+    that starts no process to answer.
 
-    Raises WorkFailed naming a node that lacks the driver's packages, or cannot import this one.
+    Raises WorkFailed naming a node that lacks the driver's packages or cannot import tune_cl.
     """
 
     def __init__(self, say: Callable[[str], None]):
         self.say = say
         self.here = versions(PACKAGES)
-        self.asked: dict[str, tuple[str, Any]] = {}  # node id -> address, its answer to come
-        self.since: dict[str, float] = {}  # when nodes were asked of which no silence has been told
+        self.asked: dict[str, tuple[str, Any]] = {}  # node id -> address, answer (None once taken in)
+        self.since: dict[str, float] = {}  # node id -> when asked; without nodes whose silence was reported
 
     def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> None:
-        """`nodes`: those of `ray.nodes()` that hold trials. Takes in the answers that are there; waits for none."""
+        """Asks new nodes and takes in answers, without waiting. `nodes`: those of `ray.nodes()` that hold trials."""
         for node in nodes:
             if node["NodeID"] not in self.asked:
                 there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
@@ -68,7 +68,7 @@ class NodeCheck:
         except RayTaskError as error:
             reason = str(error).strip().splitlines()[-1]
             raise WorkFailed(f"{cannot}: {reason}; install tune-cl there, then resume") from None
-        except RayError:  # the node has gone, and its trials go elsewhere
+        except RayError:  # the node is gone, and its trials go elsewhere
             return
         if lacking := [package for package, known in self.here.items() if known and not there[package]]:
             raise WorkFailed(f"{cannot}: it lacks {', '.join(lacking)}; install them, then resume")

@@ -1,5 +1,5 @@
-"""How long trials of a search take: not all alike, where it opens what decides the pace of a training. Measured before
-it starts, or from its own first iterations."""
+"""How long a search's trials take: not all alike if it opens keys that decide a training's pace. Measured before it
+starts, or on its own first iterations."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ DECIDING = (
     "training.batch_size",
     "training.max_length",
 )
-MEASURED = 2  # iteration of a training that is measured: the first warms up
-MOST = 12  # kinds of trainings that are measured: of more, the last of DECIDING that are opened tell none apart
+MEASURED = 2  # the iteration of a training that is measured: the first warms up
+MOST = 12  # kinds of trainings to measure; while there are more, the last opened key of DECIDING is ignored
 DRAWS = 2048
-WALKED = 100_000  # combinations of a grid at most
+WALKED = 100_000  # combinations of a grid, at most
 
 Kind = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
 class Pace:
-    """`of`: values of opened keys; `trials`: how many are expected to have them, the baseline included."""
+    """A kind's pace. `of`: its values of opened keys; `trials`: how many are expected to have them, the baseline
+    included."""
 
     of: Mapping[str, Any]
     seconds_per_iteration: float
@@ -47,8 +48,8 @@ class Pace:
 
 @dataclass(frozen=True)
 class Paces:
-    """The baseline's pace in seconds an iteration, that of the other trials on average, and the pace of each kind that
-    was measured, the slowest first. `seeds`: trainings of the baseline."""
+    """Paces in seconds an iteration: the baseline's, the mean of the other trials, and that of each kind measured,
+    slowest first. `seeds`: trainings of the baseline."""
 
     baseline: float
     others: float
@@ -56,20 +57,20 @@ class Paces:
     seeds: int = 1
 
     def hours(self, iterations: int, most: int) -> float:
-        """Hours of so many iterations of a search, `most` of each training of its baseline."""
+        """Hours of so many iterations of a search, `most` of them by each training of the baseline."""
         first = min(iterations, most * self.seeds)
         return (first * self.baseline + (iterations - first) * self.others) / 3600
 
     def of(self, run: TrainingRun) -> float:
-        """Seconds an iteration of a training that is of one of the kinds, else of the baseline."""
+        """Seconds an iteration of a training; the baseline's if it is of no known kind."""
         flat = flatten(run.model_dump())
         fitting = [pace for pace in self.kinds if pace.of.items() <= flat.items()]
         return max(fitting, key=lambda pace: len(pace.of)).seconds_per_iteration if fitting else self.baseline
 
 
 def paces_of(experiment: Experiment, measure: Callable[[TrainingRun], float]) -> Paces:
-    """`measure`: seconds an iteration of a training. The baseline is measured, and a training like it for each other
-    kind that trials can be of."""
+    """Measures the baseline, and a training like it for each other kind that trials can be of. `measure`: gives a
+    training's seconds an iteration."""
     kinds = Kinds.of(experiment)
     seconds = {kinds.baseline: measure(experiment.base_run())}
     for kind in kinds.shares:
@@ -80,8 +81,8 @@ def paces_of(experiment: Experiment, measure: Callable[[TrainingRun], float]) ->
 
 @dataclass(frozen=True)
 class Kinds:
-    """What kinds of trainings a search has: by the values of `keys`. `shares`: of each in the trials beside the
-    baseline, which are `others`; the baseline has `seeds`."""
+    """The kinds of trainings in a search, by the values of `keys`. `shares`: of each kind among the `others`, the
+    trials beside the baseline's; `seeds`: trainings of the baseline."""
 
     keys: list[str]
     baseline: Kind
@@ -101,7 +102,7 @@ class Kinds:
         return self.baseline if trial.baseline else _kind(self.keys, trial.chosen)
 
     def paces(self, seconds: Mapping[Kind, float]) -> Paces:
-        """`seconds`: of an iteration of each kind, of the baseline's at least; others are taken to be as fast."""
+        """`seconds`: of an iteration by kind, of the baseline's at least, which missing kinds are taken to equal."""
         usual = seconds[self.baseline]
         known = [
             Pace(dict(kind), pace, self.others * self.shares.get(kind, 0.0) + self.seeds * (kind == self.baseline))
@@ -113,8 +114,8 @@ class Kinds:
 
 
 def forecast_by(paces: Paces, experiment: Experiment, iterations: int, slots: int) -> tuple[Span, dict[str, float]]:
-    """Hours of a search whose trials would make so many iterations, `slots` at a time, as far as its budgets let them;
-    and what is told of them: the iterations left, their mean pace, and what they cost where there is a price."""
+    """The hours of a search whose trials would make so many iterations, `slots` at a time, if its budgets let them; and
+    what the user is told: the iterations within the budgets, their mean pace and, where there is a price, the cost."""
     search, most = experiment.search, experiment.max_iterations
     hours, price = paces.hours(iterations, most), price_of_an_hour(search)
     span = within_budgets(search, hours, most * paces.baseline / 3600, slots)
@@ -126,24 +127,25 @@ def forecast_by(paces: Paces, experiment: Experiment, iterations: int, slots: in
 
 
 class Forecaster:
-    """Tells what a running search will take: once a training like its baseline has shown what an iteration takes, and
-    again whenever the first one of another kind has."""
+    """Forecasts what a running search will take once a training of the baseline's kind has shown its pace, and again
+    after the first of each other kind."""
 
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
         self.measured = min(MEASURED, experiment.max_iterations)
-        self._known: set[Kind] = set()  # kinds of which a result has come; of none is anything told a second time
+        self._known: set[Kind] = set()  # kinds with a measured result; a kind leads to an event only the first time
 
     @cached_property
     def kinds(self) -> Kinds:
         return Kinds.of(self.experiment)
 
     def event(self, state: SearchState, trial: str, slots: int) -> Event | None:
-        """The journal's event after a result of a trial, `slots` at a time; None where it says nothing new of paces."""
+        """The journal's event after a result of `trial`, None if it says nothing new about paces. `slots`: trials at a
+        time."""
         if next(reversed(state.trials[trial].results), None) != self.measured:
             return None
         own = self.kinds.of_trial(state.trials[trial])
-        if own in self._known:  # all but a few results end here: what follows looks at all trials
+        if own in self._known:  # nearly all results end here; what follows looks at all trials
             return None
         self._known.add(own)
         seen = [one for one in state.by_number() if self.measured in one.results]
@@ -154,8 +156,8 @@ class Forecaster:
         return {"event": "forecast"} | told if told.items() - state.forecast.items() else None
 
     def _told(self, paces: Paces, slots: int) -> dict[str, float]:
-        """Trials run `slots` at a time, each kind at its pace beside them, and as many iterations as
-        `Experiment.forecast` expects, or as the budgets allow."""
+        """The forecast for trials that run `slots` at a time, each kind at its pace, and make as many iterations as
+        `Experiment.forecast` expects or the budgets allow."""
         resources, iterations = self.experiment.search.resources, self.experiment.forecast(slots)["iterations_expected"]
         span, told = forecast_by(paces, self.experiment, iterations, slots)
         return told | {
@@ -180,8 +182,8 @@ def _kind(keys: list[str], choice: Mapping[str, Any]) -> Kind:
 
 
 def _shares(experiment: Experiment, keys: list[str]) -> dict[Kind, float]:
-    """The share of each kind in the trials beside the baseline: of a grid, and of a space that is used up, in the
-    combinations that are tried; else in the configurations that come first and in what is drawn at random."""
+    """The share of each kind among the trials beside the baseline. For a grid, or a space that will be used up, it is
+    counted over the combinations to be tried; else over the configurations tried first and random draws."""
     space, number = experiment.space, _others(experiment)
     if not number or not keys:
         return {(): 1.0} if number else {}

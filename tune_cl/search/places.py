@@ -1,4 +1,4 @@
-"""How many trials may run, or wait for a node, at a time: it follows the cluster as nodes come and go."""
+"""How many trials may run, or wait for a node, at a time, as nodes of the cluster come and go."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ READ_SECONDS = 5.0  # between looks at the cluster
 
 
 def require_room(need: Resources) -> None:
-    """Raises ConfigError where this machine does not hold a single trial: a local Ray gets no other nodes, and the
-    trial would wait for ever."""
+    """Raises ConfigError if this machine cannot hold a single trial, which would wait for ever: a local Ray gets no
+    other nodes."""
     if problems := lacking(need):
         raise ConfigError(problems)
 
 
 def lacking(need: Resources) -> list[Problem]:
-    """What a trial needs and this machine has not."""
+    """What a trial needs and this machine lacks."""
     here = this_machine()
     return [
         Problem(f"search.resources.{kind}", f"a trial takes {wanted:g}, this machine has {here[kind.upper()]}",
@@ -36,21 +36,21 @@ def lacking(need: Resources) -> list[Problem]:
 
 
 def at_a_time(search: SearchConfig) -> int:
-    """Trials that this machine runs at a time; one where it holds none."""
+    """How many trials this machine runs at a time; 1 if it holds none."""
     places = max(1, held([{"Resources": this_machine()}], search.resources))
     return min(places, search.max_concurrent or places)
 
 
 class Places:
-    """Asked before each trial; looks at the cluster at most every READ_SECONDS.
+    """Called before each trial; looks at the cluster at most every READ_SECONDS.
 
-    In a local Ray `at_most` (`search.max_concurrent`) caps what the machine holds. A cluster can grow: there as many
-    trials as `at_most` says are put forward, whatever it holds now, because its autoscaler starts nodes only for
-    trials that wait; without `at_most`, as many as it holds, and one where that is none.
+    In a local Ray, `at_most` (`search.max_concurrent`) caps what the machine holds. A cluster can grow, but its
+    autoscaler starts nodes only for trials that wait: there `at_most` trials are put forward, whatever it holds now;
+    without `at_most`, as many as it holds, and at least one.
 
-    `say` is told once when no node holds a trial, and again after one came and went; of nodes that have other
-    versions than the driver too; and once of GPUs that stay idle: no trial reserves them though all train `networks`,
-    or trials do that grow trees (`networks` False). Raises WorkFailed for a node that cannot run trials (NodeCheck).
+    `say` is told when no node can hold a trial (again only after one has come and gone), what NodeCheck finds, and once
+    of GPUs that stay idle: either trials train `networks` and reserve none, or they grow trees (`networks` False) and
+    reserve some. Raises WorkFailed for a node that cannot run trials (NodeCheck).
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Places:
         self.need, self.at_most, self.cluster, self.say = need, at_most, cluster, say
         self._networks, self._told_of_gpus = networks, False
         self._read_at, self._held = -inf, 1
-        self._check = NodeCheck(say) if cluster else None  # this machine's own processes have what the driver has
+        self._check = NodeCheck(say) if cluster else None  # a local process has the same packages as the driver
 
     def __call__(self) -> int:
         if time.monotonic() - self._read_at >= READ_SECONDS:
@@ -97,7 +97,7 @@ class Places:
 
 
 def held(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
-    """Trials that the nodes hold together, each on one node."""
+    """How many trials the nodes hold together, each on one node."""
     return sum(_on(node["Resources"], need) for node in nodes)
 
 
@@ -106,7 +106,7 @@ def in_words(need: Resources) -> str:
 
 
 def _on(node: Mapping[str, float], need: Resources) -> int:
-    """Trials that one node holds. A share of a GPU lies on one device: two hold four trials of 0.4, not five."""
+    """How many trials one node holds. A share of a GPU lies on one device: two hold four trials of 0.4, not five."""
     limits = []
     if need.cpu:
         limits.append(_times(node.get("CPU", 0), need.cpu))

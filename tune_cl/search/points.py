@@ -17,17 +17,17 @@ FIELDS = configuration_fields(())
 
 @dataclass
 class Points:
-    """`points`: whole configurations of the space, each once; `notes`: what the command line made of them."""
+    """`points`: whole configurations of the space, each once; `notes`: which points were passed over, and why."""
 
     points: list[Flat] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def points_of(space: Space, written: Sequence[Mapping[str, Any]], given: Collection[str]) -> Points:
-    """The points as configurations of the space; a parameter that a point does not name takes its prior's most likely
+    """The points as configurations of the space. A parameter that a point does not name takes its prior's most likely
     value, else its first choice or the middle of its range.
 
-    `given`: keys of the command line, which wins: a point's value for a key closed there is left out, and a point
+    `given`: keys set on the command line, which wins: a point's value for a key closed there is left out, and a point
     outside a range narrowed there is passed over. Raises ConfigError with every other value that the space lacks.
     """
     done, problems = Points(), []
@@ -51,7 +51,7 @@ def points_of(space: Space, written: Sequence[Mapping[str, Any]], given: Collect
 
 
 def _point(space: Space, place: str, flat: Flat, given: Collection[str]) -> Flat | None:
-    """The whole configuration, None where the command line has made it impossible."""
+    """The whole configuration; None if the command line has made it impossible."""
     problems, values = [], {}
     for key, value in flat.items():
         leaf = space.leaves.get(key)
@@ -61,7 +61,7 @@ def _point(space: Space, place: str, flat: Flat, given: Collection[str]) -> Flat
                 problems.append(Problem(f"{place}.{key}", "the space does not open this key", right))
             continue
         value = checked(f"{place}.{key}", FIELDS[key], value) if key in FIELDS else value
-        value = tuple(value) if isinstance(value, list) else value  # as resolved choices have it
+        value = tuple(value) if isinstance(value, list) else value  # as in resolved choices
         if leaf.allows(value):
             values[key] = value
         elif key in given:

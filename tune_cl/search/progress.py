@@ -1,4 +1,4 @@
-"""A search as it runs, on stderr: a live panel on a terminal, one line a finished trial elsewhere."""
+"""Shows a running search on stderr: a live panel on a terminal, elsewhere a line for each finished trial."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tune_cl.search.course import PAUSED
 from tune_cl.state import RUNNING, SearchState, TrialState
 from tune_cl.wording import curriculum, trial_words
 
-MARGIN = 3  # columns right of the panel, for the terminal's ^C, and lines below it
-REFRESHES = 2  # of the panel, a second
+MARGIN = 3  # free columns right of the panel, for the terminal's ^C, and free lines below it
+REFRESHES = 2  # of the panel in a second
 
 
 class Progress:
-    """`update` with each event's state; use as a context. `trials`: how many there will be, the baseline included."""
+    """A context; call `update` after each event. `trials`: how many there will be, the baseline included."""
 
     def __init__(self, trials: int, iterations: int, state: SearchState):
         self.trials, self.iterations = trials, iterations
         self.console = Console(stderr=True)
         self.started = time.monotonic()
-        self.iterations_before = state.iterations  # of earlier sessions, which say nothing about the pace now
+        self.iterations_before = state.iterations  # of earlier sessions: they say nothing about the pace now
         self.known = 0  # trials looked at so far
         self.told = {trial.trial for trial in state.trials.values() if trial.outcome}
         self.open: set[str] = set()
@@ -48,20 +48,20 @@ class Progress:
             self.live.stop()
 
     def say(self, line: str) -> None:
-        """A line above the panel."""
-        text = wrapped(line, self.console.file)  # rich by itself breaks what is longer than a line, addresses too
+        """Prints a line above the panel."""
+        text = wrapped(line, self.console.file)  # rich would break even addresses that are longer than a line
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def update(self, state: SearchState) -> None:
-        """Called after every event, so it does little: the panel, which compares all trials, is made anew only when it
-        is shown."""
-        if len(state.trials) != self.known:  # else the open ones are the same: long searches have thousands
+        """Called after every event, so it does little: the panel, which compares all trials, is rebuilt only when it is
+        shown."""
+        if len(state.trials) != self.known:  # looks for new trials only if there are any: a search may have thousands
             self.known, self.open = len(state.trials), state.trials.keys() - self.told
         for trial in [state.trials[name] for name in sorted(self.open)]:
             if trial.outcome:
                 self.told.add(trial.trial)
                 self.open.remove(trial.trial)
-                if trial.outcome == "failed":  # told on a terminal too: the panel has no room for why
+                if trial.outcome == "failed":  # on a terminal too: the panel has no room for the reason
                     why = trial.reason or "no reason given"
                     self.say(f"{trial.trial} failed after {trial.iterations} iterations: {why} ({label(trial)})")
                 elif not self.live:
@@ -74,13 +74,13 @@ class Progress:
             self.shown_until = time.monotonic() + 1 / REFRESHES
 
     def panel(self, state: SearchState) -> Constrain:
-        """What the terminal has room for: the headline, and a line a trial. Narrower than the terminal, where what the
-        terminal itself writes behind it (^C) would break its last line, and the panel could not be wiped off."""
+        """The headline and a line for each trial, as far as the terminal has room. Narrower than the terminal: else ^C,
+        which the terminal appends to the last line, would wrap it, and the panel could not be wiped off."""
         width, height = self.console.width - MARGIN, self.console.height - MARGIN
         headline = self._headline(state)
         told = len(headline.wrap(self.console, width))
         trials = in_order(state)
-        room = max(1, height - told - 1)  # the names of the columns take a line
+        room = max(1, height - told - 1)  # the column names take a line
         shown = trials if len(trials) <= room else trials[: max(1, room - 1)]
         rest = trials[len(shown) :]
         return Constrain(Group(headline, self._table(state, shown), *([more(rest)] if rest else [])), width)
@@ -97,7 +97,7 @@ class Progress:
         return Text(text + f" · {self._left(state)}", style="bold")
 
     def _left(self, state: SearchState) -> str:
-        """Time left at the pace so far, if the trials to come take as many iterations as those that have ended."""
+        """Time left at this session's pace, if the trials to come take as many iterations as those that have ended."""
         done = state.iterations - self.iterations_before
         lengths = [trial.iterations for trial in state.trials.values() if trial.outcome] or [self.iterations]
         open_trials = [trial for trial in state.trials.values() if trial.outcome is None]
@@ -115,7 +115,7 @@ class Progress:
         for column in ("trial", "state", "iter.", f"best {state.metric}", "parameters"):
             grid.add_column(column, no_wrap=column != "parameters")
         for trial in trials:
-            params = Text(label(trial), no_wrap=True, overflow="ellipsis")  # the one column that gives way, in one line
+            params = Text(label(trial), no_wrap=True, overflow="ellipsis")  # the only column that is cut to fit
             grid.add_row(trial.trial, standing(trial), str(trial.iterations), self._value(state, trial), params)
         return grid
 
@@ -131,8 +131,8 @@ def _dev(state: SearchState, trial: TrialState) -> float:
 
 
 def in_order(state: SearchState) -> list[TrialState]:
-    """Those that run, the best of all, the baseline, then all others that have ended, and those that wait at a rung,
-    best first."""
+    """The running trials, the best one, the baseline, then the others that have ended and those that wait at a rung,
+    each best first."""
     trials, best, baseline = state.by_number(), state.best(), state.baseline_trial()
     running = [trial for trial in trials if standing(trial) == RUNNING]
     first = [*running, *([best[0]] if best else []), *([baseline] if baseline else [])]
@@ -141,18 +141,18 @@ def in_order(state: SearchState) -> list[TrialState]:
 
 
 def standing(trial: TrialState) -> str:
-    """How a trial ended, or whether it runs or waits at a rung until it is known to be worth more iterations."""
+    """How a trial ended; else whether it runs or is paused, waiting to prove worth more iterations."""
     return (trial.outcome or (PAUSED if trial.paused else RUNNING)).replace("_", " ")
 
 
 def more(trials: list[TrialState]) -> str:
-    """What is said of trials that are not shown."""
+    """The line that stands for trials not shown."""
     paused = sum(standing(trial) == PAUSED for trial in trials)
     return f"… and {len(trials)} more" + (f" ({paused} paused)" if paused else "")
 
 
 def label(trial: TrialState) -> str:
-    """The trial's choices in a line."""
+    """The trial's choices on one line."""
     again = f", again with seed {trial.seed}" if trial.repeat_of else ""
     if trial.baseline:
         return f"baseline: {curriculum(trial.params) or 'no curriculum'}{again}"

@@ -1,6 +1,6 @@
-"""Runs a search on Ray Tune. Thin adaptors: every decision is the Search's, and Ray's own saved state is never read.
+"""Runs a search on Ray Tune, through thin adaptors: Search makes every decision, and Ray's saved state is never read.
 
-Ray loses a scheduler's rungs and a callback's state on restore, so a resumed search is a new Tune run that takes its
+On restore Ray loses a scheduler's rungs and a callback's state, so a resumed search is a new Tune run that takes its
 open trials, with their checkpoints, from the journal.
 """
 
@@ -23,14 +23,14 @@ from tune_cl.search.deletions import Deletions, deleting_aside
 from tune_cl.search.search import FINISHED, Plan, Search
 
 RETRIES = 3  # of a trial whose process or node died
-KEPT = 2  # checkpoints of a trial: where the last is damaged, the one before it serves
+KEPT = 2  # checkpoints of a trial: if the last is damaged, the one before it is used
 
 
 class _Adaptor:
     """Ray pickles its searcher, scheduler and callbacks with every snapshot; ours have nothing to keep there."""
 
-    search: Search  # what a copy that Ray reads back would lack: such a copy is never asked anything
-    broken: list[Exception]  # what kept the search from taking in an event, for all adaptors; it ends then
+    search: Search  # a copy that Ray unpickles lacks it, but is never used
+    broken: list[Exception]  # shared by all adaptors: the error at which the search ends
 
     @classmethod
     def of(cls, search: Search, broken: list[Exception]) -> Self:
@@ -43,10 +43,11 @@ class _Adaptor:
 
 
 def _ends_search(method: Callable[..., Any]) -> Callable[..., Any]:
-    """An adaptor's method whose exception ends the search when Ray's step does, and after which no other one is heard.
+    """Wraps an adaptor's method: its exception ends the search at the end of Ray's step; until then no method is called
+    any more.
 
-    Ray would make a failure of the trial of what is raised at a trial's end, a line in a log of what is raised at a
-    checkpoint, and a TuneError that quotes a traceback of the rest.
+    Ray itself would turn an exception at a trial's end into a failure of the trial, one at a checkpoint into a log
+    line, and any other into a TuneError that quotes a traceback.
     """
 
     @wraps(method)
@@ -56,7 +57,7 @@ def _ends_search(method: Callable[..., Any]) -> Callable[..., Any]:
                 return method(self, *arguments, **options)
             except Exception as error:  # noqa: BLE001 - raised by on_step_end
                 self.broken.append(error)
-        return TrialScheduler.NOOP  # of a scheduler: the trial makes no further step; Ray reads no other answer
+        return TrialScheduler.NOOP  # from a scheduler: the trial takes no further step; Ray ignores the others' answers
 
     return heard
 
@@ -78,7 +79,7 @@ class _Suggestions(_Adaptor, Searcher):
         return Searcher.FINISHED if plan == FINISHED else None
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
-        """The callback tells the search; nothing to do here."""
+        """Nothing to do: the callback tells the search."""
 
     def save(self, checkpoint_path: str) -> None:
         """The journal is the state."""
@@ -103,13 +104,13 @@ class _Rungs(_Adaptor, FIFOScheduler):
         trial.run_metadata._n_steps = ()  # no means over the last 5 and 10 results of each of 20 metrics
         for ended in [one for one in self.alive if one.is_finished()]:
             _shed(ended)
-        if self.alive:  # one request for resources for all: they are the same, and 2 KiB each
+        if self.alive:  # all trials share one request for resources, for equal ones take 2 KiB each
             trial.placement_group_factory = self.alive[0].placement_group_factory
         self.alive = [trial, *(one for one in self.alive if not one.is_finished())]
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
-        """None: Ray starts its pending trials itself, in their order, and none of ours is paused in its sense. The
-        scheduler above looks through all trials twice at every event."""
+        """Chooses none: Ray starts its pending trials itself, in their order, and none of ours is paused in its sense.
+        FIFOScheduler would look through all trials twice at every event."""
 
     @_ends_search
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict) -> str:
@@ -120,7 +121,7 @@ class _Rungs(_Adaptor, FIFOScheduler):
 class _Recorder(_Adaptor, tune.Callback):
     storage: str
     old: Deletions
-    kept: dict[str, list[tuple[str, Any]]]  # by trial: Ray's id of its sitting, and checkpoint, oldest first
+    kept: dict[str, list[tuple[str, Any]]]  # trial -> (Ray's id of the trial's sitting, checkpoint), oldest first
 
     @classmethod
     def into(cls, search: Search, broken: list[Exception], storage: str, old: Deletions) -> Self:
@@ -129,28 +130,28 @@ class _Recorder(_Adaptor, tune.Callback):
         return recorder
 
     def address(self, path: str) -> str:
-        """A checkpoint's address. In S3 Ray gives the path in the file system: the bucket, then the key."""
+        """A checkpoint's address. In S3, Ray's path is the one in the file system: the bucket, then the key."""
         return addressed(self.storage, path) if is_remote(self.storage) else path
 
     @_ends_search
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
-        """A trial's last result passes by the scheduler, so it is told here; a known one is passed over."""
+        """Passes results on, for a trial's last one never reaches the scheduler; a known result is ignored."""
         self.search.result(trial.config["trial"], result)
         if "note" in result:
             self.search.note(trial.config["trial"], result["note"])
 
     @_ends_search
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
-        """Ray enters the checkpoint in its books after this. They have no limit of their own: beside deleting on the
-        driver's loop Ray would write its snapshot of all trials each time one has saved as often as the limit."""
+        """Called before Ray enters the checkpoint in its books. We trim these ourselves: with a limit Ray would delete
+        in the driver's loop, and write its snapshot of all trials whenever one has saved as often as the limit."""
         self.search.checkpoint(trial.config["trial"], trial.last_result["iteration"], self.address(checkpoint.path))
         books = trial.run_metadata.checkpoint_manager.best_checkpoint_results
         del books[: max(0, len(books) - KEPT + 1)]
         self._let_go(trial.config["trial"], trial.trial_id, checkpoint)
 
     def _let_go(self, name: str, sitting: str, checkpoint: Any) -> None:
-        """Has a trial's checkpoints deleted but the last ones of its present sitting, and the last of the one before:
-        other trials may have yet to go on from there (pbt), until all have come to their next pause."""
+        """Has a trial's checkpoints deleted, save the last KEPT of its present sitting and the last one of the sitting
+        before, from which other trials may have yet to go on (pbt) until all have reached their next pause."""
         kept = [*self.kept.get(name, ()), (sitting, checkpoint)]
         before, present = ([one for one in kept if (one[0] == sitting) is now] for now in (False, True))
         for _, one in [*before[:-1], *present[:-KEPT]]:
@@ -174,7 +175,7 @@ class _Recorder(_Adaptor, tune.Callback):
 
 
 def _shed(trial: Any) -> None:
-    """Drops what Ray keeps of a trial that has ended: the journal has it, and thousands of trials would fill memory."""
+    """Drops what Ray keeps of an ended trial: the journal has it, and thousands of trials would fill the memory."""
     trial.config = trial._Trial__unresolved_config = {"trial": trial.config["trial"]}
     trial.evaluated_params, trial.experiment_tag = {}, ""
     kept = trial.run_metadata
@@ -186,14 +187,14 @@ def _shed(trial: Any) -> None:
 
 
 def _folder(trial: Any) -> str:
-    """Name of a trial's folder: our id, and Ray's, since a trial that goes on is another one to Ray. Ray's own choice
-    lists the whole configuration, in every checkpoint's path."""
+    """Name of a trial's folder: our id and Ray's, since to Ray a trial that goes on is a new one. By default Ray would
+    put the whole configuration into every checkpoint's path."""
     return f"{trial.config['trial']}-{trial.trial_id}"
 
 
 def _reason(trial: Any) -> str:
-    """The last line of the trial's error, from the driver's own file: Ray's `get_error` reads the copy in the storage,
-    which comes with its next snapshot, and never where the storage is the trouble."""
+    """The last line of the trial's error, from the driver's own file. Ray's `get_error` reads the copy in the storage,
+    which appears only with the next snapshot, and never if the storage is the trouble."""
     text = Path(trial.error_file).read_text().strip().splitlines() if trial.error_file else []
     return text[-1] if text else "the trial's process ended without an error message"
 
@@ -201,9 +202,10 @@ def _reason(trial: Any) -> str:
 def run_trials(
     search: Search, materials: Mapping[str, Materials], storage: str, session: int, places: Callable[[], int]
 ) -> None:
-    """Runs the search's trials to the end; returns when it has no more, or raises what stopped it.
+    """Runs the search's trials until there are no more, or raises what stopped it.
 
-    `storage`: folder or S3 address for Ray's checkpoints; `places`: how many may run or wait for a node now.
+    `storage`: folder or S3 address for Ray's checkpoints; `places`: gives the number of trials that may run, or wait
+    for a node, now.
     """
     resources = search.experiment.search.resources
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(search.experiment.trials)  # `places` is the limit, not Ray's guess
@@ -225,7 +227,7 @@ def run_trials(
                 name=f"session-{session}",
                 storage_path=storage,
                 callbacks=[_Recorder.into(search, broken, storage, old)],
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result says so
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result asks for one
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
                 verbose=0,
             ),

@@ -1,10 +1,10 @@
 """`search.repeats`: promising configurations train again under other seeds before new ones are asked for.
 
 A race (Hutter et al. 2009, "ParamILS", section 3.2: a challenger replaces the incumbent only once it has as many runs).
-The k-th training of every configuration has the same seed, the baseline's included, so that differences are paired by
-seed and query. The baseline trains under all seeds before anything else is repeated, however many trials run at a time:
-no other configuration is judged before, and none comes to have more seeds. Pure functions of events: a journal replayed
-through `begun`, `result` and `ended` gives the same race.
+The k-th training of every configuration, the baseline included, has the same seed, so that differences are paired by
+seed and query. However many trials run at a time, the baseline trains under all seeds before anything else is repeated:
+no other configuration is judged earlier, and none gets more seeds. The race is a function of events alone: a journal
+replayed through `begun`, `result` and `ended` gives the same one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from scipy.special import stdtr
 
 from trainables.randomness import generator
 
-LEVEL = 0.2  # a configuration less likely than this to be no worse than the incumbent gets no further seed
-LOWEST_SEED = 2**20  # confirmations use seeds from 1 on, and must not see those that a configuration was chosen by
+LEVEL = 0.2  # a configuration worse than the incumbent at this significance level gets no further seed
+LOWEST_SEED = 2**20  # confirmations use seeds from 1 on, which must not be those that a configuration was chosen by
 
 
 def seed_of(search_seed: int, training: int) -> int:
-    """Seed of a configuration's trainings: the first (0) has the search's own, as every trial without repeats."""
+    """Seed of a configuration's trainings by number: the first (0) has the search's own, as all have without
+    repeats."""
     if training == 0:
         return search_seed
     return int(generator(search_seed, "repeat", training).integers(LOWEST_SEED, 2**31))
@@ -34,12 +35,12 @@ def seed_of(search_seed: int, training: int) -> int:
 class Race:
     """Which configurations get another seed. A configuration goes by the id of its first trial.
 
-    seeds     a configuration's trainings at most; 1: none is repeated
-    baseline  the configuration that gets all of them at once
-    values    dev queries' values of its trainings that ran to the end, each at its best iteration, float64 [Q], by
-              training, from 0
-    due       configurations that are to train again, in the order in which they came to it; one that is to train
-              several times at once stands there as often
+    seeds     the most trainings of a configuration; 1: none is repeated
+    baseline  the configuration that gets all seeds at once
+    values    by configuration, then by training (from 0) that ran to its end: values of the dev queries at its best
+              iteration, float64 [Q]
+    due       configurations that are to train again, in the order in which this was decided; one that is to train
+              several times is listed as often
     """
 
     seeds: int
@@ -47,9 +48,9 @@ class Race:
     values: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)
     due: list[str] = field(default_factory=list)
     trainings: Counter[str] = field(default_factory=Counter)  # begun so far, by configuration
-    _put_off: list[str] = field(default_factory=list)  # came to an end before the baseline had all its seeds
-    _open: dict[str, tuple[str, int]] = field(default_factory=dict)  # configuration and training of trials not ended
-    _running: dict[str, dict[int, Sequence[float]]] = field(default_factory=dict)  # queries by trial, by iteration
+    _put_off: list[str] = field(default_factory=list)  # ended, to be judged once the baseline has all its seeds
+    _open: dict[str, tuple[str, int]] = field(default_factory=dict)  # open trial -> its configuration and training
+    _running: dict[str, dict[int, Sequence[float]]] = field(default_factory=dict)  # trial -> iteration -> query values
 
     def begun(self, trial: str, configuration: str) -> None:
         """Another training of the configuration has begun."""
@@ -66,8 +67,8 @@ class Race:
         self._running.setdefault(trial, {})[iteration] = queries
 
     def ended(self, trial: str, configuration: str, best: int | None) -> list[str]:
-        """A training ended; `best`: its best iteration, None if it counts for nothing, having failed or been stopped,
-        which ends its configuration's race. Those whose race is over by this, the baseline left out."""
+        """A training ended. `best`: its best iteration; None if it failed or was stopped, which ends its
+        configuration's race. Returns the configurations whose race is now over, without the baseline."""
         queries, (_, training) = self._running.pop(trial, {}), self._open.pop(trial)
         if best is not None:
             self.values.setdefault(configuration, {})[training] = np.asarray(queries[best], np.float64)
@@ -80,11 +81,11 @@ class Race:
         return [] if self._baseline_trains() else self._judge()
 
     def _baseline_trains(self) -> bool:
-        """Whether the baseline has seeds to come."""
+        """Whether the baseline has unfinished seeds."""
         return self.baseline in self.due or any(name == self.baseline for name, _ in self._open.values())
 
     def _judge(self) -> list[str]:
-        """Those that were put off are due again, or their race is over."""
+        """Judges those that were put off: each is due again, or its race is over. Returns the latter."""
         judged, self._put_off = self._put_off, []
         again = [name for name in judged if self.trainings[name] < self.seeds and self.may_win(name)]
         self.due += again
@@ -95,15 +96,15 @@ class Race:
         return max(self.values, key=lambda name: (len(self.values[name]), np.mean(list(self.values[name].values()))))
 
     def may_win(self, configuration: str) -> bool:
-        """Whether the configuration is the incumbent, or not below it at LEVEL: a one-sided paired t-test over
-        queries, of means over the seeds that both have; without such a seed nothing is against it."""
+        """Whether the configuration is the incumbent or not significantly below it at LEVEL, by a one-sided paired
+        t-test over queries, of means over the seeds that both have; true if they share none."""
         own, other = self.values[configuration], self.values[self.incumbent()]
         differences = [own[training] - other[training] for training in own.keys() & other.keys()]
         return not differences or chance_of_no_less(np.mean(differences, axis=0)) >= LEVEL
 
 
 def chance_of_no_less(differences: np.ndarray) -> float:
-    """p of the one-sided paired t-test against mean(differences) < 0, [Q]; without any spread 1 or 0 by the sign."""
+    """p of the one-sided paired t-test against mean(differences [Q]) < 0; without any spread 1 or 0, by the sign."""
     mean = float(differences.mean())
     error = float(differences.std(ddof=1)) / math.sqrt(len(differences)) if len(differences) > 1 else 0.0
     return float(stdtr(len(differences) - 1, mean / error)) if error else float(mean >= 0)

@@ -39,8 +39,8 @@ PACKAGES = ("tune-cl", "ray", "torch", "transformers", "optuna", "mlflow", "nump
 
 
 def start_search(experiment: Experiment, place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
-    """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad, or
-    no trial fits on this machine where it is to run here. Raises ConfigError where the name was taken meanwhile."""
+    """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad, or if
+    trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
     if address is None:
         require_room(experiment.search.resources)
     materials = materials_of(experiment, address)
@@ -48,7 +48,7 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
     if place.exists():  # another `run` took the name while this one read its data
         raise taken(place)
     with place.open() as journal:
-        if journal.size:  # or did so in this very moment
+        if journal.size:  # or since the check above
             raise taken(place)
         journal.append(_search_event(experiment, place, materials, tracking_uri, address))
         if warm:
@@ -58,9 +58,9 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
 
 
 def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
-    """Goes on with a search; one that is done only has its tracking caught up, for which its data is not read.
+    """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
 
-    Raises DataError where the data has changed: trials before and after could not be compared.
+    Raises DataError if the data has changed: trials before and after could not be compared.
     """
     state = replay(read_events(place.journal))
     experiment = Experiment.from_yaml(state.yaml)
@@ -83,7 +83,7 @@ def _session(
     tracking_uri: str,
     address: str | None,
 ) -> dict[str, Any]:
-    """One sitting of a search: from its first event, or from where the last sitting ended. `materials`: none for a
+    """One sitting of a search, from its first event or from where the last sitting ended. `materials`: empty for a
     search that is done."""
     if made := next(iter(materials.values()), None):
         for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
@@ -98,12 +98,12 @@ def _session(
         works = not state.end
         if works:
             state = _run(experiment, place, journal, materials, address, state)
-        if works or not report_left(place, state):  # it was stopped between its end and its report
+        if works or not report_left(place, state):  # stopped earlier, between its end and its report
             leave_report(place, journal)
-        go_on = place.command("resume")  # only tracking may be left, which takes no cluster
+        go_on = place.command("resume")  # only tracking may be left, which needs no cluster
     except KeyboardInterrupt:
-        if not replay(journal.events()).end:  # `state` may lack the end, where `_run` was about to return it
-            with suppress(OSError, KeyboardInterrupt):  # a full disk, or impatience: who stops it does not wait
+        if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
+            with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
                 journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
         raise Interrupted(f"stopped; what is done is saved. Go on with: {go_on}") from None
     finally:
@@ -119,7 +119,7 @@ def _run(
     address: str | None,
     before: SearchState,
 ) -> SearchState:
-    """Trials until there are no more, then the best one's ranker and the closing event.
+    """Runs trials until there are no more, then closes the search.
 
     `before`: the search as earlier sessions left it.
     """
@@ -139,7 +139,7 @@ def _run(
 
 
 def _close(search: Search, artifacts: Artifacts) -> None:
-    """The best trial's ranker, what the search cost, and the closing event."""
+    """Saves the best trial's ranker; records the closing event, with the search's cost."""
     state, resources = search.state, search.experiment.search.resources
     ranker = None
     if best := state.best():
@@ -161,7 +161,7 @@ def best_of(state: SearchState) -> dict[str, Any] | None:
 
 
 def best_curriculum_of(state: SearchState) -> dict[str, Any] | None:
-    """The best trial that is not the baseline, as `best_of`."""
+    """Like `best_of`, for the best trial that is not the baseline."""
     found = next((pair for pair in state.ranked() if not pair[0].baseline), None)
     return _reached(state, *found) if found else None
 
@@ -180,8 +180,8 @@ def baseline_of(state: SearchState) -> dict[str, Any] | None:
 
 
 def seeds_of(state: SearchState, trial: TrialState) -> dict[str, Any]:
-    """Seeds, mean best dev value and `devs`, the single ones, of the trainings of a trial's configuration that ran to
-    the end; nothing where no configuration was repeated."""
+    """The seeds of a configuration's trainings that ran to the end, and their best dev values: `dev_mean`, and `devs`
+    one by one. Empty if no configuration was repeated."""
     values = state.by_seed().get(trial.configuration)
     if not (state.repeats and values):
         return {}
@@ -189,7 +189,7 @@ def seeds_of(state: SearchState, trial: TrialState) -> dict[str, Any]:
 
 
 def curves_of(state: SearchState) -> dict[str, list[float]]:
-    """Dev values by iteration of every trial that did not fail."""
+    """Dev values, by iteration, of every trial that did not fail."""
     sound = [trial for trial in state.by_number() if trial.outcome != "failed"]
     return {trial.trial: list(trial.dev(state.metric).values()) for trial in sound}
 
@@ -226,14 +226,14 @@ def _versions() -> dict[str, str]:
 
 
 def _git_commit(program: Path = Path(__file__)) -> str | None:
-    """Commit of the checkout that the program runs from; of an installed one, that of the working folder, which may
-    hold the user's spaces. None outside a repository."""
+    """Commit of the checkout that the program runs from; if it is installed, of the working folder, which may hold the
+    user's spaces. None outside a repository."""
     tracked = _git("-C", str(program.parent), "ls-files", "--error-unmatch", program.name)
     return _git("-C", str(program.parent), "rev-parse", "HEAD") if tracked else _git("rev-parse", "HEAD")
 
 
 def _git(*arguments: str) -> str | None:
-    """What git answers; None where it refuses, or there is none on this machine."""
+    """What git answers; None if it fails, or this machine has no git."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The search itself, without Ray: which trial comes next, what a result means, what is recorded.
 
-All that happens goes to the journal first, and from there into the search's course. A search that stopped is rebuilt by
-replaying it: sampler, rungs and open trials come out as they were, whatever Ray had saved.
+Every event goes to the journal first, then into the search's course. A search that stopped is rebuilt by replaying the
+journal: sampler, rungs and open trials come out as they were, whatever Ray has saved.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from tune_cl.search.repeats import seed_of
 from tune_cl.search.schedulers.grace import scaled_run
 from tune_cl.state import SearchState, TrialState
 
-WAIT, FINISHED = "wait", "finished"  # in place of a plan: none just now, none any more
+WAIT, FINISHED = "wait", "finished"  # in place of a plan: none right now, none any more
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
-ON_A_DEVICE = ("device_memory_mib",)  # only where a training has one
+ON_A_DEVICE = ("device_memory_mib",)  # reported only by trainings on a device
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A trial to start or to go on with: its id, full configuration, and the checkpoint folder to go on from."""
+    """A trial to start or to continue: its id, full configuration, and the checkpoint folder to go on from."""
 
     trial: str
     run: TrainingRun
     checkpoint: str | None
     threads: int
-    gpu: float  # how many a trial reserves, or what share of one
+    gpu: float  # GPUs that a trial reserves, or a share of one
     queries: bool = False  # whether results hold the dev queries' values
-    adopt: bool = False  # whether the checkpoint is of another configuration
+    adopt: bool = False  # whether the checkpoint comes from another configuration
 
     def as_config(self) -> dict[str, Any]:
         """What the trainable and Ray's callbacks get."""
@@ -60,7 +60,7 @@ class Plan:
 @dataclass
 class Search:
     """`artifacts(trial, checkpoint folder, run)` writes a finished trial's files and returns their folder, or raises
-    DamagedCheckpoint; `watch(state)` is told after every event."""
+    DamagedCheckpoint; `watch(state)` is called after every event."""
 
     experiment: Experiment
     journal: Journal
@@ -80,7 +80,7 @@ class Search:
     # -- what Tune asks ------------------------------------------------------------------------------------------
 
     def next_trial(self) -> Plan | str:
-        """The next plan; WAIT while as many run as may, FINISHED when there are no more."""
+        """The next plan; WAIT if there is none right now, FINISHED if there are no more."""
         if len(self.running) >= self.slots:
             return WAIT
         while self.waiting:
@@ -95,7 +95,7 @@ class Search:
         return self._new_or_paused()
 
     def _stop_where_used_up(self, trial: TrialState) -> None:
-        """Stops a trial at its last result where that had used up a budget: killed before the stop had an effect."""
+        """Stops a trial at its last result if that used up a budget, and a kill kept the stop from taking effect."""
         at, last = max(trial.results, default=0), trial.offset + self.scheduler.budget(trial.trial)
         if trial.trial != BASELINE_TRIAL and 0 < at < last and (end := used_up(self.experiment, self.state)):
             self.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
@@ -115,8 +115,8 @@ class Search:
         return (self._new(number) if left else None) or self._last_paused()
 
     def _still_saves(self, paused: str) -> bool:
-        """Whether a trial that has been judged, or the one whose weights it goes on from, has yet to save and leave:
-        Tune asks for a trial for every free place as soon as it has passed a result on."""
+        """Whether a paused trial, or the one whose weights it goes on from, has yet to save and leave its place: Tune
+        asks for further trials as soon as it has passed a result on."""
         change = self.scheduler.change(paused)
         return not self.running.isdisjoint({paused, *([change.source] if change else [])})
 
@@ -125,13 +125,13 @@ class Search:
         choice = self.sampler.ask(len(self.course.asked)) if number else self.experiment.baseline_choice()
         if choice is not None:
             return self._plan(number, choice, None)
-        return WAIT if self.running and self.race.seeds > 1 else None  # those that run may be repeated
+        return WAIT if self.running and self.race.seeds > 1 else None  # a running one may yet be repeated
 
     def _last_paused(self) -> Plan | str:
-        """When no new trial comes: paused ones that may still go on; the others end where they are."""
+        """When no new trial comes: a paused one that may still go on, or else the end of all paused ones."""
         if not self.scheduler.pauses:
             return FINISHED
-        if self.running:  # those that run may make room for a paused one
+        if self.running:  # their results may still decide which paused trial goes on
             return WAIT
         if not self.ended_by and (paused := self.scheduler.next_paused(last=True)):
             return self._go_on(paused)
@@ -140,7 +140,7 @@ class Search:
         return FINISHED
 
     def result(self, trial: str, metrics: dict[str, Any]) -> bool:
-        """Records one iteration's metrics; whether the trial may go on. A repeated iteration is not recorded again."""
+        """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
         iteration = self.state.trials[trial].offset + metrics["iteration"]
         if "failed" in metrics:
             self.stops[trial] = Stop(iteration, "failed", metrics["failed"])
@@ -155,7 +155,7 @@ class Search:
         return not (trial in self.stops and self.stops[trial].iteration <= iteration)
 
     def note(self, trial: str, text: str) -> None:
-        """Something about a trial that the user should know."""
+        """Records something about a trial that the user should know."""
         self.record({"event": "note", "trial": trial, "text": text})
         log.warning("%s: %s", trial, text)
 
@@ -164,7 +164,7 @@ class Search:
         self.record({"event": "checkpoint", "trial": trial, "iteration": iteration, "path": path})
 
     def ended(self, trial: str) -> None:
-        """A trial came to its end, by itself or by a decision."""
+        """A trial ended by itself or by a decision, or paused."""
         stop = self.stops.get(trial)
         if stop and stop.outcome == PAUSED:
             self.running.discard(trial)
@@ -174,7 +174,7 @@ class Search:
         self._end(trial, outcome, stop.reason if stop else None)
 
     def failed(self, trial: str, reason: str) -> None:
-        """A trial's process failed more often than it is retried."""
+        """A trial's process failed more often than it may be retried."""
         self._end(trial, "failed", reason)
 
     # -- inside --------------------------------------------------------------------------------------------------
@@ -184,12 +184,12 @@ class Search:
         return (dev_key(self.experiment.metric), *REPORTED)
 
     def _go_on(self, name: str) -> Plan:
-        """A paused trial from its checkpoint, or, planned for more iterations, anew."""
+        """A paused trial's plan: from its checkpoint or another's (pbt), or anew with more iterations (`scaled`)."""
         trial = self.state.trials[name]
         if self.experiment.search.grace == "scaled":
             return self._again(trial, None, anew=True)
         if change := self.scheduler.change(name):
-            iteration = self.stops[name].iteration  # at which both were judged: what either has besides may differ
+            iteration = self.stops[name].iteration  # at which both were judged: either may have other checkpoints
             checkpoint = self.state.trials[change.source].checkpoints.get(iteration)
             if checkpoint and patiently(lambda: exists(checkpoint)):
                 adopted = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
@@ -199,7 +199,7 @@ class Search:
         return self._again(trial, self.last_checkpoint(trial)[0])
 
     def _again(self, trial: TrialState, checkpoint: str | None, **how: Any) -> Plan:
-        """A trial that has begun before."""
+        """A plan for a trial that has begun before."""
         how |= {"repeat_of": trial.repeat_of} if trial.repeat_of else {}
         how |= {"changed": True} if trial.adopted else {}
         return self._plan(trial.number, trial.chosen, checkpoint, trial.seed, **how)
@@ -231,13 +231,13 @@ class Search:
         return Plan(trial, self.run_of(state), checkpoint, threads, search.resources.gpu, queries, adopts)
 
     def run_of(self, trial: TrialState) -> TrainingRun:
-        """The training of a trial that counts: under grace `scaled` that of its rung."""
+        """The training of a trial that counts: under grace `scaled` the one planned for its rung."""
         budget = trial.until - trial.offset if trial.until else self.scheduler.budget(trial.trial)
         return scaled_run(self.experiment.training_run(trial.chosen, trial.seed), budget)
 
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
-        """The checkpoints of the present training that are still there, each with its iteration, newest first."""
+        """The present training's checkpoints that still exist, each with its iteration, newest first."""
         adopted = trial.adopted or {"iteration": trial.offset, "checkpoint": None}
         for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
             own = trial.counts(iteration) and iteration > adopted["iteration"]
@@ -248,12 +248,12 @@ class Search:
 
     @classmethod
     def last_checkpoint(cls, trial: TrialState) -> tuple[str | None, int]:
-        """The newest of `checkpoints`; without any None, and the iteration after which the present training began."""
+        """The newest of `checkpoints`; without one, None and the iteration after which the present training began."""
         return next(cls.checkpoints(trial), (None, trial.offset))
 
     def left_by(self, trial: TrialState, write: Callable[[str], Path]) -> str | None:
-        """What `write` makes of the trial's newest checkpoint; where that is damaged, of the one before it, which is
-        said. None without a whole one."""
+        """What `write` makes of the trial's newest checkpoint; if it is damaged, a note says so and the one before it
+        is used. None if no checkpoint is sound."""
         for checkpoint, _ in self.checkpoints(trial):
             try:
                 return str(write(checkpoint))
@@ -264,7 +264,7 @@ class Search:
         return None
 
     def _forecast(self, trial: str) -> None:
-        """What the search will take, as far as the paces that were seen tell."""
+        """Records what the search will take, if the trial's result changes that."""
         if event := self.forecaster.event(self.state, trial, self.slots):
             self.record(event)
 
@@ -291,8 +291,8 @@ class Search:
         )
 
     def _better_before(self, trial: TrialState) -> TrialState | None:
-        """Where a trial's training anew is cut short and reached no higher value: the trial as the one before left it,
-        which went through its whole curriculum."""
+        """If a trial's new training was cut short without a higher value: the trial as the training before, which went
+        through its whole curriculum, left it."""
         cut_short = max(trial.results, default=0) - trial.offset < self.scheduler.budget(trial.trial)
         before, metric = trial.before() if cut_short else None, self.experiment.metric
         if before is None or (reached := before.best(metric)) is None:

@@ -1,4 +1,4 @@
-"""By how much the best dev value of a search flatters its trial: it is the highest of many noisy values."""
+"""By how much the best dev value of a search overstates its trial, being the highest of many noisy values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FEWEST = 3  # trials
 
 
 def selection_bias(curves: Mapping[str, Sequence[float]]) -> float | None:
-    """The best dev value less what its trial is expected to have without the luck of having been chosen.
+    """The best dev value minus the value expected of its trial without the luck of selection.
 
-    `curves`: dev values by iteration, by trial. Two selections are undone. The best of a trial's evaluations: its level
-    is the mean of the evaluations next to the best one. The best of all trials: levels are shrunk towards their mean
-    by τ²/(τ² + σ²/k) (empirical Bayes; Efron 2011, "Tweedie's formula and selection bias"), σ² being the noise of an
-    evaluation (a sixth of the mean squared second difference of the curves), k the evaluations averaged, τ² the
-    variance of the true levels. Noise between seeds is not seen, so that the bias is at least this. None for fewer than
-    three trials with three evaluations each.
+    `curves`: each trial's dev values in order of iteration. Two selections are undone. That of a trial's best
+    evaluation: the trial's level is the mean over this one and its neighbours. That of the best trial: levels are
+    shrunk towards their mean by τ²/(τ² + σ²/k) (empirical Bayes; Efron 2011, "Tweedie's formula and selection bias"),
+    where σ² is the noise of an evaluation (a sixth of the mean squared second difference of the curves), k the number
+    of evaluations averaged, and τ² the variance of the true levels. Noise between seeds is not seen, so the bias is at
+    least this. None for fewer than three trials with three evaluations each.
     """
     known = {name: np.asarray(values, float) for name, values in curves.items() if len(values) >= 3}
     known = {name: values for name, values in known.items() if np.isfinite(values).all()}
@@ -33,7 +33,7 @@ def selection_bias(curves: Mapping[str, Sequence[float]]) -> float | None:
 
 
 def _level(values: np.ndarray, noise: float) -> tuple[float, float]:
-    """Mean about the best evaluation, and the variance of its noise."""
+    """The mean about the best evaluation, and the variance of its noise."""
     best = int(values.argmax())
     near = values[max(0, best - NEIGHBOURS) : best + NEIGHBOURS + 1]
     return float(near.mean()), noise / len(near)

@@ -1,7 +1,7 @@
 """A search space: opened leaves of the configuration, some of which exist only under conditions on others.
 
-One description serves random sampling, grids and Optuna's define-by-run; all of them go through `Space.decide`
-or its order, so a parameter whose condition does not hold is in none of them.
+One description serves random sampling, grids and Optuna's define-by-run. All of them go through `Space.decide` or
+follow its order, so none yields a parameter whose condition does not hold.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Flat = dict[str, Any]
 
 
 def ordered(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
-    """The leaves as written, each moved behind those its condition refers to; raises ConfigError for a cycle."""
+    """The leaves in the order written, but each after those that its condition refers to; raises ConfigError for a
+    cycle."""
     placed: dict[str, Leaf] = {}
     waiting = dict(leaves)
     while waiting:
@@ -53,11 +54,11 @@ class Space:
         return all(other in values and values[other] in allowed for other, allowed in self.leaves[key].when.items())
 
     def active(self, chosen: Mapping[str, Any]) -> dict[str, Leaf]:
-        """The parameters that exist under flat values of opened (and, where they differ, fixed) keys."""
+        """The parameters that exist under flat values of opened keys (and of fixed ones, if they differ)."""
         return {key: leaf for key, leaf in self.leaves.items() if self.exists(key, chosen)}
 
     def decide(self, pick: Callable[[str, Leaf], Any], given: Mapping[str, Any] | None = None) -> Flat:
-        """Flat values of the parameters that exist, each from `pick` unless `given`; other given keys are kept."""
+        """Flat values of the parameters that exist, each from `pick` unless `given`. All given keys are kept."""
         chosen: Flat = {key: value for key, value in (given or {}).items() if key not in self.leaves}
         for key, leaf in self.leaves.items():
             if given and key in given:
@@ -75,7 +76,7 @@ class Space:
         return self.decide(lambda key, leaf: leaf.suggest(trial, key))
 
     def only(self, keys: Collection[str]) -> Space:
-        """The space with every leaf but those of the keys, and every continuous leaf, at its first choice or middle."""
+        """The space in which only these keys vary; all other leaves, and continuous ones, stay at their `middle`."""
         return Space(
             {
                 key: leaf if key in keys and leaf.values() else Choice(options=(leaf.middle(),), when=leaf.when)
@@ -97,7 +98,7 @@ class Space:
 
     @property
     def continuous(self) -> list[str]:
-        """Keys that take any number of a range."""
+        """Keys that take any number in a range."""
         return [key for key, leaf in self.leaves.items() if leaf.values() is None]
 
     def grid(self) -> Iterator[Flat]:
@@ -133,7 +134,7 @@ class Space:
         return self._count({}, list(self.leaves), deciding)
 
     def _count(self, chosen: Flat, rest: list[str], deciding: set[str]) -> int:
-        """Branches only at keys that conditions refer to; the others multiply."""
+        """Branches only at keys that conditions refer to; other keys' counts multiply."""
         if not rest:
             return 1
         key, *rest = rest

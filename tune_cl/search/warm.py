@@ -18,16 +18,16 @@ from tune_cl.state import RAN_TO_THE_END, SearchState, as_chosen, replay
 
 
 def warm_start(experiment: Experiment, digest: str, place: Place) -> Event | None:
-    """`warm_start_event` from the storage of `place`, in S3 with this machine's copies brought up to it."""
+    """`warm_start_event` from the storage of `place`; in S3, after bringing this machine's copies up to date."""
     for earlier in experiment.search.warm_start:
         replace(place, name=earlier).pull()
     return warm_start_event(experiment, digest, place.storage)
 
 
 def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Event | None:
-    """The journal's event with all that `search.warm_start` names, None where it names nothing.
+    """The journal's event for the searches in `search.warm_start`; None if it names none.
 
-    `digest`: of the data of the new search. Raises ConfigError for a search that is not there, DataError for a
+    `digest`: that of the new search's data. Raises ConfigError for a search that does not exist, DataError for a
     damaged journal.
     """
     names = experiment.search.warm_start
@@ -54,10 +54,11 @@ def notes_of(event: Event) -> list[str]:
 
 
 def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Observation]:
-    """The finished trials of an earlier search that lie in the space; one that was repeated counts once, by its mean.
+    """The finished trials of an earlier search that lie in the space; a repeated configuration counts once, by its
+    mean.
 
-    Parameters that the space does not open are ignored. Values are kept as they are where both searches have data,
-    ranker, metric, evaluation and iterations in common; else they become standard scores within their search.
+    Parameters that the space does not open are ignored. Values stay as they are if both searches have the same data,
+    ranker, metric, evaluation and iterations; else they become standard scores within their search.
     """
     trials = [(state.trials[name], fmean(values)) for name, values in state.finals().items()]
     comparable = _comparable(experiment, digest, state)
@@ -71,7 +72,7 @@ def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Ob
 
 
 def within(space: Space, params: Mapping[str, Any]) -> Flat | None:
-    """Flat parameters as a configuration of the space, None where one that exists there is missing or outside."""
+    """Flat parameters as a configuration of the space; None if one that exists there is missing or out of range."""
     chosen: Flat = {}
     for key, leaf in space.leaves.items():
         if space.exists(key, chosen):
@@ -93,7 +94,7 @@ def _comparable(experiment: Experiment, digest: str, state: SearchState) -> bool
 
 
 def _journal(place: str, name: str, storage: Path) -> Path:
-    """The journal of a search: a name under the storage, or the path of its folder."""
+    """The journal of a search, named by its name in the storage or by the path of its folder."""
     for folder in (storage / name, Path(name)):
         if (folder / FILE).is_file():
             return folder / FILE

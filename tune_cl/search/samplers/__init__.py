@@ -1,4 +1,4 @@
-"""Samplers (`search.searcher`): which configuration a trial tries. They know neither Ray nor training."""
+"""Samplers (`search.searcher`) choose which configuration a trial tries. They know neither Ray nor training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def modelled(kind: type[ModelSampler]) -> Callable[[Experiment], Sampler]:
 
 
 def tried_first(experiment: Experiment) -> list[Flat]:
-    """`search.points`; then, where leaves have a prior, its most likely values, with the others drawn at random."""
+    """`search.points`; then, if leaves have priors, one configuration of their most likely values, others drawn at
+    random."""
     points = list(experiment.search.points)
     if experiment.space.priors:
         rng = generator(experiment.seed, "most likely by the prior")
@@ -74,5 +75,4 @@ SEARCHERS: Registry[Callable[[Experiment], Sampler]] = Registry(
 
 
 def make_sampler(experiment: Experiment) -> Sampler:
-    """The sampler that `search.searcher` names."""
     return SEARCHERS[experiment.search.searcher](experiment)

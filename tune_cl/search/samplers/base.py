@@ -1,7 +1,7 @@
-"""What samplers share: the protocol, trials tried first, no configuration twice; random search and grid.
+"""What samplers share (the protocol, configurations tried first, no configuration twice); random search and grid.
 
-What `ask` answers is a function of the seed, the trial's number, and what `replay`, `tell` and `warm_up` were given
-before: a sampler rebuilt from a journal through them goes on as the one that was lost would have.
+The answer of `ask` depends only on the seed, the trial's number, and what `replay`, `tell` and `warm_up` were given
+before: a sampler rebuilt through these from a journal goes on exactly as the lost one would have.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tune_cl.search.space import Flat, Space, identity
 
 Outcome = Literal["completed", "pruned", "failed"]
 REDRAWS = 20
-CHANCES = 200  # draws by chance where a model keeps to what was tried; only then is a finite space walked
+CHANCES = 200  # random draws when a model suggests only what was tried; only after them is a finite space walked
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A finished trial of an earlier search. `value`: the metric's best value on dev where it is `comparable` with
-    those of this search, else how many standard deviations it was above the mean of its own search."""
+    """A finished trial of an earlier search. `value`: its best value of the metric on dev if that is `comparable` with
+    the values of this search, else how many standard deviations it lies above the mean of its own search."""
 
     chosen: Flat
     value: float
@@ -31,11 +31,11 @@ class Observation:
 
 class Sampler(Protocol):
     def ask(self, number: int) -> Flat | None:
-        """Flat values of the opened keys for trial `number`, none that another began with; None when all have been."""
+        """Flat values of the opened keys for trial `number`, such as no trial began with; None if none are left."""
         ...
 
     def replay(self, number: int, chosen: Flat) -> None:
-        """Trial `number` has begun with these values: what `ask` answered, now or in a session before."""
+        """Trial `number` has begun with these values, which `ask` answered now or in an earlier session."""
         ...
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
@@ -43,12 +43,12 @@ class Sampler(Protocol):
         ...
 
     def warm_up(self, observations: Sequence[Observation]) -> None:
-        """What earlier searches found; comes before the first trial."""
+        """Takes in what earlier searches found; called before the first trial."""
         ...
 
 
 class Uninformed:
-    """What searchers that learn nothing from results share. `first`: configurations that trials 1, 2, ... try."""
+    """A sampler that learns nothing from results. `first`: configurations that trials 1, 2, ... try."""
 
     redraws = REDRAWS
 
@@ -61,11 +61,11 @@ class Uninformed:
         return dict(self.first[number - 1]) if self.given(number) else self.propose(number)
 
     def given(self, number: int) -> bool:
-        """Whether the trial is one of those tried first."""
+        """Whether the trial tries one of `first`."""
         return 0 < number <= len(self.first)
 
     def propose(self, number: int) -> Flat | None:
-        """`ask` behind the trials tried first."""
+        """`ask` for the trials after `first`."""
         raise NotImplementedError
 
     def replay(self, number: int, chosen: Flat) -> None:
@@ -81,8 +81,8 @@ class Uninformed:
         return {identity(chosen) for chosen in self.chosen.values()}
 
     def ask_new(self, number: int, draw: Callable[[int], Flat]) -> Flat | None:
-        """The first of `draw(0)`, `draw(1)`, ... not tried before; then one by chance; then any untried one of a finite
-        space. In a continuous one whose values all keep to what was tried, that is tried again."""
+        """The first of `draw(0)`, `draw(1)`, ... not tried before; else a random draw; else any untried configuration
+        of a finite space. In a continuous space where all draws were tried, `draw(0)` again."""
         tried = self.tried()
         draws = (draw(attempt) for attempt in range(self.redraws))
         chances = (self.space.sample(generator(self.seed, "untried", number, chance)) for chance in range(CHANCES))
@@ -98,7 +98,7 @@ class Uninformed:
 
 
 class RandomSampler(Uninformed):
-    """Independent draws; trial `number` draws the same whatever was asked before, unless that was tried already."""
+    """Independent draws. Trial `number` draws the same whatever was asked before, unless that has been tried."""
 
     def propose(self, number: int) -> Flat | None:
         return self.ask_new(number, lambda attempt: self.draw(number, attempt))

@@ -1,6 +1,6 @@
-"""Samplers that learn from results, through Optuna, on spaces with conditions.
+"""Samplers that learn from results through Optuna, on spaces with conditions.
 
-Each `ask` builds Optuna's study anew from what has begun and been told, so there is nothing to save.
+Each `ask` rebuilds Optuna's study from the trials begun and the results told, so there is nothing to save.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEWEST_TO_WARM_CMAES = 10  # cmaes.get_warm_start_mgd takes the best tenth
 
 @dataclass(frozen=True)
 class Told:
-    """How a trial ended: Optuna's state, its value (the best of all iterations) and the best so far by iteration."""
+    """How a trial ended: Optuna's state, the value (the best over all iterations) and the best so far by iteration."""
 
     state: TrialState
     value: float | None = None
@@ -35,7 +35,7 @@ class Told:
 
     @classmethod
     def of(cls, values: Mapping[int, float], outcome: Outcome) -> Told:
-        """A stopped trial keeps its curve and gets no value: its low-budget result is no final one."""
+        """A stopped trial keeps its curve but gets no value: a result of fewer iterations is not a final one."""
         curve, best = {}, -math.inf
         for iteration, value in sorted(values.items()):
             if not math.isnan(value):
@@ -46,10 +46,10 @@ class Told:
 
 
 class ModelSampler(RandomSampler, ABC):
-    """The first `startup_trials` to finish are those of random search, earlier searches' observations counted in.
+    """Chooses at random until `startup_trials` have finished, observations of earlier searches included.
 
-    Where leaves have a prior, a share startup / (startup + finished) of the later trials are draws of random search
-    too, which follow it. `discount`: what is left of the distance from the mean of an observation of other data.
+    If leaves have a prior, a share startup / (startup + finished) of the later trials is random too, and so follows it.
+    `discount`: shrinks the distance of a value that is not comparable from the mean.
     """
 
     purpose: ClassVar[str]
@@ -83,7 +83,7 @@ class ModelSampler(RandomSampler, ABC):
         return self.ask_new(number, lambda attempt: self._suggest(study, number, attempt))
 
     def models(self, number: int) -> bool:
-        """Whether the model chooses for the trial, not chance."""
+        """Whether the model, rather than chance, chooses for the trial."""
         finished = len(self.observations) + sum(told.state != TrialState.FAIL for told in self.told.values())
         if self.given(number) or finished < self.startup_trials or not finished:
             return False
@@ -93,7 +93,7 @@ class ModelSampler(RandomSampler, ABC):
     def _suggest(self, study: optuna.Study, number: int, attempt: int) -> Flat:
         trial = self.ask_optuna(study, number, attempt)
         chosen = self.space.suggest(trial)
-        study.tell(trial, state=TrialState.FAIL)  # only this suggestion's own trial, which no later attempt may see
+        study.tell(trial, state=TrialState.FAIL)  # later attempts must not see this suggestion's trial
         return chosen
 
     def ask_optuna(self, study: optuna.Study, number: int, attempt: int) -> optuna.Trial:
@@ -104,14 +104,14 @@ class ModelSampler(RandomSampler, ABC):
             return study.ask()
 
     def study(self) -> optuna.Study:
-        """All that is known: observations of earlier searches, then this search's trials by number."""
+        """All that is known: observations of earlier searches, then this search's trials in order of number."""
         study = optuna.create_study(direction="maximize")
         study.add_trials([*self._observed(), *(self._trial(number) for number in sorted(self.chosen))])
         return study
 
     def _observed(self) -> list[FrozenTrial]:
-        """Values that do not compare are put on this search's scale: mean + discount · SD · their standard score,
-        with mean and SD of the values that do (0 and 1 while there are fewer than two)."""
+        """Values that are not comparable are put on this search's scale: mean + discount · SD · their standard score,
+        with mean and SD of those that are (0 and 1 while there are fewer than two)."""
         own = [told.value for told in self.told.values() if told.value is not None]
         known = own + [seen.value for seen in self.observations if seen.comparable]
         mean, spread = (fmean(known), pstdev(known)) if len(known) > 1 else (0.0, 1.0)
@@ -129,12 +129,12 @@ class ModelSampler(RandomSampler, ABC):
         return self._frozen[number]
 
     def attributes(self, number: int) -> dict[str, Any]:
-        """What Optuna's sampler noted of the trial."""
+        """What Optuna's sampler noted about the trial."""
         return {}
 
     def _make(self, chosen: Flat, told: Told, attributes: Mapping[str, Any] | None = None) -> FrozenTrial:
         recorded = FixedTrial(chosen)
-        self.space.suggest(recorded)  # which leaves each value's distribution in `recorded`
+        self.space.suggest(recorded)  # enters each value's distribution in `recorded`
         return create_trial(
             state=told.state,
             value=told.value,
@@ -145,7 +145,7 @@ class ModelSampler(RandomSampler, ABC):
         )
 
     def unconditional(self) -> dict[str, BaseDistribution]:
-        """Parameters of more than one value that every trial has."""
+        """The parameters with several values that every trial has."""
         if not self._distributions:
             free = Space({key: leaf for key, leaf in self.space.leaves.items() if not leaf.when})
             recorded = FixedTrial(free.decide(lambda _, leaf: leaf.middle()))
@@ -154,14 +154,14 @@ class ModelSampler(RandomSampler, ABC):
         return self._distributions
 
     def by_itself(self, seed: int) -> TPESampler:
-        """Each parameter by itself, for those that a joint model leaves out."""
+        """A sampler for the parameters that a joint model leaves out, each by itself."""
         return TPESampler(n_startup_trials=0, constant_liar=True, seed=seed)
 
 
 class TpeSampler(ModelSampler):
     """Tree-structured Parzen estimator (Bergstra et al. 2011), multivariate within each group of co-existing
-    parameters. Trials still running count as bad ones ("constant liar"), so that concurrent trials spread out.
-    A trial stopped early counts for less than any that finished, by the iteration it reached and then its value.
+    parameters. Running trials count as bad ones ("constant liar"), so that concurrent trials spread out. Trials stopped
+    early rank below all that finished: by the iteration they reached, then by value.
     """
 
     purpose = "tpe"
@@ -171,7 +171,8 @@ class TpeSampler(ModelSampler):
 
 
 class _FixedGp(GPSampler):
-    """Optuna takes the parameters that all finished trials happen to share; these are those all trials must have."""
+    """Models the parameters that all trials must have; Optuna would take those that all finished trials happen to
+    share."""
 
     def __init__(self, joint: dict[str, BaseDistribution], **options: Any):
         super().__init__(**options)
@@ -182,7 +183,7 @@ class _FixedGp(GPSampler):
 
 
 class _FixedCmaes(CmaEsSampler):
-    """As `_FixedGp`. CMA-ES ends for good when its dimensions change, as Optuna's own choice of them may."""
+    """Like `_FixedGp`. CMA-ES ends for good when its dimensions change, which with Optuna's own choice they may."""
 
     def __init__(self, joint: dict[str, BaseDistribution], **options: Any):
         super().__init__(**options)
@@ -193,12 +194,12 @@ class _FixedCmaes(CmaEsSampler):
 
 
 class GpSampler(ModelSampler):
-    """Gaussian process with the expected improvement as acquisition, over the parameters that every trial has; those
-    under a condition come from TPE, each by itself. Learns from trials that finished: one stopped early has no final
-    value that a regression could take."""
+    """Gaussian process with expected improvement as acquisition, over the parameters that every trial has; those under
+    a condition come from TPE, each by itself. Learns only from trials that finished: one stopped early has no final
+    value for the regression."""
 
     purpose = "gp"
-    redraws = 3  # a refit costs most of a second where there are hundreds of trials
+    redraws = 3  # a refit takes most of a second with hundreds of trials
 
     def optuna_sampler(self, seed: int) -> BaseSampler:
         return _FixedGp(
@@ -212,8 +213,8 @@ class GpSampler(ModelSampler):
 
 class CmaesSampler(ModelSampler):
     """CMA-ES (Hansen 2016) over the numbers that every trial has; choices and parameters under a condition come from
-    TPE, each by itself. A generation is over when enough of its trials have finished; those stopped early are not
-    among them. Observations of earlier searches, ten or more, set its start (Nomura et al. 2021)."""
+    TPE, each by itself. A generation is over when enough of its trials have finished; those stopped early do not count.
+    Ten or more observations of earlier searches set its start (Nomura et al. 2021)."""
 
     purpose = "cmaes"
 
@@ -222,7 +223,7 @@ class CmaesSampler(ModelSampler):
         self._noted: dict[int, dict[str, Any]] = {}
 
     def replay(self, number: int, chosen: Flat) -> None:
-        """Which generation a trial belongs to, and the state of the evolution, follow from what came before it."""
+        """Also recomputes the trial's generation and the state of the evolution, which follow from what came before."""
         if self.models(number):
             trial = self.ask_optuna(self.study(), number, 0)
             attributes = trial.storage.get_trial(trial._trial_id).system_attrs

@@ -1,4 +1,4 @@
-"""Schedulers by name: whether a trial goes on after an iteration, waits, or ends."""
+"""Schedulers by name, which decide whether a trial goes on after an iteration, waits, or ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 WITH_RUNGS = ("asha", "hyperband")
-PROMOTING = (*WITH_RUNGS, "model")  # whose trials pause and go on later, unless `search.promotion` is false
+PROMOTING = (*WITH_RUNGS, "model")  # can pause trials, to go on with the best of them later (`search.promotion`)
 SCHEDULERS: Registry[Callable[[Setup], Scheduler]] = Registry(
     "search.scheduler",
     Entry("none", Scheduler, "no trial is stopped early", "baseline"),
@@ -58,7 +58,7 @@ def unfit(scheduler: str, grace: str | int, promotion: bool | None, compare: str
 
 
 def unfit_population(experiment: Experiment) -> list[Problem]:
-    """What keeps the trials of a space from going on from each other's weights (scheduler pbt)."""
+    """Problems that keep the trials of a space from going on from each other's weights (scheduler pbt)."""
     if experiment.search.scheduler != "pbt":
         return []
     searched = [key for key in experiment.space.leaves if key.startswith("ranker.")]
@@ -72,12 +72,12 @@ def unfit_population(experiment: Experiment) -> list[Problem]:
 
 
 def promotes(scheduler: str, promotion: bool | None, audit: int) -> bool:
-    """Whether trials pause at rungs, where `search.promotion` may be left open."""
+    """`search.promotion`, or its default: true if the scheduler can pause trials, without an audit."""
     return scheduler in PROMOTING and not audit if promotion is None else promotion
 
 
 def setup_of(experiment: Experiment) -> Setup:
-    """What schedulers read of an experiment."""
+    """What schedulers need to know of an experiment."""
     search = experiment.search
     return Setup(
         max_iterations=experiment.max_iterations,
@@ -94,5 +94,4 @@ def setup_of(experiment: Experiment) -> Setup:
 
 
 def make_scheduler(experiment: Experiment) -> Scheduler:
-    """The scheduler that `search.scheduler` names."""
     return SCHEDULERS[experiment.search.scheduler](setup_of(experiment))

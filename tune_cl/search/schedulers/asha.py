@@ -14,19 +14,19 @@ from tune_cl.search.schedulers.paired import PairedValues
 
 @dataclass
 class Asha(Scheduler):
-    """At each rung the best 1/η go on. Nobody waits for others to arrive.
+    """At each rung the best 1/η go on, without waiting for others to arrive.
 
-    Stopping (the default): a trial meets at a rung those that reached it before, and goes on if its best value so far
-    is among the best max(1, ⌊n/η⌋) of these n, itself included; ties go on; else it ends.
     Promotion (`search.promotion`): every trial pauses at a rung. When a place is free, the best paused trial among the
     best ⌊n/η⌋ of a rung goes on, highest rung first; a new trial starts only if there is none. Once no new trial
     comes and none runs, the best max(1, ⌊n/η⌋) of a rung may go on.
+    Stopping (without promotion): a trial is compared with those that reached the rung before it. It goes on if its best
+    value so far is among the best max(1, ⌊n/η⌋) of these n, itself included, or ties with them; else it ends.
 
-    A trial within its grace is neither judged at a rung nor recorded there: it is not yet what it will be. Under grace
-    `scaled` a trial's training is planned for its rung alone, and one that goes on starts anew, planned for the next.
+    A trial within its grace is neither judged nor recorded at a rung: its value does not yet show what it will become.
+    Under grace `scaled` a training is planned to end at its rung; a trial that goes on starts anew for the next one.
     """
 
-    first: int | None = None  # lowest rung, of those of the setup; None: all
+    first: int | None = None  # the lowest of the setup's rungs to use; None: all
     recorded: dict[int, dict[str, float]] = field(default_factory=dict)
     paused: dict[str, int] = field(default_factory=dict)  # trial -> its rung
     budgets: dict[str, int] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Asha(Scheduler):
         return Verdict.GO_ON
 
     def _value(self, trial: str, iteration: int) -> float:
-        """What a trial is ranked by at a rung."""
+        """The value that ranks a trial at a rung."""
         return self.paired.record(trial, iteration) if self.setup.compare == "paired" else self.best[trial]
 
     def _is_kept(self, trial: str, rung: int) -> bool:
@@ -97,7 +97,7 @@ class Asha(Scheduler):
         self.paired.forget(trial)
 
     def _after(self, rung: int) -> int:
-        """The budget above a rung: the next rung, or all iterations."""
+        """The next rung, or after the last one all iterations."""
         return next((above for above in self.rungs if above > rung), self.setup.max_iterations)
 
     def expected_iterations(self, grace: int) -> float:
@@ -113,19 +113,19 @@ def threshold(values: Sequence[float], eta: float) -> float:
 
 
 def expected_iterations(grace: int, rungs: Sequence[int], eta: float, max_iterations: int) -> float:
-    """Mean iterations of a trial of which 1/η survive each rung r₁ < ... < rₖ that judges it:
-    r₁ + (r₂ - r₁)/η + ... + (max - rₖ)/ηᵏ. Early rungs are more lenient while few have reached them."""
+    """Mean iterations of a trial if 1/η survive each rung r₁ < ... < rₖ that judges it:
+    r₁ + (r₂ - r₁)/η + ... + (max - rₖ)/ηᵏ. A rung is in fact more lenient while few have reached it."""
     ends = [0, *(rung for rung in rungs if rung >= grace), max_iterations]
     return sum((end - start) / eta**k for k, (start, end) in enumerate(pairwise(ends)))
 
 
 @dataclass
 class Hyperband(Scheduler):
-    """Asynchronous Hyperband (Li et al. 2018; 2020, section 3.4): brackets of ASHA, the first from the lowest rung on,
-    each further one from the next rung on, the last without any.
+    """Asynchronous Hyperband (Li et al. 2018; 2020, section 3.4): brackets of ASHA. The first has all rungs, each next
+    one lacks the lowest of the one before, and the last has none.
 
-    A bracket with k rungs gets trials in proportion to ηᵏ/(k + 1), as in the original, by turns in the order in
-    which trials begin. Trials meet only those of their own bracket.
+    A bracket with k rungs gets trials in proportion to ηᵏ/(k + 1), as in the original; brackets take turns in the order
+    in which trials begin. A trial is compared only with those of its own bracket.
     """
 
     brackets: list[Asha] = field(default_factory=list)

@@ -1,8 +1,8 @@
 """What a scheduler is: it says after each iteration whether a trial goes on, waits, or ends.
 
 Schedulers know neither Ray nor training. Their state follows from the calls alone, so replaying a journal's events in
-order rebuilds it. Iterations are the fidelity; values are those of a metric that grows. Iterations are those of the
-trial's own training: under `search.grace: scaled` they begin at 1 again when it starts anew with a larger budget.
+order rebuilds it. Higher values are better. The fidelity is the iteration of the trial's present training: under
+`search.grace: scaled` iterations begin at 1 again when a trial starts anew with a larger budget.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 class Verdict(Enum):
     GO_ON = "go on"
-    STOP = "stop"  # ended early
-    PAUSE = "pause"  # gives its place up; `next_paused` may name it later
+    STOP = "stop"  # the trial ends early
+    PAUSE = "pause"  # the trial gives up its place; `next_paused` may name it later
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What schedulers read of an experiment: `training.max_iterations` and the `search.*` keys of the same names."""
+    """What schedulers read of an experiment: `training.max_iterations`, and the `search.*` keys of the same names."""
 
     max_iterations: int
     reduction_factor: float = 3
@@ -31,7 +31,7 @@ class Setup:
     promotion: bool = False
     compare: str = "value"
     interval: int = 2
-    population: int = 0  # trials without the baseline
+    population: int = 0  # trials, the baseline excluded
     leaves: dict[str, Any] = field(default_factory=dict)  # the space's, by key
     seed: int = 0
 
@@ -46,12 +46,12 @@ class Setup:
 
     @property
     def rungs(self) -> list[int]:
-        """Iterations at which trials are judged: `first` · ηᵏ."""
+        """The iterations `first` · ηᵏ, at which trials are judged."""
         return rungs(self.first, self.reduction_factor, self.max_iterations)
 
 
 def rungs(first: int, eta: float, max_iterations: int) -> list[int]:
-    """Iterations first · ηᵏ below `max_iterations`, rounded down, each once."""
+    """The iterations first · ηᵏ below `max_iterations`, rounded down, each once."""
     found, budget = [], float(first)
     while (rung := math.floor(budget + 1e-9)) < max_iterations:
         found.append(rung)
@@ -69,26 +69,26 @@ class Change:
 
 @dataclass
 class Scheduler:
-    """Every trial goes on to its end (`search.scheduler: none`); the others override what they decide."""
+    """Lets every trial go on to its end (`search.scheduler: none`); other schedulers override what they decide."""
 
     setup: Setup
     graces: dict[str, int] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
 
     def start(self, trial: str, grace: int, end: int = 0, chosen: dict[str, Any] | None = None) -> None:
-        """A trial begins, not to be judged before iteration `grace`; its curriculum ends with iteration `end`.
-        One that is never to be judged, such as the baseline, is not started here."""
+        """A trial begins, not to be judged before iteration `grace`; its curriculum ends with iteration `end`. Not
+        called for a trial that is never judged, such as the baseline."""
         self.graces[trial] = grace
 
     def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Verdict:
-        """What becomes of the trial after iteration `iteration` (from 1) with `value`, which may be NaN; `queries`:
-        the values of the dev queries, where they are reported. Trials that were not started go on."""
+        """What becomes of the trial after an iteration (from 1) with `value`, which may be NaN. `queries`: the values
+        of the dev queries, if they are reported. Trials that were not started go on."""
         best = self.best.get(trial, -math.inf)
         self.best[trial] = best if math.isnan(value) else max(best, value)
         return self.verdict(trial, iteration, queries) if trial in self.graces else Verdict.GO_ON
 
     def verdict(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Verdict:
-        """`judge` for a trial that was started, its value taken in."""
+        """`judge` for a trial that was started, after its value was taken in."""
         return Verdict.GO_ON
 
     @property
@@ -98,25 +98,26 @@ class Scheduler:
 
     @property
     def renews(self) -> bool:
-        """Whether a trial whose training has ended by itself may go on, as another training."""
+        """Whether a trial whose training has ended by itself may go on with another training."""
         return self.setup.scaled
 
     def next_paused(self, last: bool) -> str | None:
-        """The paused trial that goes on before any new one starts; `last`: no new trial will come, and none runs."""
+        """The paused trial that is to go on before any new one starts. `last`: no new trial will come, and none
+        runs."""
         return None
 
     def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
         """A paused trial goes on, under the values `chosen` if they have changed."""
 
     def ended(self, trial: str) -> None:
-        """A trial came to its end, whatever its outcome."""
+        """A trial has ended, whatever its outcome."""
 
     def budget(self, trial: str) -> int:
-        """Iterations that the trial's present training is planned for; fewer than all under grace `scaled` alone."""
+        """Iterations that the trial's present training is planned for; only under grace `scaled` fewer than all."""
         return self.setup.max_iterations
 
     def change(self, trial: str) -> Change | None:
-        """How a paused trial named by `next_paused` goes on, if not as it was."""
+        """How a paused trial named by `next_paused` goes on; None if unchanged."""
         return None
 
     def expected_iterations(self, grace: int) -> float:

@@ -1,4 +1,4 @@
-"""Learning curves of one search as draws of one random-effects model; where curricula end is known."""
+"""Models the learning curves of a search as draws from one random-effects model, given where curricula end."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-STEPS = 2  # of expectation-maximisation for each new value
-WEIGHT = 3.0  # trials that the prior covariance counts for
+STEPS = 2  # of expectation-maximisation after each new value
+WEIGHT = 3.0  # trials that the prior of the covariance counts as
 SMALLEST_VARIANCE = 1e-7
 
 
 @dataclass
 class Curve:
-    """A trial's place among all, and how many values it has; `end`: iteration with which its curriculum ends, 0 without
-    one."""
+    """A trial's row in Sums (`place`) and number of values (`points`); `end`: iteration with which its curriculum ends,
+    0 without one."""
 
     place: int
     end: int
@@ -24,20 +24,20 @@ class Curve:
 
 
 class Sums:
-    """What least squares need of the values of all curves, a row each, in one array for all: every value moves the
-    estimates by all curves. Those that have come as far in a curriculum of the same end share the first of the sums."""
+    """The sums that least squares need, with a row for each curve. They are arrays over all curves because each new
+    value re-estimates the model from all of them. Curves with equal `points` and `end` (a kind) share the sum `xx`."""
 
     def __init__(self) -> None:
-        self.xy, self.last = np.zeros((64, 3)), np.zeros((64, 3))  # with room for more, as `kind`
-        self.kind = np.zeros(64, np.int64)  # 0: without a value
-        self.kinds: dict[tuple[int, int], int] = {(0, 0): 0}  # by points and end
-        self.xx = np.zeros((1, 3, 3))  # of each kind
-        self.count = 0  # values
+        self.xy, self.last = np.zeros((64, 3)), np.zeros((64, 3))  # like `kind`, with room for more rows
+        self.kind = np.zeros(64, np.int64)  # of each curve; 0: no values yet
+        self.kinds: dict[tuple[int, int], int] = {(0, 0): 0}  # (points, end) -> kind
+        self.xx = np.zeros((1, 3, 3))  # by kind
+        self.count = 0  # values in all
         self.y: list[float] = []
         self.yy: list[float] = []
 
     def begin(self, last: np.ndarray) -> int:
-        """A further curve, whose terms are `last` after the last iteration; returns its row."""
+        """Adds a curve; returns its row. `last`: its terms after the last iteration."""
         if len(self.y) == len(self.kind):
             self.xy, self.last, self.kind = map(with_room, (self.xy, self.last, self.kind))
         self.last[len(self.y)] = last
@@ -68,16 +68,16 @@ class CurveModel:
 
         y(t) = level + slope · log t + gain · [t > e] · (1 - (t - e + 1)^(-1/2)) + noise,
 
-    without the gain where it has no curriculum. The coefficients of the trials are draws of one normal distribution,
-    whose mean and covariance are, with the variance of the noise, those of maximal posterior probability given all
-    values of the search, by expectation-maximisation (Laird & Ware 1982). So what a few trials show of slopes, and of
-    gains past the end of a curriculum, is expected of those that have not come as far. The covariance has an inverse
-    Wishart prior that counts for WEIGHT trials, by which each term adds to y(last) the variance of all values seen.
+    without the gain if it has no curriculum. The trials' coefficients are draws from one normal distribution. Its mean
+    and covariance, and the variance of the noise, are the values of highest posterior probability given all values of
+    the search, found by expectation-maximisation (Laird & Ware 1982). So the slopes that a few trials show, and their
+    gains past the end of a curriculum, are expected of trials that have not come as far. The covariance has an inverse
+    Wishart prior that counts as WEIGHT trials; under it each term adds to y(last) the variance of all values seen.
 
-    Each value taken in moves the estimates by STEPS steps; the state is a function of the values in their order.
+    Each new value moves the estimates by STEPS steps; the state is a function of the values in their order.
     """
 
-    last: int  # iterations of a whole training, for which values are forecast
+    last: int  # iterations of a whole training, after which values are forecast
     curves: dict[str, Curve] = field(default_factory=dict)
     sums: Sums = field(default_factory=Sums)
     mean: np.ndarray = field(default_factory=lambda: np.zeros(3))
@@ -88,14 +88,14 @@ class CurveModel:
         self.curves[trial] = Curve(self.sums.begin(basis(self.last, end)), end)
 
     def add(self, trial: str, iteration: int, value: float) -> None:
-        """A trial's value after an iteration. One that is no number is passed over, with all that follow."""
+        """Takes in a trial's value after an iteration. One that is not finite is left out, and all that follow it."""
         curve = self.curves[trial]
         if curve.points == iteration - 1 and math.isfinite(value):
             self.sums.add(curve, value)
             self._refine()
 
     def known(self, trial: str) -> bool:
-        """Whether the trial has values to go by."""
+        """Whether the trial has any values."""
         return self.curves[trial].points > 0
 
     def _refine(self) -> None:
@@ -106,7 +106,7 @@ class CurveModel:
         prior = scale * np.diag([1, math.log(max(self.last, 2)) ** -2, 1])
         if not self.noise:
             self.mean, self.covariance, self.noise = np.array([mean, 0, 0]), prior, scale / 2
-        on_mean = np.diag([0, 1, 1]) @ np.linalg.inv(4 * prior)  # of the order of all differences, at most
+        on_mean = np.diag([0, 1, 1]) @ np.linalg.inv(4 * prior)  # bounds mean slope and gain by the spread of values
         for _ in range(STEPS):
             coefficients, spread = self._posterior(seen)
             precision = np.linalg.inv(self.covariance)
@@ -116,11 +116,11 @@ class CurveModel:
             scatter = apart.T @ apart + spread.sum(axis=0) + WEIGHT * prior
             self.covariance = scatter / (len(seen) + WEIGHT)
             fitted = np.einsum("ni,nij,nj->", coefficients, xx, coefficients) - 2 * np.sum(coefficients * xy)
-            residuals = float(squares + fitted + np.sum(spread * xx))  # expected, squared
+            residuals = float(squares + fitted + np.sum(spread * xx))  # the expected sum of squares
             self.noise = max((residuals + scale / 5) / (count + 1), SMALLEST_VARIANCE)
 
     def _posterior(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean [n, 3] and covariance [n, 3, 3] of the coefficients of each of the curves in these rows."""
+        """Posterior mean [n, 3] and covariance [n, 3, 3] of the coefficients of the curves in these rows."""
         precision = np.linalg.inv(self.covariance)
         kinds, kind = np.unique(self.sums.kind[rows], return_inverse=True)
         covariance = np.linalg.inv(precision + self.sums.xx[kinds] / self.noise)[kind]
@@ -136,7 +136,7 @@ class CurveModel:
         return np.sum(last * coefficients, axis=1), np.sqrt(variance)
 
     def forecast_new(self) -> tuple[float, float]:
-        """`forecast` for a trial that has not begun: its curriculum may be that of any of the others."""
+        """Like `forecast`, for a trial that has not begun: its curriculum may end where any other trial's does."""
         last = self.sums.last[: len(self.curves)]
         means = last @ self.mean
         variance = np.einsum("ni,ij,nj->n", last, self.covariance, last).mean() + means.var()
@@ -150,5 +150,5 @@ def basis(t: int, end: int) -> np.ndarray:
 
 
 def with_room(rows: np.ndarray) -> np.ndarray:
-    """The rows, and as many of zeros."""
+    """The rows, then as many rows of zeros."""
     return np.concatenate([rows, np.zeros_like(rows)])

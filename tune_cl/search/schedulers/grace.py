@@ -1,4 +1,4 @@
-"""When a trial may be judged: how far a curriculum reaches, and how it shrinks with a rung's budget."""
+"""When a trial may be judged: how long a curriculum lasts, and how it shrinks with a rung's budget."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from trainables.config import TrainingRun
 
 
 def curriculum_grace(run: TrainingRun) -> int:
-    """Iterations until a training is past its curriculum: the latest of `curriculum_ends`; at most all iterations."""
+    """Iterations until a training's curriculum is over: the latest of `curriculum_ends`, at most all iterations."""
     return math.ceil(min(max(curriculum_ends(run).values(), default=0), run.training.max_iterations))
 
 
 def curriculum_ends(run: TrainingRun) -> dict[str, float]:
-    """Iterations until each part of a training's curriculum is over, by the key that says so: T, m and the objective's
-    switch, of those in force."""
+    """Iterations until each part of a training's curriculum is over, by the key that sets it: T, m or a switch, if in
+    force."""
     curriculum, iterations = run.curriculum, run.training.max_iterations
     if run.grows_trees:
         trees = curriculum.switch / run.ranker["trees_per_iteration"]
@@ -30,9 +30,9 @@ def curriculum_ends(run: TrainingRun) -> dict[str, float]:
 
 
 def scaled_run(run: TrainingRun, iterations: int) -> TrainingRun:
-    """The training whose whole budget is `iterations`: m, and the trees before a switch, shrink as the budget does, to
-    1 at least; T, a network's switch, the warm-up and a falling rate are shares of all steps and shrink by themselves.
-    It does not end before."""
+    """The training with a whole budget of `iterations`, before which it does not end. m, and the trees before a switch,
+    shrink in proportion, to 1 at least; T, a network's switch, the warm-up and a falling rate are shares of all steps
+    and shrink by themselves."""
     if iterations == run.training.max_iterations:
         return run
     share = iterations / run.training.max_iterations

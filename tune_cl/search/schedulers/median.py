@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 
 from tune_cl.search.schedulers.base import Scheduler, Verdict
 
-MINIMUM = 3  # other trials that a trial is compared with
-SHARE = 0.54  # of the iterations after its grace that a trial takes, on the recorded curves (docs/search-measured.md)
+MINIMUM = 3  # other trials that a trial is compared with, at least
+SHARE = 0.54  # of the iterations after its grace that a trial makes, on the recorded curves (docs/search-measured.md)
 
 
 @dataclass
 class Median(Scheduler):
-    """A trial ends if its best value so far is below the median, over the other trials that came as far, of their
-    mean value up to this iteration.
+    """A trial ends if its best value so far is below the median of the means of the other trials that came as far.
 
-    Neither a trial within its grace nor its values there count: means are over the iterations from the grace on.
+    A trial's mean is over its values from the end of its grace up to this iteration. A trial within its grace is
+    neither judged nor compared with.
     """
 
-    sums: dict[str, tuple[float, int]] = field(default_factory=dict)  # of a trial's values that count; how many
-    means: dict[int, dict[str, float]] = field(default_factory=dict)  # by iteration, of the trials that came as far
-    ranked: dict[int, list[float]] = field(default_factory=dict)  # the same, lowest first
+    sums: dict[str, tuple[float, int]] = field(default_factory=dict)  # trial -> sum and number of values that count
+    means: dict[int, dict[str, float]] = field(default_factory=dict)  # iteration -> trial that came as far -> its mean
+    ranked: dict[int, list[float]] = field(default_factory=dict)  # the same means, lowest first
 
     def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Verdict:
         known = self.means.setdefault(iteration, {})
@@ -50,8 +50,8 @@ class Median(Scheduler):
 
 
 def median_of_others(ranked: Sequence[float], own: float) -> float:
-    """The median of ascending values without one of them, without looking at all: there are as many as trials, and the
-    question comes with every result."""
+    """The median of ascending values other than `own`. Does not look at all values: there may be as many as trials, and
+    every result asks."""
     place, others = bisect_left(ranked, own), len(ranked) - 1
     lower, upper = (ranked[at + (at >= place)] for at in ((others - 1) // 2, others // 2))
     return (lower + upper) / 2

@@ -1,4 +1,4 @@
-"""A scheduler that extrapolates learning curves, the end of the curriculum being a known change point."""
+"""A scheduler that extrapolates learning curves, with the end of the curriculum as a known change point."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from tune_cl.search.schedulers.base import Scheduler, Verdict
 from tune_cl.search.schedulers.curve_model import CurveModel
 
-LEVEL = 0.02  # a trial goes no further when it is less likely than this to end above the best
-OPTIMISM = 1.0  # standard deviations that are added to a forecast
+LEVEL = 0.02  # a trial goes no further if it is less likely than this to end above the best
+OPTIMISM = 1.0  # standard deviations added to a forecast
 FEWEST_POINTS, FEWEST_TRIALS = 2, 4
-# Of a trial's iterations that it takes, with promotion and without (docs/search-measured.md).
+# Of the iterations after its first judgement, the share that a trial makes, by promotion (docs/search-measured.md).
 SHARE = {True: 0.45, False: 0.6}
 
 
@@ -23,16 +23,16 @@ SHARE = {True: 0.45, False: 0.6}
 class Model(Scheduler):
     """Extrapolates every curve to the last iteration (`CurveModel`).
 
-    Promotion (freeze-thaw, Swersky et al. 2014): after each iteration the next one goes to whichever has the highest
-    forecast + OPTIMISM · its standard deviation: the trial itself, a paused one, or a new one, about which the model
-    knows no more than what trials are like. Once no new trial comes, none goes on whose chance to end above the best
-    value seen is below LEVEL; one comes to its end in any case. The forecast knows where curricula end, so a trial may
-    pause inside its own; only a number as `search.grace` keeps it from that.
+    Promotion (freeze-thaw, Swersky et al. 2014): after each iteration the next one goes to the trial with the highest
+    forecast + OPTIMISM · standard deviation: the same trial, a paused one, or a new one, of which the model knows only
+    how trials in general go. Once no new trial comes, a trial goes on only if its chance to end above the best value
+    seen is at least LEVEL; one is run to its end in any case. The forecast knows where curricula end, so a trial may
+    pause within its own; only a number as `search.grace`, or `search.first_rung`, prevents that.
     Stopping: a trial ends when its chance to end above the highest forecast of another one is below LEVEL.
     """
 
     paused: dict[str, int] = field(default_factory=dict)  # trial -> its iteration
-    completed: bool = False  # whether a trial has come to its end
+    completed: bool = False  # whether any trial has come to its end
 
     def __post_init__(self) -> None:
         self.curves = CurveModel(self.setup.max_iterations)
@@ -104,5 +104,5 @@ class Model(Scheduler):
 
 
 def chance_above(mean: float, deviation: float, value: float) -> float:
-    """P(X > value) of a normal variable X."""
+    """P(X > value) for a normal variable X."""
     return 0.5 * math.erfc((value - mean) / (deviation * math.sqrt(2)))

@@ -1,4 +1,4 @@
-"""Population-based training (Jaderberg et al. 2017), in rounds, so that nothing depends on who is faster."""
+"""Population-based training (Jaderberg et al. 2017), in rounds, so that nothing depends on which trial is faster."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from trainables.randomness import generator
 from tune_cl.search.leaves import Leaf, Range
 from tune_cl.search.schedulers.base import Change, Scheduler, Verdict
 
-QUANTILE = 0.25  # of the population that copies, and that is copied
+QUANTILE = 0.25  # of the population that copies, and that may be copied
 FACTORS = (0.8, 1.25)
 PERTURBED = ("training.lr", "curriculum.delta", "curriculum.T", "curriculum.m")
 
 
 @dataclass
 class Pbt(Scheduler):
-    """All trials are one population. Every `search.interval` iterations each waits for the others; then those whose
-    last dev value is in the lowest quarter go on from the checkpoint of one of the highest quarter, under its
+    """All trials form one population. Every `search.interval` iterations each waits for the others. Then those whose
+    last dev value is in the lowest quarter go on from the checkpoint of one of the highest quarter, under the latter's
     configuration with the learning rate, the open share (δ, T) and the weights' m perturbed: times .8 or 1.25 within
-    the range, or the next value of a choice. Keys that the space does not open stay. Nothing ends early.
+    the range, or the neighbouring value of a choice. Keys that the space does not open stay. No trial ends early.
     """
 
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
-    values: dict[int, dict[str, float]] = field(default_factory=dict)  # by iteration, by trial
-    changes: dict[int, dict[str, Change]] = field(default_factory=dict)  # by iteration, once all have reached it
+    values: dict[int, dict[str, float]] = field(default_factory=dict)  # iteration -> trial -> value
+    changes: dict[int, dict[str, Change]] = field(default_factory=dict)  # iteration that all have reached -> trial
     paused: dict[str, int] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
@@ -52,7 +52,7 @@ class Pbt(Scheduler):
         return True  # from another's weights
 
     def next_paused(self, last: bool) -> str | None:
-        """Those that copy come first, while those they copy still wait where they are."""
+        """Trials that copy others come first, while the others still wait at this iteration."""
         if not self.paused or (len(self.graces) < self.setup.population and not last):
             return None
         iteration = min(self.paused.values())
@@ -64,8 +64,8 @@ class Pbt(Scheduler):
         return min(waiting, key=lambda trial: (trial not in changes, trial))
 
     def _changes(self, iteration: int) -> dict[str, Change]:
-        """What becomes of the lowest quarter after an iteration that all have reached."""
-        values = self.values[iteration]  # also of those that have ended since, so that a resumed search finds the same
+        """How the lowest quarter goes on after an iteration that all have reached."""
+        values = self.values[iteration]  # includes trials that ended since, so that a resumed search decides the same
         order = sorted(values, key=lambda trial: (-values[trial], trial))
         count = max(1, math.floor(QUANTILE * len(order))) if len(order) > 1 else 0
         changes = {}
@@ -84,14 +84,14 @@ class Pbt(Scheduler):
             self.chosen[trial] = dict(chosen)
 
     def ended(self, trial: str) -> None:
-        if (iteration := self.paused.pop(trial, None)) is not None:  # failed as it saved: nothing to go on from
+        if (iteration := self.paused.pop(trial, None)) is not None:  # failed while saving: nothing to go on from
             self.values[iteration].pop(trial, None)
             self.changes.pop(iteration, None)
         self.gone.add(trial)
 
 
 def perturbed(chosen: dict[str, Any], leaves: dict[str, Leaf], rng: np.random.Generator) -> dict[str, Any]:
-    """The values with those of PERTURBED that the space opens moved up or down, within the space."""
+    """The values, with those of the opened keys in PERTURBED moved up or down within the space."""
     moved = dict(chosen)
     for key in PERTURBED:
         if key not in leaves or key not in chosen:
@@ -108,6 +108,6 @@ def perturbed(chosen: dict[str, Any], leaves: dict[str, Leaf], rng: np.random.Ge
 
 
 def _next_whole(chosen: int, value: float, up: bool, leaf: Range) -> int:
-    """The value as a whole number other than `chosen`, where the range holds one in that direction."""
+    """The value as a whole number other than `chosen`, if the range holds one in that direction."""
     whole = max(round(value), chosen + 1) if up else min(round(value), chosen - 1)
     return int(min(max(whole, leaf.low), leaf.high))
