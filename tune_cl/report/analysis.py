@@ -1,4 +1,4 @@
-"""Numbers behind the report's charts; every one comes with what chance alone would give, or an interval."""
+"""The numbers behind the report's charts, each with an interval or with what chance alone would give."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from scipy.stats import kendalltau, mannwhitneyu, rankdata
 from trainables.randomness import generator
 from tune_cl.report.charts import Interval
 
-FEWEST_TRIALS = 8  # below this, permutations of so few values tell nothing
+FEWEST_TRIALS = 8  # permutations of fewer values tell nothing
 FEWEST_ENDED = 5
 PERMUTATIONS = 1000
-MOST_GROUPS = 6  # values of a number that are groups of their own; more are cut into thirds
+MOST_GROUPS = 6  # up to so many distinct numbers are a group each; more are cut into thirds
 
 
 def mean_interval(values: np.ndarray) -> Interval:
-    """Mean of [Q] values with its 95 % interval by Student's t; none for fewer than two."""
+    """Mean of [Q] values with its 95 % interval by Student's t, NaN for fewer than two."""
     mean = float(values.mean()) if len(values) else math.nan
     if len(values) < 2:
         return Interval(mean, math.nan, math.nan)
@@ -33,8 +33,8 @@ class Importance:
     """How much of the differences between trials goes with one parameter.
 
     share    between-group share of the variance of the trials' dev ranks (η² of Kruskal & Wallis 1952), 0 to 1
-    chance   what the share stays below in 95 of 100 random exchanges of the dev values
-    p        share of the exchanges that give at least `share`
+    chance   what the share stays below in 95 of 100 random permutations of the dev values
+    p        share of the permutations that give at least `share`
     best     the group with the highest mean rank
     """
 
@@ -47,10 +47,10 @@ class Importance:
 
 
 def importance(key: str, values: Sequence[object], dev: np.ndarray, shown: Sequence[str]) -> Importance | None:
-    """Importance of a parameter from the N trials in which it exists; None where these are fewer than
-    FEWEST_TRIALS, or all took one value, or reached one.
+    """Importance of a parameter from the N trials in which it exists; None if these are fewer than FEWEST_TRIALS, or
+    all have one value of it or one dev value.
 
-    values   [N] what each trial took; `shown` [N] the same as text
+    values   [N] the parameter's values; `shown` [N] the same as text
     dev      [N] best dev values
     """
     if len(values) < FEWEST_TRIALS or len(set(dev.tolist())) < 2:
@@ -71,20 +71,20 @@ def importance(key: str, values: Sequence[object], dev: np.ndarray, shown: Seque
 
 
 def _groups(values: Sequence[object], shown: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """Names of the groups, and the group of each trial [N]: one a value, or thirds where numbers are many."""
+    """Names of the groups, and the group of each trial [N]: one for each value, or thirds of many numbers."""
     numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(numbers) < len(values) or len(set(numbers)) <= MOST_GROUPS:
         names, groups = np.unique(np.array(shown, dtype=object).astype(str), return_inverse=True)
         return names.tolist(), groups
-    edges = np.quantile(numbers, [1 / 3, 2 / 3], method="inverted_cdf")  # values that stand there: inf - inf is none
+    edges = np.quantile(numbers, [1 / 3, 2 / 3], method="inverted_cdf")  # no interpolation: inf - inf is NaN
     names = [f"up to {edges[0]:.3g}", f"{edges[0]:.3g} to {edges[1]:.3g}", f"above {edges[1]:.3g}"]
     thirds, groups = np.unique(np.searchsorted(edges, np.array(numbers)), return_inverse=True)
-    return [names[third] for third in thirds], groups  # one is empty where many trials took the same value
+    return [names[third] for third in thirds], groups  # a third is empty if many trials have the same value
 
 
 @dataclass(frozen=True)
 class RankAgreement:
-    """Kendall's τ-b between the values at one iteration and the final ones over `trials` trials."""
+    """Kendall's τ-b, over `trials` trials, between the values at one iteration and the final ones."""
 
     iteration: int
     trials: int
@@ -96,8 +96,8 @@ class RankAgreement:
 def rank_agreement(iteration: int, early: np.ndarray, final: np.ndarray) -> RankAgreement | None:
     """τ with a 95 % interval: atanh τ has the variance .437 / (n - 4) (Fieller, Hartley & Pearson 1957).
 
-    For the interval τ = ±1 counts as half an exchanged pair less, for a handful of trials never proves perfection.
-    None for fewer than FEWEST_ENDED trials, or where all values are one.
+    For the interval, τ = ±1 is reduced by half an exchanged pair, for a handful of trials never proves perfection. None
+    for fewer than FEWEST_ENDED trials, or if all early or all final values are equal.
     """
     n = len(final)
     if n < FEWEST_ENDED:
@@ -113,7 +113,7 @@ def rank_agreement(iteration: int, early: np.ndarray, final: np.ndarray) -> Rank
 
 @dataclass(frozen=True)
 class SlowBias:
-    """Places that trials with long curricula stood worse early than at the end, less those of the others."""
+    """How many `places` worse trials with long curricula ranked early than at the end, minus that of the others."""
 
     slow: int
     fast: int
@@ -122,9 +122,9 @@ class SlowBias:
 
 
 def slow_bias(early: np.ndarray, final: np.ndarray, past: np.ndarray) -> SlowBias | None:
-    """Whether stopping early is unfair to slow curricula: `past` [N], the iteration at which each trial's ends.
+    """Whether stopping early is unfair to slow curricula, by Mann & Whitney's test of the change of rank.
 
-    Slow are those above the median. Mann & Whitney's test of the change of place; None for fewer than 3 a side.
+    `past` [N]: where each trial's curriculum ends; those above the median are slow. None for fewer than 3 a side.
     """
     slow = past > np.median(past)
     if min(slow.sum(), (~slow).sum()) < 3:

@@ -1,4 +1,4 @@
-"""Style and behaviour of the page; both stand inside it, so that it opens without a network."""
+"""Style and behaviour of the page, which contains both, so that it opens without a network."""
 
 STYLE = """
 :root { color-scheme: light dark; --bg: #fff; --card: #f5f6f8; --text: #1a1f25; --muted: #57616c; --rule: #d6dbe1;

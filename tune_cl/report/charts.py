@@ -14,14 +14,14 @@ from tune_cl.report.svg import BOTTOM, LEFT, RIGHT, TOP, Point, Scale, drawing, 
 
 HEIGHT = 300.0
 ROW = 40.0  # height of a row in charts of rows
-NAMES = 160.0  # their room for names
-MOST_BARS = int(RIGHT - LEFT)  # of a strip: one a pixel
-ORDER = ("failed", "trial", "baseline", "best")  # the later, the higher on the pile
+NAMES = 160.0  # room for their names
+MOST_BARS = int(RIGHT - LEFT)  # of a strip: one for each pixel
+ORDER = ("failed", "trial", "baseline", "best")  # later ones are drawn on top
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A sign on a line: `role` curriculum (a dot), stopped (a cross) or found (a ring)."""
+    """A mark on a line; its `role` is curriculum (a dot), stopped (a cross) or found (a ring)."""
 
     at: Point
     role: str
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the ends of its confidence interval, NaN where it has none."""
+    """A mean and the ends of its confidence interval, which are NaN if there is none."""
 
     mean: float
     low: float
@@ -56,7 +56,7 @@ def line_chart(
     level: float | None = None,
     whole: bool = True,
 ) -> Html:
-    """Lines over a common x; `level` draws a dashed line at that y, the baseline's."""
+    """Lines over a common x. `level`: the y of a dashed line, the baseline's value."""
     points = [point for line in lines for point in line.points]
     bottom = HEIGHT - BOTTOM
     x = scale((at for at, _ in points), LEFT, RIGHT)
@@ -71,7 +71,7 @@ def line_chart(
 
 
 def _line(line: Line, x: Scale, y: Scale, stepped: bool) -> Html:
-    """The line, a wider unseen one that is easier to point at, and its marks."""
+    """The line with its marks, and a wider invisible line that is easier to point at."""
     d = path([(x(at), y(value)) for at, value in line.points], stepped)
     strokes = [tag("path", d=d, class_="hit"), tag("path", d=d, class_="stroke")]
     marks = [_mark(mark, x(mark.at[0]), y(mark.at[1])) for mark in line.marks if math.isfinite(mark.at[1])]
@@ -86,7 +86,7 @@ def _mark(mark: Mark, x: float, y: float) -> Html:
 
 
 def interval_chart(names: Sequence[str], pairs: Sequence[tuple[Interval, Interval]], x_label: str) -> Html:
-    """A row a group with two means and their intervals: (best, baseline)."""
+    """A row for each group, with two means and their intervals: (best, baseline)."""
     bottom = 12 + ROW * len(names)
     x = scale([end for pair in pairs for it in pair for end in (it.mean, it.low, it.high)], NAMES, RIGHT)
     parts = _row_grid(x, x_label, bottom)
@@ -102,7 +102,7 @@ def interval_chart(names: Sequence[str], pairs: Sequence[tuple[Interval, Interva
 
 
 def share_chart(names: Sequence[str], shares: Sequence[float], chances: Sequence[float], x_label: str) -> Html:
-    """A bar a row from 0 to its share of 1, and a tick at what chance reaches."""
+    """Rows with a bar from 0 to the share, and a tick at what chance reaches."""
     bottom = 12 + ROW * len(names)
     x = Scale(0.0, max([*shares, *chances, 0.05]) * 1.05, NAMES, RIGHT)
     parts = _row_grid(x, x_label, bottom)
@@ -120,7 +120,7 @@ def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Html]:
     parts = [text(RIGHT, bottom + 38, x_label, "axis", "end")]
     for tick in x.ticks(6):
         parts += [rule(x(tick), 8.0, x(tick), bottom, "grid")]
-        parts.append(text(min(x(tick), RIGHT - 6), bottom + 18, f"{tick:g}"))  # on a phone the last would be cut off
+        parts.append(text(min(x(tick), RIGHT - 6), bottom + 18, f"{tick:g}"))  # else the last is cut off on a phone
     return parts
 
 
@@ -129,7 +129,7 @@ def _row_name(name: str, middle: float) -> Html:
 
 
 def strip_chart(differences: np.ndarray, y_label: str) -> Html:
-    """Differences of Q queries [Q], sorted, as bars from zero; several queries share a bar where they are many."""
+    """The differences of queries [Q], sorted, as bars from zero; if there are many, several queries share a bar."""
     columns, each, count = bars(differences), queries_a_bar(len(differences)), len(differences)
     bottom = HEIGHT - BOTTOM
     x, y = Scale(0, count, LEFT, RIGHT), scale([*columns, 0.0], bottom, TOP)
@@ -145,13 +145,13 @@ def strip_chart(differences: np.ndarray, y_label: str) -> Html:
 
 
 def queries_a_bar(count: int) -> int:
-    """How many of so many queries share a bar of a strip."""
+    """How many queries share a bar of a strip with `count` queries."""
     return math.ceil(count / MOST_BARS)
 
 
 def bars(differences: np.ndarray) -> list[float]:
-    """The heights of a strip's bars, the largest gain first: means over neighbouring queries, equally many in each but
-    the last."""
+    """The heights of a strip's bars, the largest gain first: means over neighbouring queries, equally many in each bar
+    but the last."""
     values, each = np.sort(differences)[::-1], queries_a_bar(len(differences))
     return [float(values[start : start + each].mean()) for start in range(0, len(values), each)]
 

@@ -1,4 +1,4 @@
-"""The tables of the configurations, and of what the curriculum of each is worth."""
+"""The tables of configurations, and of what each one's curriculum is worth."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tune_cl.report.verdict import configurations_section, confirmed_row, tested
 
 
 def tables_section(findings: Findings) -> list[Html]:
-    """The best trials on dev; once confirmed, the configurations under their trial ids, then those with an ablation
-    beside it."""
+    """The best trials on dev; once confirmed, the configurations with trial ids, then those with an ablation beside
+    it."""
     return [*configurations_section(_with_ids(findings)), *_ablations_section(findings)]
 
 
 def _with_ids(findings: Findings) -> Findings:
-    """The findings, the confirmed configurations called by trial id and label."""
+    """The findings, with confirmed configurations named by trial id and label."""
     confirmed = findings.confirmation
     if confirmed is None:
         return findings
@@ -29,18 +29,18 @@ def _with_ids(findings: Findings) -> Findings:
 
 
 def named(entry: Document) -> str:
-    """The label behind the trial id, as the terminal has it."""
+    """The trial id, then the label, as on the terminal."""
     return f"{entry['trial_id']} {entry['label']}"
 
 
 def ablations(findings: Findings) -> list[tuple[Document, Document]]:
-    """The confirmed configurations that were trained without their curriculum too, each with that ablation."""
+    """The confirmed configurations that were also trained without their curriculum, each with that ablation."""
     entries = (findings.confirmation or {}).get("configurations", [])
     return [(entry, entry["ablation"]) for entry in entries if "ablation" in entry]
 
 
 def mean(entry: Document) -> str:
-    """The mean, and in brackets the deviation over seeds where there are several."""
+    """The mean and, if there are several seeds, in brackets the standard deviation over them."""
     spread = "" if entry["sd"] is None or math.isnan(entry["sd"]) else f" ({number(entry['sd'])})"
     return f"{number(entry['mean'])}{spread}"
 

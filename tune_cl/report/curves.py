@@ -9,12 +9,12 @@ from tune_cl.report.findings import Findings, Reached, words
 from tune_cl.report.markup import NONE, Html, figure, legend, number, paragraph, table, tag
 from tune_cl.state import TrialState
 
-MOST_LINES = 250  # trials drawn; with more the page would be slow and the chart a block
+MOST_LINES = 250  # trials drawn; more would make the page slow and the chart unreadable
 KEYS = [("best", "best curriculum on dev"), ("baseline", "plain training"), ("trial", "other trials")]
 
 
 def drawn(findings: Findings) -> list[TrialState]:
-    """The baseline, the best trials, and where there is room those that failed."""
+    """The baseline, the best trials and, if there is room, those that failed."""
     best = [trial for trial, _ in findings.ranked][:MOST_LINES]
     baseline = findings.state.baseline_trial()
     failed = [trial for trial in findings.state.by_number() if trial.outcome == "failed" and not trial.baseline]
@@ -41,7 +41,7 @@ def _left_out(findings: Findings) -> Html | None:
 
 
 def learning_section(findings: Findings) -> list[Html]:
-    """The dev metric over iterations, a line a trial."""
+    """The dev metric over iterations, with a line for each trial."""
     lines = [_learning_line(findings, trial) for trial in drawn(findings) if trial.results]
     if not lines:
         return [paragraph("No trial has reported an iteration yet.")]
@@ -66,7 +66,7 @@ def _learning_line(findings: Findings, trial: TrialState) -> Line:
 
 
 def _outcomes(findings: Findings) -> Html:
-    """How trials ended, and why those that failed did."""
+    """How trials ended, and why failed ones did."""
     counts = findings.state.counts()
     told = table(["outcome", "trials"], [(name.replace("_", " "), count) for name, count in counts.items()], [1])
     failed = [trial for trial in findings.state.by_number() if trial.outcome == "failed"]
@@ -76,7 +76,7 @@ def _outcomes(findings: Findings) -> Html:
 
 
 def cost_section(findings: Findings) -> list[Html]:
-    """Best value so far over what the search had cost by then."""
+    """The best value so far, over what the search had cost by then."""
     best = _best_so_far(findings)
     if not best:
         return [paragraph(findings.in_terms("No trial with a curriculum has given a dev value yet."))]
@@ -98,7 +98,7 @@ def cost_section(findings: Findings) -> list[Html]:
 
 
 def _best_so_far(findings: Findings) -> list[Reached]:
-    """The results at which the best dev value of a sound trial with a curriculum rose."""
+    """The results that raised the best dev value so far, of sound trials other than the baseline."""
     sound = {trial.trial for trial, _ in findings.ranked}
     risen: list[Reached] = []
     for at in findings.reached:
@@ -122,7 +122,7 @@ def _when(at: Reached) -> str:
 
 
 def pacing_section(findings: Findings) -> list[Html]:
-    """The share of the training data that was open, as trials reported it."""
+    """The share of the training data that was open, as reported by the trials."""
     lines = []
     for trial in drawn(findings):
         shares = {at: values["available_share"] for at, values in sorted(trial.results.items())

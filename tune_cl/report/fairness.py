@@ -1,4 +1,4 @@
-"""The section that asks whether early stopping was fair, above all to slow curricula."""
+"""The section on whether early stopping was fair, above all to slow curricula."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ended = list[tuple[TrialState, Dev]]
 
 
 def ranking_section(findings: Findings) -> list[Html]:
-    """How well a look at each rung would have ranked the trials that ran to the end, those of the audit included."""
+    """How well the values at each rung would have ranked the trials that ran to the end, audited ones included."""
     ended = findings.ended
     parts = [paragraph(_stopping(findings)), *_audit(findings)]
     if len(ended) < FEWEST_ENDED:
@@ -33,7 +33,7 @@ def ranking_section(findings: Findings) -> list[Html]:
 
 
 def audited(findings: Findings) -> Ended:
-    """Trials that the scheduler stopped and that were finished all the same."""
+    """Trials that the scheduler would have stopped, finished for the audit."""
     return [(trial, at) for trial, at in findings.ended if trial.audit is not None]
 
 
@@ -54,7 +54,7 @@ def _stopping(findings: Findings) -> str:
 
 
 def _audit(findings: Findings) -> list[Html]:
-    """What the stops would have cost, as far as the audited trials show it."""
+    """What stopping would have cost, as far as the audited trials show."""
     finished = audited(findings)
     passed = [at.dev for trial, at in findings.ended if trial.audit is None and not trial.baseline]
     if not finished or not passed:
@@ -90,13 +90,13 @@ def _over_whom(findings: Findings) -> str:
 
 
 def _until(findings: Findings, trial: TrialState, rung: int) -> float:
-    """The best value up to the rung, NaN where there is none."""
+    """The best value up to the rung; NaN if there is none."""
     values = [value for _, value in takewhile(lambda item: item[0] <= rung, trial.dev(findings.metric).items())]
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
 def _early_and_final(findings: Findings, ended: Ended, rung: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Value at the rung, final value, end of the curriculum, of the trials that have all: [N] each."""
+    """Best value up to the rung, final value and end of the curriculum of the trials with a value by then, [N] each."""
     lines = [(_until(findings, trial, rung), at.dev, findings.past_curriculum(trial)) for trial, at in ended]
     early, final, past = np.array(lines, np.float64).reshape(-1, 3).T
     known = ~np.isnan(early)
@@ -104,7 +104,7 @@ def _early_and_final(findings: Findings, ended: Ended, rung: int) -> tuple[np.nd
 
 
 def _agreement(findings: Findings, ended: Ended, rung: int) -> tuple[object, ...]:
-    """Trials, τ and its interval, as cells of a table."""
+    """The number of trials, τ and its interval, as table cells."""
     early, final, _ = _early_and_final(findings, ended, rung)
     found: RankAgreement | None = rank_agreement(rung, early, final)
     if not found:
@@ -113,7 +113,7 @@ def _agreement(findings: Findings, ended: Ended, rung: int) -> tuple[object, ...
 
 
 def _splits(findings: Findings) -> list[Html]:
-    """The same within the values of pacing and of m."""
+    """The same within trials of one pacing, and of one m."""
     groups: dict[tuple[str, str], Ended] = defaultdict(list)
     for trial, at in findings.ended:
         for key in SPLITS:

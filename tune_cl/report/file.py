@@ -1,4 +1,4 @@
-"""The report as a file of its search, and as an artifact in MLflow."""
+"""The report as a file in its search's folder, and as an artifact in MLflow."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NAME = "report"  # of the file, before its suffix
 
 
 def leave_report(place: Place, journal: Journal) -> None:
-    """Writes report.html into the search's folder, as it stands now, and has it sent to MLflow. What keeps it from that
-    is said: the result stands without it."""
+    """Writes report.html on the search's present state into its folder, and has it sent to MLflow. A failure is only
+    printed: the result stands without it."""
     path = report_file(place)
     try:
         write_text(path, page(gather(place)))
@@ -29,7 +29,7 @@ def leave_report(place: Place, journal: Journal) -> None:
 
 
 def report_left(place: Place, state: SearchState) -> bool:
-    """Whether the search that is done has a report, and MLflow was promised it: not one of before its end."""
+    """Whether a finished search has its report, announced to MLflow since its end: not an earlier one."""
     path = report_file(place)
     return path.exists() and path.name in {Path(artifact).name for artifact in state.artifacts}
 

@@ -1,4 +1,4 @@
-"""What a report is made of: the journal, the experiment, and the confirmation where there is one."""
+"""What a report is made of: the journal, the experiment and, if there is one, the confirmation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tune_cl.search.schedulers.grace import curriculum_grace
 from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, begun, over_shared_seeds
 from tune_cl.wording import curriculum, in_terms
 
-CONFIRMATION = "confirmation"  # folder of a search, with a verdict a split
+CONFIRMATION = "confirmation"  # a search's folder of verdicts, one for each split
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Reached:
-    """One result in the order of the journal; `iterations` and `seconds`: the search's so far, stops left out."""
+    """One result, in the order of the journal. `iterations`, `seconds`: of the search so far, while it ran."""
 
     trial: str
     iteration: int
@@ -37,7 +37,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Findings:
-    """One search. `confirmation` is the document of `tune-cl confirm`, None before `tune-cl confirm`."""
+    """One search. `confirmation`: the newest document of `tune-cl confirm`, None before the first."""
 
     place: Place
     experiment: Experiment
@@ -58,13 +58,13 @@ class Findings:
 
     @cached_property
     def ranked(self) -> list[tuple[TrialState, Dev]]:
-        """Trials with a curriculum that gave a value and did not fail, in the search's own order, best first."""
+        """Trials other than the baseline that gave a value and did not fail, best first, in the search's own order."""
         return [(trial, at) for trial, at in self.state.ranked() if not trial.baseline]
 
     @cached_property
     def standings(self) -> list[tuple[TrialState, float, int]]:
-        """The baseline, then the best trial of each configuration of `ranked`, with the dev value that it stands by
-        and the seeds that this is the mean of (`search.repeats`)."""
+        """The baseline, then the best trial of each configuration in `ranked`, with the dev value that ranks it and the
+        number of seeds that this is a mean of (`search.repeats`)."""
         finals = self.state.finals() if self.state.repeats else {}
         found: dict[str, tuple[TrialState, float, int]] = {}
         for trial, at in [*([self.baseline] if self.baseline else []), *self.ranked]:
@@ -73,8 +73,8 @@ class Findings:
         return list(found.values())
 
     def above(self, trial: TrialState, dev: float) -> float | None:
-        """By how much a trial that stands by `dev` is above the baseline, over the seeds that both configurations have;
-        None without a baseline."""
+        """By how much a trial is above the baseline: over the seeds that both configurations have, else by `dev`. None
+        without a baseline."""
         if not self.baseline:
             return None
         baseline, at = self.baseline
@@ -88,30 +88,30 @@ class Findings:
 
     @cached_property
     def over_curricula(self) -> bool:
-        """Whether the search was over curricula, and not over other keys alone."""
+        """Whether the search was over curricula, not only over other keys."""
         return over_curricula(self.state)
 
     def in_terms(self, text: str) -> str:
-        """A sentence on curricula, in other words where the search was over none."""
+        """A sentence about curricula, in other words if the search was not over curricula."""
         return in_terms(text, self.over_curricula)
 
     def signs(self, entries: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The entries of a legend, `in_terms`."""
+        """A legend's entries, their texts `in_terms`."""
         return [(role, self.in_terms(text)) for role, text in entries]
 
     @cached_property
     def ended(self) -> list[tuple[TrialState, Dev]]:
-        """Those of `ranked`, and the baseline, that were not stopped early."""
+        """The trials in `ranked`, and the baseline, that ran to the end."""
         known = [*self.ranked, *([self.baseline] if self.baseline else [])]
         return [(trial, at) for trial, at in known if trial.outcome in RAN_TO_THE_END]
 
     def past_curriculum(self, trial: TrialState) -> int:
-        """The iteration at which the trial's pacing (T) and weighting (m) are over; 0 without a curriculum."""
+        """The iteration with which the trial's curriculum is over; 0 without one."""
         return curriculum_grace(self.experiment.training_run(trial.chosen))
 
 
 def gather(place: Place) -> Findings:
-    """Reads a search without holding it, so that a running one can be looked at.
+    """Reads a search without holding it, so that a running one can be reported.
 
     Raises DataError for a damaged journal or confirmation.
     """
@@ -120,7 +120,7 @@ def gather(place: Place) -> Findings:
 
 
 def _walk(place: Place) -> tuple[SearchState, list[Reached]]:
-    """The state after all events, and every result with what the search had cost by then."""
+    """The state after all events, and every result with the search's cost by then."""
     state: SearchState | None = None
     reached: list[Reached] = []
     try:

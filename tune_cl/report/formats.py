@@ -22,7 +22,7 @@ COLUMNS = ("trial", "outcome", "reason", "seed", "baseline", "iterations", "best
 
 
 def latex(text: str) -> str:
-    """The text as LaTeX prints it."""
+    """The text on one line, escaped for LaTeX."""
     return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
 
 
@@ -44,7 +44,7 @@ def latex_table(findings: Findings) -> str:
 
 
 def _tabular(heads: Sequence[str], names: int, lines: Iterable[str]) -> list[str]:
-    """A table whose first columns (`names`) hold texts, the others numbers."""
+    """A table whose first `names` columns hold text and the others numbers."""
     return [
         rf"\begin{{tabular}}{{{'l' * names}{'r' * (len(heads) - names)}}}",
         r"\toprule",
@@ -57,7 +57,7 @@ def _tabular(heads: Sequence[str], names: int, lines: Iterable[str]) -> list[str
 
 
 def _latex_ablations(findings: Findings, value: str) -> list[str]:
-    """The second table: configurations against themselves without their curricula; nothing without ablations."""
+    """The second table: configurations against themselves without their curricula; empty without ablations."""
     pairs = ablations(findings)
     heads = ["configuration", "without its curriculum", value, "difference", _p(findings.confirmation or {})]
     lines = [
@@ -88,7 +88,7 @@ def _latex_row(row: Row, best: bool, tested: bool) -> str:
 
 
 def trials_csv(findings: Findings) -> str:
-    """A row a trial: how it ended, its best dev value, and the parameters in force; an absent one is empty."""
+    """A row for each trial: how it ended, its best dev value and the parameters in force; absent ones are empty."""
     trials = findings.state.by_number()
     keys = list(dict.fromkeys(key for trial in trials for key in trial.params if key not in COLUMNS))
     out = io.StringIO()

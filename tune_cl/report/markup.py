@@ -1,4 +1,4 @@
-"""HTML and SVG that data cannot break out of: every text is escaped unless `tag` itself made it."""
+"""HTML and SVG that data cannot break out of: every text is escaped unless it is Html."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-NONE = "–"  # in place of a number that there is not
+NONE = "–"  # in place of a missing number
 
 
 class Html(str):
-    """Markup that is safe as it stands."""
+    """Markup that is safe as it is."""
 
 
 def tag(name: str, *children: object, **attributes: object) -> Html:
-    """An element. Children and attribute values are escaped unless they are Html; None among either is left out.
+    """An element. Children are escaped unless they are Html, attribute values always; None among either is left out.
 
     `class_` gives `class`, `data_tip` gives `data-tip`. Floats are coordinates: one decimal.
     """
@@ -25,7 +25,7 @@ def tag(name: str, *children: object, **attributes: object) -> Html:
 
 
 def join(children: Iterable[object]) -> Html:
-    """The children one after another, texts escaped, lists opened, None left out."""
+    """The children one after another: texts escaped, lists flattened, None left out."""
     return Html("".join(map(_child, children)))
 
 
@@ -42,7 +42,7 @@ def _attribute(value: object) -> str:
 
 
 def coordinate(value: float) -> str:
-    """A length in an SVG: a tenth of a pixel is enough, and keeps the file small."""
+    """A length in an SVG: tenths of a pixel suffice and keep the file small."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -55,7 +55,7 @@ def code(*lines: str) -> Html:
 
 
 def table(columns: Sequence[object], rows: Iterable[Sequence[object]], numeric: Sequence[int] = ()) -> Html:
-    """A table that scrolls sideways where the screen is narrow; columns with an index in `numeric` stand right."""
+    """A table that scrolls sideways on a narrow screen; columns whose index is in `numeric` are right-aligned."""
 
     def cells(kind: str, row: Sequence[object]) -> Html:
         return tag("tr", *(tag(kind, cell, class_="n" if i in numeric else None) for i, cell in enumerate(row)))
@@ -65,12 +65,12 @@ def table(columns: Sequence[object], rows: Iterable[Sequence[object]], numeric: 
 
 
 def figure(title: str, drawing: Html, *notes: object) -> Html:
-    """A drawing with its title above and what to see in it below."""
+    """A drawing with its title above and notes below."""
     return tag("figure", tag("figcaption", title), drawing, *notes)
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> Html:
-    """Signs and their meaning; an entry is (role, text), roles as the style sheet names them."""
+    """Signs and their meanings: (role, text) each, with roles as the style sheet names them."""
     return tag("ul", *(tag("li", tag("i", class_=f"key {role}"), text) for role, text in entries), class_="legend")
 
 
@@ -90,13 +90,13 @@ def p_value(p: float | None) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """The text on one line, with … where it was longer."""
+    """The text on one line, cut to `length` with a … if it is longer."""
     text = " ".join(text.split())
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def key_name(key: str) -> str:
-    """A key as charts and tables call it."""
+    """A key's name in charts and tables."""
     return key.removeprefix("curriculum.")
 
 

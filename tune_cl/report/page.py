@@ -1,4 +1,4 @@
-"""The page as a whole: one file that loads nothing from anywhere."""
+"""The whole page: one file that loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _title(findings: Findings) -> Html:
 
 
 def _head(findings: Findings) -> Html:
-    """The policy lets the browser load nothing and run this script only, whatever stands in the data."""
+    """The head. Whatever the data contains, its policy lets the browser load nothing and run only our script."""
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     metas = (

@@ -1,4 +1,5 @@
-"""Parallel coordinates, laid down: an axis a row, a line a trial from top to bottom, so that a phone can show them."""
+"""Parallel coordinates, turned so that a phone can show them: each axis is a row, each trial a line from top to
+bottom."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from tune_cl.search.leaves import Integer, Leaf, LogUniform, Range
 
 START, END, ABSENT = 18.0, 396.0, 446.0
 ROW = 72.0
-LETTER = 8.0  # width, on a phone
+LETTER = 8.0  # width of a letter on a phone
 ABSENT_NAME = "absent"
 
 
 @dataclass(frozen=True)
 class Traveller:
-    """A trial on its way down: its opened parameters that exist, its dev value, its place from 0 (worst) to 1."""
+    """A trial as a line. `chosen`: its opened parameters that exist; `place`: its rank from 0 (worst) to 1."""
 
     trial: str
     number: int
@@ -31,7 +32,7 @@ class Traveller:
 
 @dataclass(frozen=True)
 class Axis:
-    """Where the values of one parameter stand: choices by name, numbers by `scale` (whole: of whole numbers)."""
+    """Where one parameter's values are: choices by name, numbers by `scale` (`whole`: whole numbers)."""
 
     key: str
     positions: Mapping[str, float]
@@ -55,7 +56,7 @@ class Axis:
 
 
 def axis_of(key: str, leaf: Leaf, travellers: Sequence[Traveller]) -> Axis:
-    """The axis of an opened parameter: the listed values evenly, or the range that the trials cover."""
+    """The axis of an opened parameter: its listed values evenly spaced, or the range that the trials cover."""
     seen = [traveller.chosen[key] for traveller in travellers if key in traveller.chosen]
     if isinstance(leaf, Range):
         log, whole = isinstance(leaf, LogUniform), isinstance(leaf, Integer)
@@ -66,7 +67,7 @@ def axis_of(key: str, leaf: Leaf, travellers: Sequence[Traveller]) -> Axis:
 
 
 def parallel_chart(leaves: Mapping[str, Leaf], travellers: Sequence[Traveller], metric: str) -> Html:
-    """All opened parameters and the dev value; the higher a trial's rank, the stronger its colour."""
+    """All opened parameters and the dev value; the better a trial's rank, the stronger its colour."""
     axes = [axis_of(key, leaf, travellers) for key, leaf in leaves.items()]
     values = scale([traveller.dev for traveller in travellers], START, END)
     heights = [44 + ROW * row for row in range(len(axes) + 1)]
@@ -94,7 +95,7 @@ def _travel(points: Sequence[tuple[float, float]], traveller: Traveller) -> Html
 def _axis(name: str, ticks: Sequence[tuple[float, str]], y: float, absent: bool) -> list[Html]:
     parts = [rule(START - 10, y, END + 10, y, "zero"), text(START - 10, y - 10, name, "axis halo", "start")]
     apart = (END - START) / max(len(ticks) - 1, 1)
-    crowded = LETTER * max((len(label) for _, label in ticks), default=0) > apart / 1.5  # the outer two stand inward
+    crowded = LETTER * max((len(label) for _, label in ticks), default=0) > apart / 1.5  # outer labels shift inward
     fits = int((2 if crowded else 1) * apart / 1.5 / LETTER)
     for i, (x, label) in enumerate(ticks):
         anchor = "start" if x < START + 25 else "end" if x > END - 25 else "middle"

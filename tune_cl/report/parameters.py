@@ -1,4 +1,4 @@
-"""Sections about the search as such: its parameters, and how to do it again."""
+"""Sections about the search as a whole: its parameters, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEVEL = 0.05
 
 
 def parameters_section(findings: Findings) -> list[Html]:
-    """Parallel coordinates, and how much of the differences goes with each parameter."""
+    """Parallel coordinates, and how much of the trials' differences goes with each parameter."""
     leaves = findings.experiment.space.leaves
     ranked = findings.ranked
     if not ranked:
@@ -54,7 +54,7 @@ def _importance(findings: Findings) -> Html:
 
 
 def importances(findings: Findings) -> tuple[list[Importance], list[str]]:
-    """Importance of each opened parameter, largest first, and the keys of those that have none."""
+    """The importances of opened parameters, largest first, and the keys for which none can be computed."""
     known, passed = [], []
     for key in findings.experiment.space.leaves:
         present = [(trial.chosen[key], dev) for trial, dev, _ in findings.standings
@@ -87,7 +87,7 @@ def _how(findings: Findings, known: list[Importance], passed: list[str]) -> str:
 
 
 def repeat_section(findings: Findings) -> list[Html]:
-    """Versions, seeds, data, and the commands that do all of it again."""
+    """The commands that repeat the search, and its versions, seeds and data."""
     state, place, rankers = findings.state, findings.place, findings.experiment.rankers
     facts = [
         ("data", f"{state.data.get('name', NONE)} (digest {str(state.data.get('digest', NONE))[:16]})"),

@@ -1,4 +1,4 @@
-"""Values of single queries, of the best curriculum and of plain training."""
+"""Per-query values of the best curriculum and of plain training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tune_cl.confirmation.verdict import leader
 from tune_cl.place import found_again
 from tune_cl.report.findings import Document, Findings, words
 
-MOST_TURNS = 8  # queries with more share a group
+MOST_TURNS = 8  # queries with so many or more share a group
 MOST_DOMAINS = 12
 
 
@@ -26,7 +26,7 @@ MOST_DOMAINS = 12
 class PerQuery:
     """Values of Q queries of one split.
 
-    label            the best curriculum in words, and how its values came about
+    label            the best curriculum in words, and how many seeds its values come from
     row              int64 [Q] position of each query in the split
     best, baseline   float64 [Q]
     """
@@ -49,9 +49,9 @@ class PerQuery:
 
 
 def per_query(findings: Findings) -> PerQuery:
-    """From the confirmation's files, means over its seeds; without one from the files that trials left on dev.
+    """Means over seeds from the confirmation's files; without a confirmation, what trials left on dev.
 
-    Raises DataError where files or data are not there any more.
+    Raises DataError if there is nothing to compare, or data or files are missing or have changed.
     """
     split, label, best, baseline = _files(findings)
     ours, theirs = _mean(best, findings.metric), _mean(baseline, findings.metric)
@@ -73,7 +73,7 @@ def _check(data: RankingData, findings: Findings) -> None:
 
 
 def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
-    """Split, words for the best, and the TSV files of the best and of the baseline."""
+    """The split, the label of the best, and the TSV files of the best and of the baseline."""
     confirmed, folder = findings.confirmation, findings.place.folder
     if confirmed and (top := leader(confirmed)):
         label = f"{top['label']}, means over {counted(len(top['runs']), 'seed')}"
@@ -90,13 +90,13 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
 
 
 def _tables(entry: Document, folder: Path) -> list[Path]:
-    """The table of single queries beside each run file."""
+    """The per-query tables beside the run files of an entry."""
     runs = [found_again(run["run_file"], folder) for run in entry["runs"]]
     return [run.with_name(f"{run.name.partition('.')[0]}.per_query.tsv") for run in runs]
 
 
 def _mean(files: Sequence[Path], metric: str) -> dict[str, float]:
-    """Mean over the files, by query id; queries that one file lacks are left out."""
+    """Means over the files, by query id; queries that any file lacks are left out."""
     tables = [read_per_query(path, metric) for path in files]
     common = [name for name in tables[0] if all(name in table for table in tables)]
     return {name: sum(table[name] for table in tables) / len(tables) for name in common}
@@ -104,11 +104,11 @@ def _mean(files: Sequence[Path], metric: str) -> dict[str, float]:
 
 # -- groups of queries -------------------------------------------------------------------------------------------
 
-Groups = list[tuple[str, np.ndarray]]  # name, and which of the Q queries belong to it, bool [Q]
+Groups = list[tuple[str, np.ndarray]]  # name, and which of the Q queries belong to the group, bool [Q]
 
 
 def by_turns(values: PerQuery) -> Groups:
-    """By number of utterances; those of MOST_TURNS and more together."""
+    """By number of utterances; queries with MOST_TURNS or more share a group."""
     turns = np.minimum(values.data.turns[values.query], MOST_TURNS)
     return [(_turns(int(count)), turns == count) for count in np.unique(turns)]
 
@@ -118,7 +118,7 @@ def _turns(count: int) -> str:
 
 
 def by_domain(values: PerQuery) -> Groups:
-    """By domain, the largest first; those past MOST_DOMAINS are left out."""
+    """By domain: the MOST_DOMAINS largest, largest first."""
     domain = values.data.domain[values.query]
     kinds, sizes = np.unique(domain, return_counts=True)
     largest = kinds[np.argsort(-sizes, kind="stable")][:MOST_DOMAINS]
@@ -126,7 +126,7 @@ def by_domain(values: PerQuery) -> Groups:
 
 
 def by_length(values: PerQuery) -> Groups:
-    """Three groups of equal size by mean words an utterance (the scoring `context_words`), short to long.
+    """Three groups of about equal size by mean words of an utterance (the scoring `context_words`), short to long.
 
     Queries of equal length stay together, so a group may be empty: it is left out.
     """

@@ -1,4 +1,4 @@
-"""Sections about single queries: groups of them, and those that changed most."""
+"""Sections about single queries: groups of them, and the queries that changed most."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tune_cl.report.findings import Findings
 from tune_cl.report.markup import Html, cut, figure, legend, number, paragraph, signed, tag
 from tune_cl.report.per_query import Groups, PerQuery, by_domain, by_length, by_turns, per_query
 
-SHOWN = 5  # queries that gained, and that lost, most
+SHOWN = 5  # queries that gained most, and that lost most
 KEYS = (("best", "best curriculum"), ("baseline", "plain training"))
 TEXT = 700  # characters of a text
 
 
 def values_of(findings: Findings) -> PerQuery | str:
-    """Values of single queries, or in words why there are none."""
+    """Per-query values, or in words why there are none."""
     try:
         return per_query(findings)
     except UserError as error:
@@ -27,7 +27,7 @@ def values_of(findings: Findings) -> PerQuery | str:
 
 
 def groups_section(findings: Findings, values: PerQuery | str) -> list[Html]:
-    """The metric by number of turns, by domain and by length, best against baseline."""
+    """The metric by number of turns, by domain and by length: best against baseline."""
     if isinstance(values, str):
         return [paragraph(values)]
     queries = f"{counted(len(values.row), 'query')} of {values.split}"
@@ -79,7 +79,7 @@ def _queries(title: str, chosen: list[int], findings: Findings, values: PerQuery
 
 
 def _query(at: int, findings: Findings, values: PerQuery) -> Html:
-    """A query's values, its text, and its first relevant candidate; of a pair its second sentence."""
+    """A query's values, its text, and its first relevant candidate; for a pair, its second sentence instead."""
     data, query = values.data, int(values.query[at])
     text = cut(data.query_text(query), TEXT)
     change = f"{number(values.baseline[at], 3)} → {number(values.best[at], 3)} "
@@ -91,7 +91,7 @@ def _query(at: int, findings: Findings, values: PerQuery) -> Html:
 
 
 def _answer(row: int, findings: Findings, values: PerQuery) -> tuple[str, str]:
-    """A label and the text of a query's first relevant candidate; of a pair its class and second sentence."""
+    """A label and the text of a query's first relevant candidate; for a pair, its class and its second sentence."""
     data, split = values.data, values.data.splits[values.split]
     level = findings.experiment.base_run().evaluation.relevance_level
     start, end = int(split.offsets[row]), int(split.offsets[row + 1])

@@ -1,4 +1,4 @@
-"""Scales, axes and paths. Drawings are 480 wide, so that their letters can be read on a phone and beside another."""
+"""Scales, axes and paths. Drawings are 480 wide, so that text stays legible on a phone and two fit side by side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tune_cl.report.markup import Html, coordinate, tag
 
 WIDTH = 480.0
-MARGIN = 0.04  # free on either side of an axis, as a share of its values' span
+MARGIN = 0.04  # free space on either side of an axis, as a share of its values' span
 LEFT, RIGHT, TOP, BOTTOM = 56.0, 468.0, 30.0, 42.0  # of the plotting area; BOTTOM is the room below it
 Point = tuple[float, float]
 
@@ -36,7 +36,7 @@ class Scale:
 
 
 def scale(values: Iterable[float], start: float, end: float) -> Scale:
-    """A scale that holds all finite values, with MARGIN of their span free on either side."""
+    """A scale for all finite values, with MARGIN of their span free on either side."""
     known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(known), max(known)
     room = (high - low) * MARGIN or max(abs(high), 1.0) * 0.05
@@ -44,7 +44,7 @@ def scale(values: Iterable[float], start: float, end: float) -> Scale:
 
 
 def drawing(height: float, label: str, *children: object) -> Html:
-    """An SVG, `label` for those who cannot see it."""
+    """An SVG, with `label` for those who cannot see it."""
     box = f"0 0 {coordinate(WIDTH)} {coordinate(height)}"
     return tag("svg", *children, viewBox=box, role="img", aria_label=label)
 
@@ -58,7 +58,7 @@ def rule(x1: float, y1: float, x2: float, y2: float, role: str) -> Html:
 
 
 def frame(x: Scale, y: Scale, x_label: str, y_label: str, bottom: float, whole: bool = False) -> list[Html]:
-    """Grid, ticks and names of both axes; `whole`: x counts things."""
+    """Grid, ticks and names of both axes. `whole`: x takes whole numbers."""
     parts = [text(4.0, 16.0, y_label, "axis", "start"), text(RIGHT, bottom + 36, x_label, "axis", "end")]
     for tick in y.ticks(6):
         parts += [rule(LEFT, y(tick), RIGHT, y(tick), "grid"), text(LEFT - 6, y(tick) + 4, f"{tick:g}", anchor="end")]
@@ -69,7 +69,7 @@ def frame(x: Scale, y: Scale, x_label: str, y_label: str, bottom: float, whole: 
 
 
 def path(points: Sequence[Point], stepped: bool = False) -> str:
-    """The `d` of a line through the points; it breaks where a coordinate is not finite."""
+    """The `d` of a line through the points, interrupted where a coordinate is not finite."""
     parts, pen = [], False
     for x, y in points:
         if not (math.isfinite(x) and math.isfinite(y)):

@@ -1,4 +1,4 @@
-"""The section on two objectives: the metric, and the training it took."""
+"""The section on two objectives: the metric, and the training time it took."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGNS = [
 
 
 def tradeoff_section(findings: Findings) -> list[Html]:
-    """Best dev value of each trial over the seconds of training it took, and the set that nothing beats in both."""
+    """Each trial's best dev value over the seconds of training it took, and the Pareto set."""
     trials = priced(findings.state)
     if not trials:
         return [paragraph("No trial has given a dev value yet.")]

@@ -1,4 +1,4 @@
-"""How many trees plain training needs for what a curriculum reaches with fewer (Ferro et al. 2018, Table 2)."""
+"""How many trees plain training needs to reach what a curriculum reaches (Ferro et al. 2018, Table 2)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from tune_cl.report.findings import Findings, words
 from tune_cl.report.markup import NONE, Html, figure, number, paragraph, table
 
-POINTS = 5  # equal parts of the training at which the two are compared
+POINTS = 5  # equal parts of the training, at whose ends the two are compared
 TREES = "ranker.trees_per_iteration"
 
 
 @dataclass(frozen=True)
 class Needed:
-    """`trees` of a curriculum give `dev`; plain training first reaches it with `plain` trees, or never (None)."""
+    """`trees` of a curriculum give the value `dev`, which plain training first reaches with `plain` trees (None:
+    never)."""
 
     trees: int
     dev: float
@@ -22,12 +23,12 @@ class Needed:
 
     @property
     def ratio(self) -> float | None:
-        """Plain training's trees over the curriculum's."""
+        """Plain training's trees divided by the curriculum's."""
         return None if self.plain is None else self.plain / self.trees
 
 
 def needed(dev: Mapping[int, float], plain: Mapping[int, float], trees: int, plain_trees: int) -> list[Needed]:
-    """The comparison at the ends of POINTS equal parts of a trial.
+    """Compares a trial with plain training at the ends of POINTS equal parts of the trial.
 
     dev, plain           value by iteration, from 1, of the trial and of plain training
     trees, plain_trees   trees an iteration of each
@@ -38,13 +39,13 @@ def needed(dev: Mapping[int, float], plain: Mapping[int, float], trees: int, pla
 
 
 def _first(values: Mapping[int, float], level: float, trees: int) -> int | None:
-    """Trees of the first iteration whose value is at least `level`."""
+    """Trees after the first iteration whose value is at least `level`, if any."""
     reached = [iteration for iteration, value in values.items() if value >= level]
     return min(reached) * trees if reached else None
 
 
 def trees_section(findings: Findings) -> list[Html]:
-    """The best curriculum against plain training, for a search whose rankers grow trees; else nothing."""
+    """The best curriculum against plain training if the search's rankers grow trees; else empty."""
     baseline, best = findings.state.baseline_trial(), findings.ranked[0][0] if findings.ranked else None
     if baseline is None or best is None or best.baseline or not {TREES} <= baseline.params.keys() & best.params.keys():
         return []

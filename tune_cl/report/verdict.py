@@ -1,4 +1,4 @@
-"""The first two sections: what came out, and the table of configurations in the manner of the papers."""
+"""The first two sections: what came out, and the table of configurations in the style of the papers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from tune_cl.report.markup import Html, code, number, p_value, paragraph, plain,
 from tune_cl.state import RAN_TO_THE_END, RUNNING, TrialState
 from tune_cl.wording import NAMED
 
-MOST_ROWS = 10  # trials in the table before a confirmation
+MOST_ROWS = 10  # trials in the table without a confirmation
 CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
 
 
 @dataclass(frozen=True)
 class Row:
-    """A configuration. `sd`: over seeds, None for one seed; `difference` and what follows: None for the baseline."""
+    """A configuration. `sd`: over seeds, None without a confirmation or for one seed; `difference` and what follows:
+    None for the baseline."""
 
     label: str
     settings: str
@@ -42,7 +43,7 @@ class Row:
 
 
 def rows(findings: Findings) -> list[Row]:
-    """The baseline, then the configurations: confirmed ones, without a confirmation the best trials on dev."""
+    """The baseline, then the confirmed configurations or, without a confirmation, the best trials on dev."""
     if confirmed := findings.confirmation:
         return [confirmed_row(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
     known = findings.standings
@@ -65,7 +66,7 @@ def confirmed_row(entry: Document) -> Row:
 
 
 def settings(chosen: Mapping[str, Any]) -> str:
-    """Opened keys and their values, in short."""
+    """Opened keys and their values, in short form."""
     return ", ".join(f"{key.removeprefix('curriculum.')} {plain(value)}" for key, value in chosen.items())
 
 
@@ -82,7 +83,7 @@ def best_row(entries: list[Row]) -> Row | None:
 
 
 def verdict_section(findings: Findings) -> Html:
-    """The verdict of the confirmation, or what dev says so far and the command that confirms it."""
+    """The confirmation's verdict, or what dev shows so far and the command that confirms it."""
     confirmed = findings.confirmation
     if confirmed:
         colour = confirmed["verdict"].split()[0] if _lasts(confirmed) else ""
@@ -130,8 +131,8 @@ OF_MORE_THAN_THE_CURRICULUM = {
 
 
 def _lasts(confirmed: Document) -> bool:
-    """Whether a difference is also there where the seeds count as a sample (docs/verdict.md). One seed tells nothing
-    of others: its p is no number."""
+    """Whether the difference is significant also with the seeds as a sample (docs/verdict.md). One seed tells nothing
+    about others: its p is NaN or null."""
     top = leader(confirmed)
     return top is not None and _significant(top)
 
@@ -142,8 +143,8 @@ def _significant(entry: Document) -> bool:
 
 
 def _of_its_curriculum(confirmed: Document) -> bool:
-    """Whether the difference is the curriculum's: nothing else differs from the baseline, or the configuration
-    differs in the same way from itself without its curriculum."""
+    """Whether the difference is the curriculum's: nothing else differs from the baseline, or the configuration differs
+    significantly in the same way from itself without its curriculum."""
     top = leader(confirmed)
     if top is None or not top.get("also_differs"):
         return True
@@ -197,7 +198,7 @@ def _highest(findings: Findings, confirmed: Document) -> str:
 
 
 def _ablation(findings: Findings, top: Document) -> str:
-    """What of the difference is the curriculum's, where it is not all that differs from the baseline."""
+    """How much of the difference is due to the curriculum, if other keys differ from the baseline too."""
     others = top.get("also_differs")
     if not others:
         return ""
@@ -217,13 +218,13 @@ def _ablation(findings: Findings, top: Document) -> str:
 
 
 def _correction(confirmed: Document) -> str:
-    """What was made of a p-value for the number of configurations."""
+    """How p-values were corrected for the number of configurations."""
     over = configurations_of(confirmed)
     return f" after correction ({confirmed['correction']}) over {over}" if corrected(confirmed) else ", uncorrected"
 
 
 def configurations_section(findings: Findings) -> list[Html]:
-    """The table of configurations: confirmed ones, or before a confirmation the best trials on dev."""
+    """The table of configurations: confirmed ones or, without a confirmation, the best trials on dev."""
     entries = rows(findings)
     if not entries:
         return [paragraph("No trial has given a dev value yet.")]
@@ -233,7 +234,7 @@ def configurations_section(findings: Findings) -> list[Html]:
 
 
 def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Row]) -> list[Html]:
-    """Mean and SD over seeds, differences, marks; the highest mean is bold."""
+    """Means and SDs over seeds, differences and marks; the highest mean is bold."""
     best, seeds = best_row(entries), statistics.mode(row.seeds for row in entries)
     values, adjusted = f"{findings.metric} on {confirmed['split']}", corrected(confirmed)
     columns = ["configuration", values, "difference", "95 % interval", p_heading(confirmed)]
@@ -248,8 +249,8 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
 
 
 def _standings_section(findings: Findings, entries: list[Row]) -> list[Html]:
-    """The best trials on dev beside the baseline, and how far each was trained: one that was stopped early might have
-    become better."""
+    """The best trials on dev beside the baseline, and how far each was trained: one stopped early might have become
+    better."""
     best = best_row(entries)
     lines = [
         [_name(row), _value(row, row is best), signed(row.difference), _trained(trial, findings.metric)]
@@ -266,7 +267,7 @@ def _standings_section(findings: Findings, entries: list[Row]) -> list[Html]:
 
 
 def _trained(trial: TrialState, metric: str) -> str:
-    """Iterations of a trial's training, and how it ended where that was before its end."""
+    """The iterations of a trial's training, and how it ended if that was early."""
     ended = "" if trial.outcome in RAN_TO_THE_END else f" ({(trial.outcome or RUNNING).replace('_', ' ')})"
     return f"{len(trial.dev(metric))}{ended}"
 
