@@ -1,7 +1,7 @@
-"""What the curriculum itself is worth: each configuration beside the same one without it (`confirm --ablate`).
+"""What the curriculum itself is worth: each configuration is compared with itself without it (`confirm --ablate`).
 
-Where a search opens more than the curriculum (learning rate, ranker), a configuration that beats the baseline may owe
-it to those. Its ablation has the same values of them and the baseline's curriculum.
+If a search opens more than the curriculum (learning rate, ranker), a configuration may owe its gain over the baseline
+to these other keys. Its ablation has the same values of them but the baseline's curriculum.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ CURRICULUM = "curriculum."
 
 
 def differences(ours: Flat, theirs: Flat) -> dict[str, Any]:
-    """Whether a configuration has another curriculum than the baseline, and the keys in force outside the curriculum
-    in which it is not as the baseline; both as `seedless` gives their parameters."""
+    """Whether a configuration (`ours`) and the baseline (`theirs`) differ in their curricula, and the keys in force
+    outside the curriculum in which they differ. Parameters are as from `seedless`."""
     differing = [key for key in {**ours, **theirs} if key not in ours or key not in theirs or ours[key] != theirs[key]]
     also = [key for key in differing if not key.startswith(CURRICULUM)]
     return {"has_curriculum": len(also) < len(differing), "also_differs": also}
 
 
 def over_curricula(state: SearchState) -> bool:
-    """Whether trials chose among curricula, or have another than the baseline; else the search was over other keys.
-    Taken for granted as long as nothing says otherwise."""
+    """Whether trials chose among curricula or have another one than the baseline; else the search was over other keys
+    only. True as long as there are no trials to tell."""
     baseline = state.baseline_trial()
     others = [trial for trial in state.by_number() if not trial.baseline]
     if not (baseline and others) or any(key.startswith(CURRICULUM) for trial in others for key in trial.chosen):
@@ -36,10 +36,11 @@ def over_curricula(state: SearchState) -> bool:
 
 
 def ablations(state: SearchState, baseline: Configuration, experiment: Experiment) -> dict[str, Configuration | None]:
-    """The ablation of every configuration of the search, by the configuration's label; None where it has no curriculum.
+    """The ablation of every configuration of the search, by the configuration's label; None if its curriculum is
+    already the baseline's.
 
-    An ablation that is the baseline or a configuration of the search itself is that one; configurations that differ
-    in their curricula alone share theirs. Neither labels nor sharing depend on which of them are confirmed.
+    If the baseline or a configuration of the search equals the ablation, it serves as such; configurations that differ
+    only in their curricula share one. Neither labels nor sharing depend on which are confirmed.
     """
     searched = configurations(state, baseline)
     known = [baseline, *searched.values()]

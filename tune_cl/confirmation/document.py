@@ -23,7 +23,7 @@ Runs = Sequence[SeedRun]
 
 @dataclass(frozen=True)
 class Compared:
-    """What is compared on one split. `runs` by label, of equal seeds; all have ended."""
+    """What is compared on one split. `runs`: by label, of the same seeds; all have ended."""
 
     runs: Mapping[str, Runs]
     split: str
@@ -57,9 +57,9 @@ class Compared:
 def document_of(
     compared: Compared, labels: Sequence[str], ablations: Mapping[str, str], recommended: str
 ) -> dict[str, Any]:
-    """The verdict's part of the document. `labels`: the baseline, then the configurations, best on dev first;
-    `ablations`: the label of a configuration's ablation by its own, for those that have one; `recommended`: the label
-    of the best on dev, tested or not."""
+    """The verdict's part of the document. `labels`: the baseline, then the configurations, best on dev first.
+    `ablations`: label of a configuration -> label of its ablation, if it has one. `recommended`: the label of the best
+    on dev, tested or not."""
     baseline, *others = labels
     judged = compared.judged(dict.fromkeys(others, baseline))
     rows = {label: compared.row(label) | compared.comparison(label, baseline, judged[label]) for label in others}
@@ -79,7 +79,7 @@ def document_of(
 
 
 def _row(runs: Runs, values: np.ndarray, split: str) -> dict[str, Any]:
-    """A configuration, its runs, and mean and sample standard deviation over seeds (null for one seed)."""
+    """A configuration, its runs, and the mean and sample standard deviation over seeds (NaN for one seed)."""
     of_seeds = values.mean(axis=1)
     configuration = runs[0].configuration
     return {
@@ -117,5 +117,5 @@ def failure(run: SeedRun, reason: str) -> dict[str, Any]:
 
 
 def verdict_file(search: Path, split: str) -> Path:
-    """Where the last verdict on a split is kept."""
+    """Where a search keeps its last verdict on a split."""
     return search / "confirmation" / f"{split}.json"

@@ -1,4 +1,4 @@
-"""What a search's confirmation trains: the best configurations by dev and the baseline, each with the same seeds."""
+"""What a search's confirmation trains: the best configurations on dev and the baseline, each with the same seeds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tune_cl.state import SearchState, TrialState
 
 BASELINE = "baseline"
 OFF = (None, "none", False)
-LONGEST = 128  # characters of a folder's name; most file systems take 255 bytes
-NAMED = ("pacing", "n", "scoring", "weighting", "m", "anti")  # keys of the curriculum that a label words by itself
+LONGEST = 128  # characters of a folder's name; most file systems allow 255 bytes
+NAMED = ("pacing", "n", "scoring", "weighting", "m", "anti")  # curriculum keys with their own words in a label
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Configuration:
 
     @property
     def folder(self) -> str:
-        """Its folder's name: the trial id, and the label as far as file systems take it."""
+        """The name of its folder: the trial id and the label, shortened if need be."""
         name = f"{self.trial}-{re.sub(r'[^A-Za-z0-9=.+-]+', '_', self.label)}"
         if len(name) <= LONGEST:
             return name
@@ -44,8 +44,8 @@ class Configuration:
 
 @dataclass(frozen=True)
 class SeedRun:
-    """One training of the confirmation, and the folder of all it leaves. `remote`: where a search in S3 has it, the
-    folder is this machine's copy then."""
+    """One training of the confirmation, and the folder of all it leaves. `remote`: that folder's address if the search
+    is in S3; `folder` is then this machine's copy."""
 
     configuration: Configuration
     seed: int
@@ -66,7 +66,7 @@ def seed_run(experiment: Experiment, configuration: Configuration, seed: int, pl
 
 
 def seeds_of(number: int, searched: int) -> list[int]:
-    """The first `number` seeds from 1 on, without the one that the search chose by. More seeds begin with the same."""
+    """The first `number` seeds from 1 on, without the search's own. A higher number only adds seeds at the end."""
     return list(islice((seed for seed in count(1) if seed != searched), number))
 
 
@@ -76,12 +76,12 @@ def baseline_of(state: SearchState, experiment: Experiment) -> Configuration:
 
 
 def best_configurations(state: SearchState, baseline: Configuration, top: int) -> list[Configuration]:
-    """The `top` best by dev, best first: neither failed, nor the baseline, nor the same configuration twice.
+    """The `top` best configurations on dev, best first, each once; without failed trials and the baseline.
 
-    Labels do not depend on `top`. Raises ConfigError where no trial is left.
+    Labels do not depend on `top`. Raises ConfigError if no configuration is left.
     """
     labelled = configurations(state, baseline)
-    place: dict[str, int] = {}  # of a configuration's best trial: a finite space may hold one under several choices
+    place: dict[str, int] = {}  # that of a configuration's best trial: several choices may be the same configuration
     for trial, _ in state.ranked():
         place.setdefault(_key(trial.params), len(place))
     known = [(place[key], found) for found in labelled.values() if (key := _key(found.params)) in place]
@@ -92,7 +92,7 @@ def best_configurations(state: SearchState, baseline: Configuration, top: int) -
 
 
 def configurations(state: SearchState, baseline: Configuration) -> dict[str, Configuration]:
-    """The distinct configurations of the trials that did not fail, by label, in the order of the trials."""
+    """The distinct configurations of sound trials, without the baseline's, by label, in the order of the trials."""
     found: dict[str, Configuration] = {}
     known = [baseline.params]
     for trial in state.by_number():
@@ -111,14 +111,14 @@ def _key(params: Mapping[str, Any]) -> str:
 
 
 def seedless(params: Mapping[str, Any]) -> Flat:
-    """Parameters without the seed, as JSON has them: those of trials come from the journal, where tuples are lists."""
+    """Parameters without the seed, with lists for tuples, as in the trials' parameters, which come from the journal."""
     values = {key: value for key, value in params.items() if key != "seed"}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 def label_of(trial: TrialState, baseline: Mapping[str, Any]) -> str:
-    """A configuration in a few words, e.g. `root n=2, response_words`: what sets its curriculum apart from the
-    baseline's, and the other keys that the space opens."""
+    """A configuration in a few words, e.g. `root n=2, response_words`: how its curriculum differs from the baseline's,
+    and the other keys that the space opens."""
     differing = {key: value for key, value in trial.params.items() if baseline.get(key) != value}
     words = curriculum_words({key: differing.get(f"curriculum.{key}") for key in NAMED})
     rest = [key for key in trial.chosen if key in trial.params and key not in {f"curriculum.{name}" for name in NAMED}]
@@ -127,7 +127,7 @@ def label_of(trial: TrialState, baseline: Mapping[str, Any]) -> str:
 
 
 def setting(key: str, value: Any) -> str:
-    """A key outside the curriculum in a label, e.g. `lr=0.02`; a ranker goes by its name alone, as in the search."""
+    """A key not in NAMED as it stands in a label, e.g. `lr=0.02`; a ranker is given by its name alone."""
     return short(value) if key == "ranker.name" else f"{key.rsplit('.', 1)[-1]}={short(value)}"
 
 

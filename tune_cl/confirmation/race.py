@@ -1,7 +1,7 @@
-"""Which configurations of a confirmation can still win (`confirm --race`). Dev alone decides.
+"""Which configurations of a confirmation can still win (`confirm --race`), decided on dev alone.
 
-All configurations are judged on the same dev queries with the same seeds, so what the full design would find is open
-only through the seeds that are still to come. Pure functions of dev values.
+All configurations are judged on the same dev queries with the same seeds, so only the seeds still to come leave open
+what the full design would find. Pure functions of dev values.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import numpy as np
 from scipy.special import stdtr
 
 LEAST = 0.05  # a smaller chance than this is not worth a training
-FEWEST = 2  # seeds that everyone gets: one says nothing of how much seeds matter
+FEWEST = 2  # seeds that all get: one tells nothing about how much seeds matter
 
 
 def chances(dev: np.ndarray, total: int) -> np.ndarray:
     """Each configuration's chance to end above the present leader after `total` seeds, float64 [C]; the leader's is 1.
 
-    dev: [1 + C, n], mean over queries by configuration and seed, the baseline in row 0, FEWEST <= n <= total. A
-    difference between two rows varies from seed to seed by twice the residual variance of rows x seeds, which is
-    estimated over all rows; the mean of the seeds to come is predicted by that of the seeds seen (a t-distribution).
+    dev: [1 + C, n], mean over queries by configuration and seed, the baseline in row 0, FEWEST <= n <= total. The
+    difference between two rows varies between seeds with twice the residual variance of the rows x seeds table,
+    estimated over all rows; its mean over the seeds to come is predicted from that over the seeds seen (a
+    t-distribution).
     """
     rows, seen = dev.shape
     means = dev[1:].mean(axis=1)
@@ -34,7 +35,7 @@ def chances(dev: np.ndarray, total: int) -> np.ndarray:
 
 
 def survivors(dev: np.ndarray, total: int) -> np.ndarray:
-    """The configurations that get another seed, bool [C]; `dev` and `total` as in `chances`."""
+    """Which configurations get another seed, bool [C]; `dev` and `total` as in `chances`."""
     if dev.shape[1] < FEWEST:
         return np.ones(len(dev) - 1, bool)
     return chances(dev, total) >= LEAST

@@ -1,6 +1,7 @@
-"""A training of a confirmation whose folder lies in S3: it works in a temporary folder and leaves everything there.
+"""A confirmation's training whose folder is in S3: it works in a temporary folder and uploads what it leaves.
 
-While it trains, the storage has `state.tar`, one object that is replaced after each iteration: whole at any moment.
+While it trains, the storage has its state as `state.tar`, one object that is replaced after each iteration and so whole
+at any moment.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PACKED = "state.tar"
 
 
 def confirm_at(run: TrainingRun, materials: Materials, folder: str, split: str) -> None:
-    """confirm_run in a folder of this machine or in S3; raises what it raises."""
+    """`confirm_run` in a folder on this machine or in S3; raises what that raises."""
     if not storage.is_remote(folder):
         confirm_run(run, materials, Path(folder), split)
         return
@@ -32,7 +33,8 @@ def confirm_at(run: TrainingRun, materials: Materials, folder: str, split: str) 
 
 
 def take_up(address: str, folder: Path) -> None:
-    """What an earlier attempt left: the trained ranker, else the state after its last iteration, else nothing."""
+    """Fetches what an earlier attempt left: the trained ranker, else the state after its last iteration, else
+    nothing."""
     if storage.exists(storage.joined(address, TRAINING)):
         left = [name for name in storage.files_below(address) if name == TRAINING or name.startswith(f"{RANKER}/")]
         storage.download(address, folder, left)
@@ -42,7 +44,7 @@ def take_up(address: str, folder: Path) -> None:
 
 
 def keep_state(folder: Path, address: str) -> None:
-    """Replaces what `take_up` finds by the state that is in the folder now."""
+    """Uploads the folder's present state for `take_up`, in place of any earlier one."""
     with TemporaryDirectory(prefix="tune_cl-") as scratch:
         packed = Path(scratch) / PACKED
         with tarfile.open(packed, "w") as archive:
@@ -51,6 +53,6 @@ def keep_state(folder: Path, address: str) -> None:
 
 
 def fetch_results(address: str, folder: Path) -> None:
-    """Copies what a training left, save its ranker, to a folder of this machine."""
+    """Copies what a training left, except its ranker, to a folder on this machine."""
     names = [name for name in storage.files_below(address) if not name.startswith(f"{RANKER}/") and name != PACKED]
     write_folder(folder, lambda temporary: storage.download(address, temporary, names))

@@ -71,8 +71,8 @@ class Request:
 
 @dataclass
 class Confirmation:
-    """All that the steps of one confirmation share. `failed`: reason of each run that failed; `dropped`: seeds that
-    each configuration had when the race gave it no more."""
+    """What the steps of one confirmation share. `failed`: runs that failed, and why; `dropped`: how many seeds a
+    configuration had when it left the race."""
 
     place: Place
     state: SearchState
@@ -92,8 +92,8 @@ class Confirmation:
         self.reported = reported(self.state)
 
     def prepare(self) -> None:
-        """Reads the data, and trains what all trainings share. Raises DataError where the data has changed, or its
-        split is too small for a test."""
+        """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
+        is too small for a test."""
         self.materials = materials_of(self.experiment, self.address)
         require_unchanged(self.experiment, self.materials, self.state.data)
         require_queries(next(iter(self.materials.values())), self.request.split)
@@ -107,7 +107,7 @@ class Confirmation:
         return seed_run(self.experiment, configuration, seed, self.place)
 
     def train(self, journal: Journal) -> None:
-        """Trains what has not been trained, in a race seed after seed; Ray is started only where something is left."""
+        """Trains what has not been trained, in a race one seed after another; starts Ray only if something is left."""
         rounds = [[seed] for seed in self.seeds] if self.request.race else [self.seeds]
         with ExitStack() as session:
             crew = None
@@ -133,12 +133,12 @@ class Confirmation:
 
     @property
     def with_ablations(self) -> list[Configuration]:
-        """Those of `running`, then their ablations."""
+        """Those in `running`, then their ablations."""
         own = [self.ablations.get(one.label) for one in self.running]
         return list({one.label: one for one in (*self.running, *own) if one}.values())
 
     def _left(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
-        """Those without a result yet; of the others the journal is told what it lacks."""
+        """The runs without a result yet; of the others' results, records what the journal lacks."""
         left = [run for run in runs if result_of(run.folder, self.request.split) is None]
         for run in runs:
             if run not in left:
@@ -151,7 +151,7 @@ class Confirmation:
         return left
 
     def _drop(self, seen: int) -> None:
-        """Leaves out of the race who can no longer win."""
+        """Drops configurations that can no longer win."""
         baseline, *running = self.running
         if seen == len(self.seeds) or len(running) < 2 or self.failed_baseline:
             return
@@ -185,7 +185,7 @@ class Confirmation:
         return ended
 
     def record(self, journal: Journal, run: SeedRun) -> dict[str, Any]:
-        """Tells the journal what it does not know yet of a training that has ended; returns its result."""
+        """Records what the journal does not have yet of an ended training's result; returns the result."""
         split = self.request.split
         result = ended_result(run.folder, split)
         metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
@@ -199,9 +199,10 @@ class Confirmation:
         return result
 
     def document(self) -> dict[str, Any]:
-        """Interface section 6; a configuration of which a seed failed, or that lost the race, is not tested.
+        """The document of `tune-cl confirm`. A configuration that failed under any seed, or left the race, is not
+        tested.
 
-        Raises WorkFailed where there is nothing left to compare.
+        Raises WorkFailed if nothing is left to compare.
         """
         whole = [one.label for one in self.running]
         if self.failed_baseline or len(whole) < 2:
@@ -220,9 +221,9 @@ class Confirmation:
 
 
 def confirm_search(place: Place, request: Request, tracking_uri: str, address: str | None) -> dict[str, Any]:
-    """Trains the best configurations and the baseline with new seeds, and returns the document of `tune-cl confirm`.
+    """Trains the best configurations and the baseline with new seeds; returns the document of `tune-cl confirm`.
 
-    Trainings that an earlier confirmation finished are taken as they are. Raises Interrupted on Ctrl-C.
+    Trainings that an earlier confirmation finished are reused. Raises Interrupted on Ctrl-C.
     """
     with place.open() as journal:
         state = replay(journal.events())
@@ -237,7 +238,7 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
             try:
                 work.train(journal)
                 if not work.failed:
-                    command = request.command(place, None)  # only tracking may be left, which takes no cluster
+                    command = request.command(place, None)  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(place.folder, request.split), document)
                 leave_report(place, journal)
@@ -247,7 +248,7 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
 
 
 def tell(state: SearchState, work: Confirmation) -> None:
-    """What the user should know before the trainings start."""
+    """Tells the user what to know before the trainings start."""
     if not state.end:
         say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
     if len(work.best) < work.request.top:
@@ -257,13 +258,13 @@ def tell(state: SearchState, work: Confirmation) -> None:
 
 
 def require_queries(materials: Materials, split: str) -> None:
-    """Raises DataError where a split is too small for a test."""
+    """Raises DataError if a split is too small for a test."""
     if len(required_split(materials.data, split)) < 2:
         raise DataError(Problem("--split", f"'{split}' has one query only", "two or more, for a paired test"))
 
 
 def reported(state: SearchState) -> dict[tuple[str, int], set[str]]:
-    """Names of the metrics that the journal holds of each label and seed."""
+    """The names of the metrics that the journal holds for each label and seed."""
     known: dict[tuple[str, int], set[str]] = {}
     for event in state.confirmations:
         known.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])

@@ -21,7 +21,8 @@ RETRIES = 3  # of a task whose process or node died; it goes on from its last ch
 
 
 def task(run: dict[str, Any], materials: Materials, folder: str, split: str, threads: int, gpu: float) -> str | None:
-    """Confirms one training, in a folder or in S3; returns why it failed where no retry would mend it, else None."""
+    """Runs one training of a confirmation, in a folder or in S3. Returns None, or why it failed if no retry would
+    help."""
     try:
         training = TrainingRun.model_validate(run)
         take(threads, gpu, on_cpu=training.grows_trees)
@@ -32,7 +33,7 @@ def task(run: dict[str, Any], materials: Materials, folder: str, split: str, thr
 
 
 class Crew:
-    """Trains on the Ray cluster that is connected; data and text sides are in its object store once."""
+    """Trains on the connected Ray cluster, whose object store holds data and text sides once."""
 
     def __init__(self, materials: Mapping[str, Materials], resources: Resources, split: str):
         self.materials = materials
@@ -42,9 +43,9 @@ class Crew:
         self.task = ray.remote(**options)(task)
 
     def train(self, runs: Sequence[SeedRun], done: Callable[[SeedRun, str | None], None]) -> None:
-        """Trains all of them; calls `done` with each as it ends, and why it failed, or None.
+        """Trains all runs; as each ends, calls `done` with it and why it failed, or None.
 
-        What one in S3 leaves has been copied to its folder by then.
+        By then the results of a run in S3 have been copied to its folder here.
         """
         waiting = {self._start(run): run for run in runs}
         while waiting:
@@ -67,7 +68,7 @@ class Crew:
 
 
 def reason(ended: Any) -> str | None:
-    """Why a task failed, in a line; None where it did not."""
+    """Why a task failed, in a line; None if it did not."""
     try:
         return ray.get(ended)
     except RayError as error:

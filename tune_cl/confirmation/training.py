@@ -1,6 +1,6 @@
 """One training of a confirmation: goes on where it was killed, then applies its best weights to a split once.
 
-A training's folder holds `state/` while it trains, then `ranker/` and `training.json`, and a folder a split that the
+A training's folder holds `state/` while it trains, then `ranker/`, `training.json` and a folder for each split that the
 ranker was applied to: its TREC run (or predictions of classes), per-query values and `result.json`.
 """
 
@@ -31,28 +31,28 @@ def values_file(folder: Path, split: str) -> Path:
 
 
 def result_of(folder: Path, split: str) -> dict[str, Any] | None:
-    """What `confirm_run` found, None where it has not come to its end."""
+    """The result that `confirm_run` wrote; None if it has not finished."""
     path = folder / split / RESULT
     return read_json(path) if path.exists() else None
 
 
 def is_trained(folder: Path) -> bool:
-    """Whether the training itself has come to its end, whatever its ranker has been applied to."""
+    """Whether the training itself has finished, whatever its ranker has been applied to."""
     return (folder / TRAINING).exists()
 
 
 def ended_result(folder: Path, split: str) -> dict[str, Any]:
-    """`result_of` a training that has come to its end."""
+    """Like `result_of`, for a training that has finished."""
     return read_json(folder / split / RESULT)
 
 
 def confirm_run(
     run: TrainingRun, materials: Materials, folder: Path, split: str, saved: Callable[[], None] = lambda: None
 ) -> None:
-    """Trains what is left to train, and applies the best weights on dev to `split`.
+    """Trains what is left to train, and applies the weights that are best on dev to `split`.
 
-    `saved` is called whenever another iteration's state is in the folder. Where the last one is damaged the training
-    starts again, which its result says in `notes`. Raises WorkFailed where the loss is no longer a number.
+    `saved` is called whenever another iteration's state is in the folder. If the last one is damaged, the training
+    starts again, which its result says in `notes`. Raises WorkFailed if the loss is no longer a number.
     """
     if is_trained(folder):
         training = make_training(run, materials)
@@ -79,7 +79,7 @@ def confirm_run(
 
 
 def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], None], notes: list[str]) -> None:
-    """Iterates to the end; leaves the ranker and drops the states."""
+    """Trains to the end; leaves the ranker and a summary, and deletes the states."""
     for _ in iterations(training, folder / STATE, saved):
         pass
     save_best(training, folder / RANKER)
@@ -91,5 +91,5 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
 
 
 def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
-    """Per-query values of the metric that `confirm_run` wrote, float64 [Q], in the order of the split."""
+    """The metric's per-query values that `confirm_run` wrote, float64 [Q], in the order of the split."""
     return np.array(list(read_per_query(values_file(folder, split), metric).values()))

@@ -18,7 +18,7 @@ MARKS = ((0.01, "‡"), (LEVEL, "†"))
 
 @dataclass(frozen=True)
 class Judged:
-    """A configuration's test against its reference; its p_value and p_both corrected over all that were tested."""
+    """A configuration's test against its reference, and its p_value and p_both corrected over all tested pairs."""
 
     test: SeededTest
     p_adjusted: float
@@ -26,7 +26,7 @@ class Judged:
 
     @property
     def marks(self) -> str:
-        """† 95 %, ‡ 99 % after correction, and only for more than the reference (Penha & Hauff 2020, Table 5)."""
+        """† at 95 %, ‡ at 99 % after correction, and only if above the reference (Penha & Hauff 2020, Table 5)."""
         if self.test.difference <= 0:
             return ""
         return next((mark for level, mark in MARKS if self.p_adjusted <= level), "")
@@ -37,19 +37,19 @@ class Judged:
 
 
 def judge(pairs: Sequence[tuple[np.ndarray, np.ndarray]], correction: str) -> list[Judged]:
-    """Tests the values [N, Q] of each pair's first against those of its second, row by row of equal seed; corrected
-    over all pairs."""
+    """Tests the first of each pair against the second, both values [N, Q] with equal seeds by row; corrected over all
+    pairs."""
     if not pairs:
         return []
     tests = [seeded_test(values, reference) for values, reference in pairs]
     adjusted = adjust([test.p_value for test in tests], correction)
-    one_seed = len(pairs[0][0]) < 2  # and p_both is no number
+    one_seed = len(pairs[0][0]) < 2  # p_both is then NaN
     both = np.full(len(tests), np.nan) if one_seed else adjust([test.p_both for test in tests], correction)
     return [Judged(test, float(p), float(p_both)) for test, p, p_both in zip(tests, adjusted, both, strict=True)]
 
 
 def verdict_of(judged: Sequence[Judged], recommended: Judged | None) -> Verdict:
-    """The search as a whole. `recommended`: the configuration that was best on dev, None where it was not tested.
+    """The verdict on the whole search. `recommended`: the configuration that was best on dev, None if not tested.
 
     better: some configuration is above the baseline after correction. worse: none is, and the one that the search
     would have recommended is below it after correction.
@@ -60,21 +60,21 @@ def verdict_of(judged: Sequence[Judged], recommended: Judged | None) -> Verdict:
 
 
 def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The configuration that the verdict of a confirmation's document is about: of those with a mark the one with the
-    largest difference; without any the first, the best on dev of those that were tested."""
+    """The configuration that a confirmation's verdict is about: among those with a mark, the one with the largest
+    difference; if none has a mark, the first, which is the best on dev of those tested."""
     known = document["configurations"]
     marked = [row for row in known if row["marks"]]
     return max(marked, key=_difference, default=known[0] if known else None)
 
 
 def best_on_dev(document: Mapping[str, Any]) -> str:
-    """What the first configuration is, in words: better ones on dev may have failed, or left the race."""
+    """In words, how the first configuration stands on dev: better ones may have failed or left the race."""
     others = document.get("failed") or document.get("dropped")
     return "the best on dev of those tested" if others else "the best on dev"
 
 
 def corrected(document: Mapping[str, Any]) -> bool:
-    """Whether the p-values that count were corrected for the number of configurations."""
+    """Whether the p-values behind the verdict were corrected for the number of configurations."""
     return document.get("correction", "none") != "none"
 
 
@@ -84,9 +84,9 @@ def p_heading(document: Mapping[str, Any]) -> str:
 
 
 def left_open(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """What a configuration's interval says where no difference is shown. It is of this configuration alone, so it may
-    leave 0 out where the test, which is corrected for all of them, does not; or where the search would have named
-    another one, which was not tested."""
+    """What a configuration's interval says where no difference is shown. It may exclude 0 all the same: it is of this
+    configuration alone, while the test is corrected for all; or the search would have named another one, which was not
+    tested."""
     low, high = row["ci95"]
     told = f"{low:+.4f} to {high:+.4f}"
     if not (low > 0 or high < 0):
@@ -103,7 +103,7 @@ def configurations_of(document: Mapping[str, Any]) -> str:
 
 
 def higher(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The configuration with the largest difference, where the verdict is about another."""
+    """The configuration with the largest difference, if the verdict is about another one."""
     top, highest = leader(document), max(document["configurations"], key=_difference, default=None)
     return highest if top and highest and highest["difference"] > top["difference"] else None
 
