@@ -1,1 +1,1 @@
-"""The journal of a search, told to MLflow: late if it must be, but whole and once."""
+"""Sends the journal of a search to MLflow: late if need be, but completely and only once."""

@@ -1,4 +1,4 @@
-"""How far a journal has been told to MLflow: a small file beside it, written atomically."""
+"""How far a journal has been sent to MLflow: a small file beside it, written atomically."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ FILE = "tracking.json"
 
 @dataclass
 class Cursor:
-    """Everything before byte `offset` of the journal has been sent; the rest says what MLflow knows.
+    """Everything before byte `offset` of the journal has been sent; the other fields say what MLflow knows.
 
-    What a newer state says and an older one does not is only found out again, so an old cursor, or none, costs
-    requests and loses nothing.
+    What an old cursor lacks is found out again, so an old one, or none, costs requests but loses nothing.
     """
 
     target: str
-    """The search, and the address without secrets: a cursor of another one is of no use."""
+    """The search and the address, without secrets: the cursor of another one is of no use."""
     offset: int = 0
     experiment: str | None = None
     runs: dict[str, str] = field(default_factory=dict)
@@ -33,11 +32,11 @@ class Cursor:
     """Artifacts still to be copied: key, path, folder among the run's artifacts."""
 
     def save(self, folder: Path) -> None:
-        write_text(folder / FILE, json.dumps(vars(self)))  # a long search saves often: no copy, no indentation
+        write_text(folder / FILE, json.dumps(vars(self)))  # saved often in a long search: no copy, no indentation
 
 
 def load(folder: Path, target: str, journal_size: int) -> Cursor:
-    """The cursor of the folder, or a fresh one where it is missing, unreadable or of something else."""
+    """The folder's cursor, or a fresh one if that is missing, unreadable or for something else."""
     try:
         held = json.loads((folder / FILE).read_text())
         cursor = Cursor(**held | {"owed": [(key, path, inside) for key, path, inside in held["owed"]]})

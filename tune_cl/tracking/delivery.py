@@ -1,10 +1,10 @@
-"""Sends a journal's events to MLflow in order, each any number of times, with the effect of once.
+"""Sends a journal's events to MLflow in order; an event that is sent several times has the effect of one.
 
-Three facts give "one run a trial, no gaps, no duplicates": the cursor moves past events only after all of them were
-sent; runs are found again by a tag before they are made; where a batch may have arrived unnoticed (after a start or a
-failure, up to `doubt` in the journal), the points that the run has already are left out. A machine that was lost may
-have sent what its journal had no time to bring to the next one (`Journal.alone`): there each run is in doubt until a
-batch meets nothing of its own in it.
+Three facts ensure one run for each trial, no gaps and no duplicates. The cursor moves past events only after all of
+them were sent. Before a run is created, it is looked for by a tag. Where a batch may have arrived unnoticed (after a
+start or a failure, up to the byte `doubt` of the journal), points that the run already has are left out. A machine that
+was lost may have sent events that never reached the next one's journal (`Journal.alone` is false): there each run is in
+doubt until it has none of the points of a batch.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tune_cl.tracking.layout import PARENT, milliseconds
 from tune_cl.tracking.store import Refused, RunStore
 from tune_cl.tracking.uri import masked
 
-CHUNK, SECONDS = 500, 2.0  # most events of a step; for so long it takes events, or sends without noting it
-KEPT = 250  # characters of a parameter that every server keeps
+CHUNK, SECONDS = 500, 2.0  # of a step: the most events, the time for taking them in, and that between saves
+KEPT = 250  # the length of a parameter that every server keeps
 Params = Mapping[str, str]
 NONE: Params = {}
 log = logging.getLogger(__name__)
 
 
 class Delivery:
-    """Sends one journal, whose first event must be there. Any error but a bug means: try again later.
+    """Sends one journal, which must have its first event. Any error but a bug means: try again later.
 
-    `clock` gives seconds: where MLflow is slow, what was sent is noted every few seconds, so that a process that has no
-    time for all of it leaves less to the next.
+    `clock`: gives seconds. If MLflow is slow, progress is saved every few seconds, so that a process without time for
+    everything leaves less to the next.
     """
 
     def __init__(self, journal: Journal, uri: str, store: RunStore, clock: Callable[[], float] = time.monotonic):
@@ -49,15 +49,15 @@ class Delivery:
         target = f"{layout.search_id(self.search)} {masked(uri)}"
         self.cursor = load(self.folder, target, self.doubt)
         if PARENT in self.cursor.runs and not store.exists(self.cursor.runs[PARENT]):
-            self.cursor = Cursor(target)  # the database is another one under the old address
+            self.cursor = Cursor(target)  # there is another database at the old address
         self.buffer: dict[str, dict[int, Event]] = {}
         self.noted = clock()
         self.untold: set[str] = set()
-        """Keys of runs that hold none of the points still to be sent."""
+        """Keys of runs that surely have none of the points still to be sent."""
 
     def step(self) -> bool:
-        """Sends the next events, at most CHUNK, or where there are none what artifacts are owed; says whether there
-        was any of either."""
+        """Sends the next events, at most CHUNK, or if there are none the artifacts owed; returns whether there was
+        anything to send."""
         events = self.next_events()
         if not events:
             return self.send_owed()
@@ -72,11 +72,11 @@ class Delivery:
         return True
 
     def pending(self) -> int:
-        """Events and artifacts not sent yet."""
+        """Number of events and artifacts not sent yet."""
         return sum(1 for _ in self.lines()) + len(self.cursor.owed)
 
     def next_events(self) -> list[tuple[Event, int]]:
-        """Events from the cursor on, each with the byte after it."""
+        """The next events from the cursor on, each with the byte after it."""
         events: list[tuple[Event, int]] = []
         end = self.cursor.offset
         for line in islice(self.lines(), CHUNK):
@@ -85,8 +85,8 @@ class Delivery:
         return events
 
     def lines(self) -> Iterator[bytes]:
-        """What the journal holds from the cursor on, as far as it stays: a line sent and then taken back would leave
-        the cursor behind events that nobody sends."""
+        """The journal's lines from the cursor on, up to the journal's `size`: were a later line sent and then taken
+        back, the cursor would skip events written in its place."""
         at, size = self.cursor.offset, self.journal.size
         with self.journal.path.open("rb") as file:
             file.seek(at)
@@ -95,7 +95,7 @@ class Delivery:
                 yield line
 
     def send(self, events: list[tuple[Event, int]]) -> int:
-        """Sends the events, or as many as SECONDS suffice for; returns the byte after the last one."""
+        """Sends the events, or as many as SECONDS allow; returns the byte after the last one sent."""
         began, reached = self.clock(), self.cursor.offset
         for event, reached in events:  # noqa: B007 - read behind the loop
             handler = HANDLERS.get(event["event"])
@@ -109,14 +109,14 @@ class Delivery:
 
     @contextmanager
     def heeding_refusals(self, what: str) -> Iterator[None]:
-        """What MLflow refuses for good is said and passed over, so that the rest still arrives."""
+        """Logs what MLflow refuses for good and skips it, so that the rest still arrives."""
         try:
             yield
         except Refused as refusal:
             log.warning("MLflow does not take %s: %s", what, masked(str(refusal)))
 
     def in_doubt(self, key: str) -> bool:
-        """Whether the events at hand may have been sent before."""
+        """Whether the next events of a run may have been sent before."""
         return self.cursor.offset < self.doubt or not (self.journal.alone or key in self.untold)
 
     def save(self) -> None:
@@ -124,12 +124,12 @@ class Delivery:
         self.noted = self.clock()
 
     def note(self) -> None:
-        """Saves what was sent of events that the cursor has still before it."""
+        """Saves progress within events that the cursor has not passed, every SECONDS."""
         if self.clock() - self.noted >= SECONDS:
             self.save()
 
     def run(self, key: str, name: str, tags: Callable[[], dict[str, str]], start: float, params: Params = NONE) -> str:
-        """Id of the run with the key: the known one, else the one found by its tag, else a new one."""
+        """Id of the key's run: the known one, else one found by its tag, else a new one."""
         if key not in self.cursor.runs:
             found = self.find(key, params) if self.in_doubt(key) else None
             name = layout.cut(name, layout.NAME_LENGTH)
@@ -139,8 +139,8 @@ class Delivery:
         return self.cursor.runs[key]
 
     def find(self, key: str, params: Params) -> str | None:
-        """A run with the key and no other parameters than these. One that has others is of a trial that a lost machine
-        began and that this journal knows nothing of: it goes."""
+        """A run with the key and these parameters, if any. One with other values is deleted: it is of a trial that a
+        lost machine began and that this journal does not know."""
         runs = self.store.tagged(self.experiment(), "tune_cl.key", layout.run_key(self.search, key))
         sound = []
         for run in runs:
@@ -157,16 +157,16 @@ class Delivery:
         return self.cursor.experiment
 
     def parent(self) -> str:
-        """Id of the parent run."""
+        """The id of the parent run."""
         return self.run(PARENT, self.search["name"], lambda: layout.search_tags(self.search), self.search["time"])
 
     def child(self, key: str, name: str, tags: dict[str, str], start: float, params: Params = NONE) -> str:
-        """Id of a run below the parent."""
+        """The id of a run below the parent."""
         parent = {"mlflow.parentRunId": self.parent()}
         return self.run(key, name, lambda: tags | parent, start, params)
 
     def known(self, key: str) -> str:
-        """Id of a run begun before; raises Refused where MLflow did not take it then."""
+        """The id of a run begun before; raises Refused if MLflow did not take it then."""
         if key not in self.cursor.runs:
             raise Refused("its run could not be made")
         return self.cursor.runs[key]
@@ -187,7 +187,7 @@ class Delivery:
         self.set_status("KILLED")
 
     def set_status(self, status: str) -> None:
-        """Of the search and its open trials: the run of one that a user deleted keeps it from no other."""
+        """Sets the status of the search and its open trials. A run that a user deleted does not stop the others."""
         for key in (PARENT, *self.cursor.open):
             with self.heeding_refusals(f"status of {key}"):
                 self.store.set_status(self.known(key), status)
@@ -195,7 +195,7 @@ class Delivery:
     def begin_trial(self, event: Event) -> None:
         key = event["trial"]
         again, adopted = key in self.cursor.runs, event.get("adopted")
-        of_start = not (adopted or event.get("changed"))  # MLflow's parameters cannot change: they stay those
+        of_start = not (adopted or event.get("changed"))  # MLflow's parameters cannot change
         params = layout.parameters(event["params"]) if of_start else NONE
         run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"], params)
         if adopted:
@@ -207,13 +207,13 @@ class Delivery:
             self.cursor.open.append(key)
 
     def take_result(self, event: Event) -> None:
-        """Keeps a result for the batch; one reported again after a kill is passed over."""
+        """Keeps a result for the batch, unless it was sent before a kill and is reported again."""
         key = event["trial"]
         if event["iteration"] > self.cursor.reached.get(key, 0):
             self.buffer.setdefault(key, {}).setdefault(event["iteration"], event)
 
     def flush(self, key: str, *more: Metric) -> None:
-        """Sends the results kept for a trial, and more points of its run."""
+        """Sends the results kept for a trial, and `more` points of its run."""
         results = self.buffer.pop(key, {})
         metrics = [point for event in results.values() for point in points(event["metrics"], event)]
         if metrics or more:
@@ -258,7 +258,7 @@ class Delivery:
         self.drop_strays()
 
     def best(self, best: Event | None, when: float) -> list[Metric]:
-        """The one value of a whole run by which runs compare, where there is one."""
+        """The single value by which whole runs are compared, if there is one."""
         if not best or best.get("dev") is None:
             return []
         return [Metric(layout.best_name(self.search), best["dev"], milliseconds(when), best["iteration"])]
@@ -285,8 +285,8 @@ class Delivery:
             self.cursor.owed.append((key, path, folder))
 
     def send_owed(self) -> bool:
-        """Copies artifacts. They wait in a queue of their own: no metric waits for one, nor any other for one that
-        cannot be stored, such as a file too large for the server."""
+        """Copies artifacts; returns whether any was owed. Their queue is separate, so that no metric waits for them;
+        one that fails moves to the end, so that it does not hold up the others."""
         owed = list(self.cursor.owed)
         for key, path, folder in owed:
             try:
@@ -296,7 +296,7 @@ class Delivery:
                         raise Refused("it is not there any more")
                     self.store.log_artifact(self.known(key), here, folder)
             except Exception:
-                self.cursor.owed.append(self.cursor.owed.pop(0))  # the next attempt begins with another
+                self.cursor.owed.append(self.cursor.owed.pop(0))  # the next attempt begins with another one
                 self.save()
                 raise
             self.cursor.owed.remove((key, path, folder))
@@ -306,7 +306,7 @@ class Delivery:
         return bool(owed)
 
     def drop_strays(self) -> None:
-        """Deletes runs that a request made whose answer was lost: they hold nothing, another has their place."""
+        """Deletes empty runs created by requests whose answer was lost, and which other runs have replaced."""
         place = {layout.run_key(self.search, key): run for key, run in self.cursor.runs.items()}
         for run in self.store.tagged(self.experiment(), "tune_cl.search_id", layout.search_id(self.search)):
             if place.get(run.data.tags["tune_cl.key"], run.info.run_id) != run.info.run_id:
@@ -314,7 +314,7 @@ class Delivery:
 
 
 def points(metrics: dict[str, float], event: Event) -> list[Metric]:
-    """The metrics of one event at its iteration. The time is the event's, so the same point sent twice is the same."""
+    """The metrics of one event at its iteration. They have the event's time, so that a point sent twice is the same."""
     when, step = milliseconds(event["time"]), event["iteration"]
     return [Metric(layout.metric_name(name), value, when, step) for name, value in metrics.items()]
 

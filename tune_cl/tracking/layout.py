@@ -13,17 +13,17 @@ from tune_cl.journal import Event
 from tune_cl.tracking.uri import masked
 from tune_cl.wording import in_order, rankers, trial_words
 
-PARENT = "search"  # key of the parent run; a child's key is its trial id, or names its confirmation
+PARENT = "search"  # key of the parent run; a child's is its trial id, or `confirmation_key`
 PARAM_LENGTH = 6000  # mlflow.utils.validation.MAX_PARAM_VAL_LENGTH
 TAG_LENGTH = 5000  # the smallest limit of the stores that MLflow supports
 NAME_LENGTH = 250  # of a run, in the tables of every store
 COLUMNS = tuple(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "delta", "T", "weighting", "m"))
-FEWEST_COLUMNS, MOST_COLUMNS = 3, 24  # of the prepared view: with fewer opened keys those of COLUMNS stand beside them
-STATUS = {"failed": "FAILED"}  # of a trial's outcomes; any other is FINISHED
+FEWEST_COLUMNS, MOST_COLUMNS = 3, 24  # of the prepared view: with fewer opened keys, COLUMNS are shown as well
+STATUS = {"failed": "FAILED"}  # by a trial's outcome; for any other it is FINISHED
 
 
 def search_id(search: Event) -> str:
-    """Tells this search from any other of the same name, on whatever server."""
+    """An id that tells this search from any other of the same name, on any server."""
     return sha256(json.dumps([search["name"], search["storage"], search["time"]]).encode()).hexdigest()[:16]
 
 
@@ -32,19 +32,19 @@ def milliseconds(seconds: float) -> int:
 
 
 def metric_name(name: str) -> str:
-    """MLflow allows no `@` in the name of a metric."""
+    """A metric's name in MLflow, which does not allow `@`."""
     return name.replace("@", "_at_")
 
 
 def text(value: Any) -> str:
-    """A value as YAML and `--set` would take it back: true, inf, null, [1, 2]."""
+    """A value in a form that YAML and `--set` accept: true, inf, null, [1, 2]."""
     if isinstance(value, bool | list | dict) or value is None:
         return json.dumps(value)
     return str(value)
 
 
 def cut(value: str, length: int) -> str:
-    """The value as MLflow can hold it: at most so long, and Unicode throughout, which a path need not be."""
+    """The value as MLflow can hold it: at most `length` characters, and valid Unicode, which a path need not be."""
     value = value.encode(errors="backslashreplace").decode()
     return value if len(value) <= length else value[: length - 3] + "..."
 
@@ -55,18 +55,18 @@ def parameters(params: Mapping[str, Any]) -> dict[str, str]:
 
 
 def cut_parameters(params: Mapping[str, Any]) -> list[str]:
-    """Keys whose value MLflow cannot hold in full."""
+    """The keys whose values MLflow cannot hold in full."""
     return [key for key, value in params.items() if len(text(value)) > PARAM_LENGTH]
 
 
 def tags(values: Mapping[str, Any]) -> dict[str, str]:
-    """Tags under `tune_cl.`; nested mappings become dotted names, what is None is left out, secrets are hidden."""
+    """Tags under `tune_cl.`: nested mappings become dotted names, None is left out, secrets are hidden."""
     flat = {key: value for key, value in flatten(values).items() if value is not None}
     return {f"tune_cl.{key}": cut(masked(text(value)), TAG_LENGTH) for key, value in flat.items()}
 
 
 def run_key(search: Event, key: str) -> str:
-    """Value of the tag `tune_cl.key`, by which a run is found again."""
+    """The value of the tag `tune_cl.key`, by which a run is found again."""
     return f"{search_id(search)}/{key}"
 
 
@@ -91,7 +91,7 @@ def trial_tags(search: Event, trial: Event) -> dict[str, str]:
 
 
 def adopted_tags(adopted: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, str]:
-    """Tag of a trial that goes on from another's weights: which, and under what values from then on."""
+    """A tag for a trial that goes on from another's weights: which one's, and under what values from then on."""
     values = ", ".join(f"{key}={text(value)}" for key, value in chosen.items())
     return tags({f"from_iteration_{adopted['iteration']:05d}": f"weights of {adopted['trial']}; {values}"})
 
@@ -112,19 +112,19 @@ def confirmation_key(confirmation: Event) -> str:
 
 
 def trial_name(trial: Event) -> str:
-    """Run name: the trial id and what the terminal tells of the trial, e.g. `t0003 knrm root 2 lr=0.0005`."""
+    """Run name: the trial id and the trial's words as on the terminal, e.g. `t0003 knrm root 2 lr=0.0005`."""
     again = f" seed {trial['seed']}" if trial.get("repeat_of") else ""
     words = "baseline" if trial["baseline"] else trial_words(trial.get("chosen", {}), trial["params"])
     return f"{trial['trial']} {words}{again}"
 
 
 def confirmation_name(confirmation: Event) -> str:
-    """Run name: what tells runs apart comes first, for lists cut names off, e.g. `t0003 seed 2 root n=2, turns`."""
+    """Run name, e.g. `t0003 seed 2 root n=2, turns`. What tells runs apart comes first, for lists cut names off."""
     return f"{confirmation.get('trial') or 'confirm'} seed {confirmation['seed']} {confirmation['label']}"
 
 
 def view(search: Event) -> tuple[str, str]:
-    """Tag of the experiment, and its value, that MLflow 3's pages read as a shared view: the trials, best first."""
+    """The experiment's tag, and its value, that MLflow 3's pages read as a shared view: the trials, best first."""
     best = f"metrics.`{best_name(search)}`"
     columns = [best, *(f"params.`{key}`" for key in _columns(search)), "tags.`tune_cl.outcome`"]
     trials = f"tags.`tune_cl.search_id` = '{search_id(search)}' AND tags.`tune_cl.kind` = 'trial'"
@@ -142,24 +142,24 @@ def view(search: Event) -> tuple[str, str]:
 
 
 def _columns(search: Event) -> list[str]:
-    """Parameters of the view: the keys that the search opens, by which its trials differ."""
+    """The parameters in the view: the keys that the search opens; if these are few, COLUMNS as well."""
     opened = in_order(search.get("opened", []))
     usual = [] if len(opened) >= FEWEST_COLUMNS else [key for key in COLUMNS if key not in opened]
     return [*opened, *usual][:MOST_COLUMNS]
 
 
 def view_path(search: Event, experiment: str) -> str:
-    """Path of that view below the address of an MLflow server."""
+    """The path of that view below the address of an MLflow server."""
     return f"#/experiments/{experiment}/runs?viewStateShareKey={search_id(search)}&workflowType=machine_learning"
 
 
 def best_name(search: Event) -> str:
-    """The metric that holds one value for a whole run."""
+    """Name of the metric that holds one value for a whole run."""
     return metric_name(f"best_{dev_key(search['metric'])}")
 
 
 def summary(search: Event, end: Event) -> str:
-    """The parent run's description (Markdown): the best trial, its parameters, and the cost."""
+    """The parent run's description (Markdown): the best trial, its parameters, and the time taken."""
     best = end["best"] or {}
     lines = [f"Search of `{search['space']}` over {search['data']['name']} with {rankers(search)}."]
     if best:

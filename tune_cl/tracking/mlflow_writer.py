@@ -1,4 +1,4 @@
-"""The background writer: tells a journal to MLflow while the search runs, and never gets in its way."""
+"""The background writer: sends a journal to MLflow while the search runs, and never gets in its way."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from tune_cl.tracking.delivery import Delivery
 
 POLL = 1.0  # seconds between looks at the journal
-LONGEST_WAIT = 30.0  # seconds between attempts while MLflow is away
+LONGEST_WAIT = 30.0  # seconds between attempts while MLflow is out of reach
 DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # MLflow repeats blindly, and so makes runs twice; the writer looks first
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # MLflow's blind retries create runs twice; the writer looks first
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 log = logging.getLogger(__name__)
@@ -30,8 +30,8 @@ class MlflowWriter(threading.Thread):
     """Sends a journal to the tracking address `uri`, from where the last writer stopped.
 
     The journal's lock keeps a second writer out, so close the writer before the journal. While it runs, MLflow's
-    request limits and telemetry switch are set in the environment where the user left them unset. Importing MLflow and
-    making a fresh database take seconds and happen in this thread.
+    request limits and telemetry switch are set in the environment, unless the user has set them. Importing MLflow and
+    creating a fresh database take seconds and happen in this thread.
     """
 
     def __init__(self, journal: Journal, uri: str, poll: float = POLL):
@@ -40,7 +40,7 @@ class MlflowWriter(threading.Thread):
         self.uri = uri
         self.poll = poll
         self.trouble: str | None = None
-        """What keeps MLflow from being reached now, secrets hidden."""
+        """Why sending fails at present, with secrets hidden."""
         self._delivery: Delivery | None = None
         self._closing = threading.Event()
         self._deadline = float("inf")
@@ -54,7 +54,7 @@ class MlflowWriter(threading.Thread):
 
     @property
     def view_path(self) -> str | None:
-        """Path of the page with this search's trials below the address of an MLflow server, once known."""
+        """The path, below an MLflow server's address, of the page with this search's trials, once known."""
         if self._delivery is None or self._delivery.cursor.experiment is None:
             return None
         return view_path(self._delivery.search, self._delivery.cursor.experiment)
@@ -76,14 +76,14 @@ class MlflowWriter(threading.Thread):
         """
         self._deadline = time.monotonic() + timeout
         self._closing.set()
-        if self.ident is not None:  # an exception may come before it starts
+        if self.ident is not None:  # None if an exception came before the start
             self.join(timeout)
         for key in self._set:
             os.environ.pop(key, None)
         return self.pending()
 
     def pending(self) -> int:
-        """Events and artifacts not sent yet."""
+        """Number of events and artifacts not sent yet."""
         if self._delivery:
             return self._delivery.pending()
         return sum(1 for _ in self.journal.events())
@@ -92,11 +92,11 @@ class MlflowWriter(threading.Thread):
         return self._failures == 0 and self.pending() == 0
 
     def attempt(self) -> bool:
-        """One step; says whether another should follow at once. An outage is said once, not at each attempt, and is
-        over when all artifacts are sent too: events may get through while one of them does not."""
+        """One step; returns whether another should follow at once. An outage is logged once, not at each attempt. It is
+        over only when all artifacts are sent too: events may get through while an artifact does not."""
         try:
             moved = self.delivery().step() if self.journal.size else False
-        except Exception as error:  # noqa: BLE001 - whatever tracking meets, the search goes on; the next attempt repairs
+        except Exception as error:  # noqa: BLE001 - no error of tracking stops the search; the next attempt repairs it
             self._failures += 1
             self.trouble = masked(f"{type(error).__name__}: {error}".split("\n")[0])
             if self._failures == 1:
@@ -117,7 +117,7 @@ class MlflowWriter(threading.Thread):
         return self._delivery
 
     def wait(self) -> None:
-        """Until the next look at the journal, longer after each failure; closing cuts it short."""
+        """Waits until the next look at the journal: longer after each failure, and less when closing."""
         seconds = min(self.poll * 2**self._failures, LONGEST_WAIT)
         if self._closing.is_set():
             time.sleep(min(seconds, 0.5))
@@ -126,7 +126,7 @@ class MlflowWriter(threading.Thread):
 
 
 def finish(writer: MlflowWriter, command: str, timeout: float = 30.0) -> None:
-    """Closes a writer. What cannot be sent now stays in the journal, and the user is told the command that sends it."""
+    """Closes a writer. What cannot be sent now stays in the journal; the user is told the command that sends it."""
     if left := writer.close(timeout):
         why = writer.trouble or "there was no time"
         told = f"{left} events have not reached MLflow ({why}); send them later with: {command}"

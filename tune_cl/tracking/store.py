@@ -1,4 +1,4 @@
-"""MLflow's runs, behind operations that may be done twice and say whether a failure can mend itself."""
+"""MLflow's runs, behind operations that may be repeated and that tell lasting refusals from passing failures."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from requests import HTTPError
 T = TypeVar("T")
 METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
-"""Codes that the same request will always meet again: a run that a user deleted, a value that MLflow does not take."""
+"""Error codes that repeating the request cannot change: the user deleted the run, or MLflow does not take a value."""
 
-TOO_LARGE = 413  # what a server, or the proxy before it, says of a file
+TOO_LARGE = 413  # answered by a server, or the proxy before it, to a large file
 
 logging.getLogger("mlflow").setLevel(logging.WARNING)
 
 
 class Refused(Exception):
-    """MLflow answered that it will not take this, now or later."""
+    """MLflow will not take this, now or later."""
 
 
 class RunStore:
     """Runs of one tracking server or database.
 
     Every method may raise Refused; any other error means that the outcome is unknown and the call is to be repeated.
-    `artifacts` is where new experiments keep artifacts (None: as the server decides).
+    `artifacts`: where new experiments keep artifacts (None: as the server decides).
     """
 
     def __init__(self, uri: str, artifacts: str | None):
@@ -42,7 +42,7 @@ class RunStore:
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
-        """Tells refusals from outages. A proxy's answer in place of the server's is no refusal."""
+        """Tells refusals from outages. An answer by a proxy in place of the server is no refusal."""
         try:
             yield
         except MlflowException as error:
@@ -54,11 +54,11 @@ class RunStore:
             if error.response is not None and error.response.status_code == TOO_LARGE:
                 raise Refused(f"it is larger than the server takes ({error.response.status_code})") from error
             raise
-        except UnicodeError as error:  # a path that is no UTF-8
+        except UnicodeError as error:  # a path that is not UTF-8
             raise Refused(str(error)) from error
 
     def experiment(self, name: str) -> str:
-        """Id of the experiment, made or brought back from the trash where needed."""
+        """The experiment's id; it is created, or restored from the trash, if need be."""
         with self.refusals():
             found = self.client.get_experiment_by_name(name)
             if found is None:
@@ -72,7 +72,7 @@ class RunStore:
             self.client.set_experiment_tag(experiment, key, value)
 
     def exists(self, run: str) -> bool:
-        """Whether the run is known, be it in the trash."""
+        """Whether the run exists, perhaps in the trash."""
         try:
             with self.refusals():
                 self.client.get_run(run)
@@ -81,7 +81,7 @@ class RunStore:
         return True
 
     def tagged(self, experiment: str, tag: str, value: str) -> list[Run]:
-        """All runs with the tag, those in the trash left out."""
+        """All runs with the tag, except those in the trash."""
         found: list[Run] = []
         where, token = f"tags.`{tag}` = '{value}'", None
         with self.refusals():
@@ -93,7 +93,7 @@ class RunStore:
                     return found
 
     def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
-        """Id of a new run, begun at `start` (milliseconds)."""
+        """Creates a run, begun at `start` (milliseconds); returns its id."""
         with self.refusals():
             return self.client.create_run(experiment, start, dict(tags), name).info.run_id
 
@@ -108,8 +108,8 @@ class RunStore:
                 self.client.log_batch(run, tags=[RunTag(*pair) for pair in part], synchronous=True)
 
     def log_metrics(self, run: str, metrics: Sequence[Metric], in_doubt: bool) -> bool:
-        """Adds points; where a part of them may have arrived before (in_doubt), only those that are missing. Returns
-        whether all were."""
+        """Adds points; if some may have arrived before (`in_doubt`), only the missing ones. Returns whether all were
+        missing."""
         missing = metrics
         with self.refusals():
             if in_doubt:
@@ -120,15 +120,15 @@ class RunStore:
         return len(missing) == len(metrics)
 
     def steps(self, run: str, key: str) -> set[int]:
-        """Steps at which the run has a point of the metric."""
+        """The steps at which the run has a point of the metric."""
         return {point.step for point in self.client.get_metric_history(run, key)}
 
     def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
-        """Copies a file, or everything in a folder, under `folder` of the run's artifacts."""
+        """Copies a file, or everything in a folder, to `folder` among the run's artifacts."""
         with self.refusals():
             copy = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
             copy(run, str(path), folder)
-        _artifact_repos_cache.pop(run, None)  # MLflow keeps ways to the artifacts of 1024 runs: 10 KiB each, used once
+        _artifact_repos_cache.pop(run, None)  # else MLflow caches 1024 runs' repositories of 10 KiB, each used once
 
     def set_status(self, run: str, status: str) -> None:
         """Sets the status and leaves the end time as it is."""
@@ -147,6 +147,6 @@ class RunStore:
 
 
 def parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of at most `size`."""
+    """The items, in lists of at most `size`."""
     held = list(items)
     return (held[start : start + size] for start in range(0, len(held), size))

@@ -1,4 +1,4 @@
-"""Where tracking goes, and how its address is shown without the secrets in it."""
+"""The tracking address, and how it is shown without its secrets."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ USER = re.compile(r"(?<=://)[^/\s]+@")
 QUERY = re.compile(r"([?&](?:password|token|secret)=)[^&\s]+")
 SERVERS = ("http", "databricks")
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
-DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"  # in a storage, beside the folders of its searches
+DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"  # in a storage, beside its searches' folders
 
 
 def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = "") -> str:
-    """The address in force: the one given, else MLFLOW_TRACKING_URI, else a SQLite file in the storage folder.
+    """The address in force: `given`, else `told`, else MLFLOW_TRACKING_URI, else a SQLite file in the storage folder.
 
-    `told`: where an earlier session of the search sent its events; it comes before the last two, unless a part of
-    it had to be hidden.
+    `told`: where an earlier session of the search sent its events; not used if a part of it had to be hidden.
 
-    Raises ConfigError for a plain folder, which MLflow refuses since 3.13, for a scheme that it does not know, and for
-    a storage whose path is another one in an address.
+    Raises ConfigError for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not know, and
+    for a storage whose path cannot be written in an address.
     """
     known = told if "***" not in told else ""
     uri = given or known or os.environ.get("MLFLOW_TRACKING_URI") or beside_runs(storage.resolve())
@@ -39,7 +38,8 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = ""
 
 
 def beside_runs(storage: Path) -> str:
-    """The address of a SQLite file in the folder. MLflow takes no quoted path: it makes folders of the quoted name."""
+    """The address of a SQLite file in the folder; raises ConfigError for a path to be quoted, which MLflow does not
+    unquote."""
     path = str(storage / DATABASE)
     if "?" in path or unquote(path) != path:
         wrong = f"MLflow would not find its database in '{storage}', for the '?' or '%' in the path"
@@ -48,13 +48,13 @@ def beside_runs(storage: Path) -> str:
 
 
 def artifact_location(uri: str, storage: Path) -> str | None:
-    """Where a new experiment keeps its artifacts: a server's own choice (None), else beside the runs of the storage.
+    """Where a new experiment keeps its artifacts: as a server decides (None), else beside the searches in the storage.
 
-    MLflow's default for a database is a folder of the working directory, another one at each start.
+    MLflow's default for a database is a folder in the working directory, which may differ at each start.
     """
     return None if uri.startswith(SERVERS) else (storage.resolve() / ARTIFACTS).as_uri()
 
 
 def masked(text: str) -> str:
-    """The text with the user and password of every address in it hidden."""
+    """The text with user, password and other secrets hidden in every address."""
     return QUERY.sub(r"\1***", USER.sub("***@", text))
