@@ -71,7 +71,7 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 
 def _setting(options: Namespace, kind: type[Baseline]) -> str:
-    """default, tuned or optimized_on_test; ConfigError where the options do not go together."""
+    """default, tuned or optimized_on_test; raises ConfigError if the options do not go together."""
     from trainables.errors import ConfigError, Problem
 
     problems, tunes, flag = [], options.tune and bool(kind.grid), "--optimize-on-test"
@@ -108,7 +108,7 @@ def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting
 
 
 def _choose(baseline: Baseline, setting: str) -> Choice | None:
-    """The best parameters of the setting; None where it has nothing to choose."""
+    """The best parameters under the setting; None if it chooses nothing."""
     from trainables.baselines.selection import choose
 
     name = {"tuned": "dev", "optimized_on_test": "test"}.get(setting)

@@ -49,7 +49,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     paces = paces_of(experiment, lambda run: pace(run, materials_for(run, known)))
     teacher = teacher_run(run, materials.data.task)
     taught = teacher.training.max_iterations if any_needs(experiment.scorings, "teacher") else 0
-    notes = [*experiment.notes, *warmed]  # told only now that the data is known to fit
+    notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
     notes += _too_large(experiment)
@@ -68,8 +68,8 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 
 def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float) -> dict[str, Any]:
-    """What a search takes whose trials would make so many iterations, and what ends it. `before`: hours before the
-    first trial, of which no budget knows."""
+    """What a search takes if its trials would make so many iterations, and what ends it. `before`: hours before the
+    first trial, which no budget counts."""
     search = experiment.search
     span, told = forecast_by(paces, experiment, iterations, _at_a_time(search))
     used_up = search.iterations is not None and iterations >= search.iterations
@@ -85,8 +85,8 @@ def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float)
 
 
 def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
-    """What comes of the searches that `search.warm_start` names. Raises ConfigError as `run` does where there is no
-    such search."""
+    """Notes on what the searches in `search.warm_start` contribute. Like `run`, raises ConfigError for one that does
+    not exist."""
     if not experiment.search.warm_start:
         return []
     from tune_cl.search.warm import notes_of, warm_start
@@ -96,12 +96,12 @@ def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
 
 
 def _threads(cpu: float) -> int:
-    """Threads of a trial that reserves so many cores, as far as this machine has them."""
+    """Threads of a trial that reserves so many cores, at most as many as this machine has."""
     return max(1, min(int(cpu), os.cpu_count() or 1))
 
 
 def _pretrained(experiment: Experiment) -> list[TrainingRun]:
-    """A training for each pre-training; these come one after the other before the first trial."""
+    """A training for each pre-training; pre-trainings run one after another before the first trial."""
     from trainables.training.materials import materials_key
 
     runs = {materials_key(run): run for run in experiment.distinct_rankers()}
@@ -109,7 +109,7 @@ def _pretrained(experiment: Experiment) -> list[TrainingRun]:
 
 
 def _too_large(experiment: Experiment) -> list[str]:
-    """What a trial needs that this machine lacks: a cluster's nodes may have it."""
+    """What a trial needs and this machine lacks, though a cluster's nodes may have it."""
     from tune_cl.search.places import lacking  # imports Ray
 
     return [f"{problem.place}: {problem.wrong}" for problem in lacking(experiment.search.resources)]
@@ -122,7 +122,7 @@ def _at_a_time(search: SearchConfig) -> int:
 
 
 def _in_short(experiment: Experiment) -> dict[str, Any]:
-    """What a search of the space does, beside its size and cost."""
+    """What a search of the space does, apart from its size and cost."""
     search = experiment.search
     return {
         "space": experiment.name,
@@ -141,7 +141,7 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
 
 
 def _judged(experiment: Experiment) -> str | None:
-    """When a trial may be stopped, in words; None where none is."""
+    """When trials are judged, in words; None if they never are."""
     search = experiment.search
     if search.scheduler == "none":
         return None
@@ -162,7 +162,7 @@ def render(document: dict[str, Any]) -> str:
 
 
 def _told(document: dict[str, Any]) -> dict[str, str]:
-    """The document in words, by what they are about."""
+    """The document in words, by topic."""
     trials, most = document["trials"], document["iterations_at_most"]
     expected, combinations = document["iterations_expected"], document["combinations"]
     many = "any number of" if combinations is None else f"{combinations:,}"
@@ -204,14 +204,14 @@ def _scheduler(document: dict[str, Any]) -> str:
 
 
 def _paces(paces: list[dict[str, Any]]) -> str:
-    """What an iteration of each kind of training takes, where there are several."""
+    """What an iteration of each kind of training takes, if there are several kinds."""
     told = [f"{_kind(pace['of'])} {pace['seconds_per_iteration']:.3g} s" for pace in paces]
     trials = [counted(round(pace["trials"]), "trial") for pace in paces]
     return ", ".join(map("{} ({})".format, told, trials)) if len(paces) > 1 else ""
 
 
 def _kind(values: dict[str, Any]) -> str:
-    """The values of opened keys that tell trainings apart: rankers and encoders by their names."""
+    """The values of opened keys that tell trainings apart; rankers and encoders by name alone."""
     named = ("ranker.name", "ranker.model")
     return " ".join(str(of) if key in named else f"{key.rpartition('.')[2]} {of}" for key, of in values.items())
 

@@ -33,7 +33,7 @@ from tune_cl.prose import wrapped
 from tune_cl.state import replay
 from tune_cl.tracking.uri import resolve_tracking_uri
 
-MOST_KEYS = 4  # named in a sentence
+MOST_KEYS = 4  # listed in a sentence
 CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "none": "no correction"}
 CORRECTED |= dict.fromkeys(("bh", "benjamini-hochberg"), "Benjamini-Hochberg")
 
@@ -77,7 +77,7 @@ def render(document: dict[str, Any]) -> str:
 
 
 def _intervals(document: dict[str, Any]) -> list[str]:
-    """Why an interval may leave 0 out where no difference is shown."""
+    """A line on why an interval may exclude 0 though no difference is shown."""
     count = len(document["configurations"])
     if count < 2 or not corrected(document):
         return []
@@ -85,7 +85,7 @@ def _intervals(document: dict[str, Any]) -> list[str]:
 
 
 def _ablations(document: dict[str, Any]) -> list[str]:
-    """A table of the configurations with an ablation, by their trials, each beside it; nothing without one."""
+    """A table of the configurations' ablations, by trial; empty if there are none."""
     pairs = [(row, row["ablation"]) for row in document["configurations"] if "ablation" in row]
     columns = ["trial", "without its curriculum", "mean ± sd", "difference [95 %]", p_heading(document), ""]
     rows = [(row["trial_id"], ablation["label"], *_figures(ablation)) for row, ablation in pairs]
@@ -106,7 +106,7 @@ def _figures(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def in_words(document: dict[str, Any]) -> str:
-    """The verdict in a few sentences: what was found, what it was corrected for, what it does not say."""
+    """The verdict in a few sentences: what was found, how it was corrected, and what it does not say."""
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
     curriculum = of_curriculum(row, metric, any(one["has_curriculum"] for one in document["configurations"]))
@@ -126,8 +126,8 @@ def _higher(document: dict[str, Any]) -> str:
 
 
 def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> str:
-    """What of a configuration's difference its curriculum accounts for, where it is not all that differs from the
-    baseline. `curricula`: whether any configuration beside it has another curriculum than the baseline."""
+    """How much of a configuration's difference its curriculum accounts for, if other keys differ from the baseline too.
+    `curricula`: whether any configuration has another curriculum than the baseline."""
     others = row["also_differs"]
     if not others:
         return ""
@@ -146,7 +146,7 @@ def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> s
 
 
 def _of_seeds(row: dict[str, Any]) -> str:
-    """p_adjusted takes the seeds as given; says where new seeds might show something else."""
+    """Says whether the difference holds for new seeds, for p_adjusted takes the seeds as given."""
     seeds, p = len(row["runs"]), row["p_both_adjusted"]
     if seeds == 1:
         return " This speaks of one seed; another might show something else."

@@ -1,4 +1,4 @@
-"""Curves of a value over time, one of which may be the one asked for."""
+"""Pictures of curves over time, one of which may be the one asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tune_cl.commands.plots import save_figure
 
 @dataclass(frozen=True)
 class Curve:
-    """`points`: (x, y) by rising x. The `asked` curve stands out from the others."""
+    """`points`: (x, y), with rising x. The `asked` curve stands out from the others."""
 
     label: str
     points: Sequence[tuple[float, float]]

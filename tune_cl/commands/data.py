@@ -14,9 +14,9 @@ from tune_cl.commands.tables import table
 if TYPE_CHECKING:
     from trainables.data.columns import RankingData, Split
 
-EXAMPLES = 2  # a split
+EXAMPLES = 2  # of each split
 SHOWN = 2  # candidates of an example
-WIDTH = 100  # characters of a text
+WIDTH = 100  # characters of a text, at most
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 
 def _examples(data: RankingData, split: Split) -> list[dict[str, Any]]:
-    """The first queries of a split with their best-graded and worst-graded candidates."""
+    """The first queries of a split, with their best-graded and worst-graded candidates."""
     examples = []
     for place in range(min(EXAMPLES, len(split))):
         rows = range(int(split.offsets[place]), int(split.offsets[place + 1]))

@@ -1,4 +1,4 @@
-"""What a difficulty looks like: its easiest and hardest instances as text, and its distribution as a picture."""
+"""What a difficulty looks like: the easiest and hardest instances as text, and the distribution as a picture."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PICTURE_WIDTH, PICTURE_LINES = 62, 3  # of a text in the picture
 
 @dataclass(frozen=True)
 class Example:
-    """One instance; texts are cut to LETTERS. `label`: relevant, other, or a pair's class."""
+    """One instance, its texts cut to LETTERS. `label`: relevant, other, or a pair's class."""
 
     value: float
     query_id: str
@@ -34,14 +34,14 @@ class Example:
 
 
 def extremes(data: RankingData, split: Split, instances: Instances, values: np.ndarray) -> dict[str, list[Example]]:
-    """The SHOWN easiest and hardest instances, each of another query, the outermost first."""
+    """The SHOWN easiest and hardest instances, on each side of different queries, most extreme first."""
     orders = {"easiest": easy_first(values), "hardest": easy_first(values, anti=True)}
     return {name: [_example(data, split, instances, values, row) for row in _of_queries(instances, order)]
             for name, order in orders.items()}  # fmt: skip
 
 
 def _of_queries(instances: Instances, order: np.ndarray) -> list[int]:
-    """The first instances of an order that belong to different queries."""
+    """The first SHOWN instances of an order that belong to different queries."""
     _, first = np.unique(instances.query[order], return_index=True)
     return order[np.sort(first)[:SHOWN]].tolist()
 
@@ -57,7 +57,7 @@ def _example(data: RankingData, split: Split, instances: Instances, values: np.n
 
 
 def as_document(found: Mapping[str, list[Example]]) -> dict[str, list[dict[str, Any]]]:
-    """The examples as JSON."""
+    """The examples, for JSON."""
     return {name: [asdict(example) for example in examples] for name, examples in found.items()}
 
 
@@ -78,7 +78,7 @@ def _indented(label: str, text: str) -> list[str]:
 
 
 def plot_difficulty(path: Path, name: str, values: np.ndarray, found: Mapping[str, list[Example]]) -> None:
-    """A histogram of the values over the examples as text; PNG or SVG."""
+    """Writes a histogram of the values, above the examples as text, as PNG or SVG."""
     from matplotlib.figure import Figure
 
     from tune_cl.commands.plots import save_figure
@@ -96,7 +96,7 @@ def plot_difficulty(path: Path, name: str, values: np.ndarray, found: Mapping[st
 
 
 def _histogram(axes: Any, values: np.ndarray) -> None:
-    """Bars at the values themselves where these are few, such as numbers of turns."""
+    """A histogram; if there are few distinct values, such as numbers of turns, a bar at each."""
     places, counts = np.unique(values, return_counts=True)
     if len(places) <= BINS:
         gap = np.diff(places).min(initial=np.inf)

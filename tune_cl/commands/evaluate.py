@@ -44,11 +44,11 @@ def execute(options: Namespace) -> dict[str, Any]:
 def evaluate(
     qrels: str, runs: list[str], metrics: list[str], relevance_level: int = 1, correction: str = "holm"
 ) -> dict[str, Any]:
-    """Judges TREC runs with pytrec_eval; from the second run on, a paired t-test against the first.
+    """Judges TREC runs with pytrec_eval; each from the second on is compared with the first by a paired t-test.
 
-    Means are over all queries of the qrels (trec_eval's -c): a query the run lacks counts 0, and
+    Means are over all queries of the qrels (trec_eval's -c): a query that the run lacks counts 0, and
     `queries_missing` says how many those are; queries without judgments are ignored. p-values are corrected,
-    metric by metric, over the runs compared. `t` is infinite where all differences are equal.
+    metric by metric, over the runs compared. `t` is infinite if all differences are equal but not 0.
 
     Returns `{"runs": [{run, metrics, queries_missing, vs_first: {metric: {difference, t, p, p_adjusted, ci95}}}]}`.
     Raises ConfigError for a wrong option, DataError for wrong files.
@@ -72,7 +72,7 @@ def evaluate(
 
 
 def per_query(qrels: Qrels, run: Run, metrics: Mapping[str, Metric], relevance_level: int = 1) -> dict[str, np.ndarray]:
-    """Values by pytrec_eval, float64 [Q] a metric, in the order of the qrels; 0 for a query the run lacks."""
+    """Values by pytrec_eval, float64 [Q] for each metric, in the order of the qrels; 0 for a query the run lacks."""
     measures = {_measure(metric) for metric in metrics.values()}
     # A negative grade counts as 0 in all these measures, but pytrec_eval crashes or hangs on a query with no other.
     judged = {query: {document: max(grade, 0) for document, grade in grades.items()} for query, grades in qrels.items()}
@@ -83,12 +83,12 @@ def per_query(qrels: Qrels, run: Run, metrics: Mapping[str, Metric], relevance_l
         key = _measure(metric).replace(".", "_")
         values[name] = np.array([results[query][key] if query in results else 0.0 for query in qrels])
         if metric.family == "mrr" and metric.cut is not None:
-            values[name][values[name] < 1 / metric.cut] = 0.0  # first relevant document below the cut
+            values[name][values[name] < 1 / metric.cut] = 0.0  # the first relevant document is below the cut
     return values
 
 
 def _measure(metric: Metric) -> str:
-    """trec_eval's name for the measure; it has no reciprocal rank with a cut."""
+    """trec_eval's name for the measure; trec_eval has no reciprocal rank with a cut."""
     if metric.cut is None or metric.family == "mrr":
         return BARE_MEASURES[metric.family]
     return f"{CUT_MEASURES[metric.family]}.{metric.cut}"
@@ -112,7 +112,7 @@ def _check_options(runs: list[str], metrics: list[str], relevance_level: int, co
 
 
 def _read_all(qrels: str, runs: list[str]) -> tuple[Qrels, list[Run]]:
-    """All files, or one DataError with the problems of all of them."""
+    """Reads all files; raises one DataError with the problems of all of them."""
     problems: list[Problem] = []
     judged = _collect(problems, lambda: read_qrels(qrels))
     read = [_collect(problems, lambda path=path: read_run(path)) for path in runs]
@@ -135,7 +135,7 @@ def _collect(problems: list[Problem], work: Callable[[], T]) -> T | None:
 
 
 def _compare(values: list[dict[str, np.ndarray]], metrics: list[str], correction: str) -> list[dict[str, Any]]:
-    """For each run from the second on: {metric: {difference, t, p, p_adjusted, ci95}}."""
+    """{metric: {difference, t, p, p_adjusted, ci95}} for each run from the second on."""
     first, *others = values
     comparisons: list[dict[str, Any]] = [{} for _ in others]
     for metric in metrics:

@@ -16,7 +16,7 @@ from tune_cl.commands.plots import require_format
 from tune_cl.commands.tables import table
 
 OTHERS = tuple((name, n) for name in PACINGS if name != "none" for n in ((2, 5, 10) if name == "root" else (2,)))
-PLOTTED = 400  # points a curve
+PLOTTED = 400  # steps of a plotted curve
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def execute(options: Namespace) -> list[dict[str, Any]]:
 
 
 def _plot(path: Path, schedule: Schedule) -> None:
-    """The asked schedule among the others at the same δ and T."""
+    """Plots the asked schedule among the others at the same δ and T."""
     from tune_cl.commands.curves import Curve, save_curves  # imports matplotlib
 
     others = [replace(schedule, pacing=name, n=n) for name, n in OTHERS]
@@ -66,7 +66,7 @@ def _label(schedule: Schedule) -> str:
 
 
 def _check(options: Namespace) -> None:
-    PACINGS[options.pacing]  # an unknown name is an error of its own
+    PACINGS[options.pacing]  # raises for an unknown name
     if options.plot:
         require_format(options.plot)
     problems = []

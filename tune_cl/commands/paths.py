@@ -1,4 +1,4 @@
-"""Relative paths of a configuration made absolute: what is saved is read from other folders."""
+"""Makes relative paths of a configuration absolute, for what is saved may be read from other folders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainables.data import DOCSTRINGS
 from tune_cl.experiment import Experiment
 
 DATA = ("data.source", "training.pretrain_data")
-PATHS = {  # keys that may name a local file or folder, and the value of each that never does
+PATHS = {  # keys that may name a local file or folder, each with the one value that never does
     **dict.fromkeys(DATA, DOCSTRINGS),
     "ranker.vectors": TRAINED_VECTORS,
     "curriculum.vectors": TRAINED_VECTORS,
@@ -21,8 +21,8 @@ PATHS = {  # keys that may name a local file or folder, and the value of each th
 
 
 def in_any_folder(experiment: Experiment) -> Experiment:
-    """The experiment with the relative paths that it fixes made absolute: `resume` and `confirm` read them where they
-    are called. Paths that the space opens, or makes a condition of, stay as they are written."""
+    """The experiment with the relative paths that it fixes made absolute, for `resume` and `confirm` may be called
+    elsewhere. Paths of keys that are opened, or named in conditions, stay as they are written."""
     leaves = experiment.space.leaves
     kept = leaves.keys() | {key for leaf in leaves.values() for key in leaf.when}
     fixed, baseline = (
@@ -33,7 +33,7 @@ def in_any_folder(experiment: Experiment) -> Experiment:
 
 
 def absolute(key: str, value: Any) -> Any:
-    """The absolute path where the key's value is that of a local file or folder, else the value."""
+    """The absolute path if the key's value is the path of a local file or folder, else the value."""
     if key == "curriculum.teacher.ranker" and isinstance(value, Mapping):
         return {name: absolute(f"ranker.{name}", one) for name, one in value.items()}
     if key not in PATHS or not isinstance(value, str) or value == PATHS[key] or value.startswith("ir_datasets:"):

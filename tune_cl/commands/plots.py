@@ -14,14 +14,14 @@ FORMATS = (".png", ".svg")
 
 
 def require_format(path: Path) -> None:
-    """Raises ConfigError unless the file's name says PNG or SVG, and it can be written."""
+    """Raises ConfigError unless the file can be written and its name ends in .png or .svg."""
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(Problem("--plot", f"'{path}' names no format", f"a file ending in {' or '.join(FORMATS)}"))
     require_file("--plot", path)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Writes PNG or SVG, as the suffix says, all or nothing; makes the folder. Text in an SVG stays text."""
+    """Writes PNG or SVG, by the suffix, atomically; creates the folder. Text in an SVG stays text."""
     kind = path.suffix.lower().removeprefix(".")
     with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}):
         figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})

@@ -19,7 +19,7 @@ from tune_cl.prose import say
 from tune_cl.tracking.uri import resolve_tracking_uri
 
 SUFFIXES = {"html": ".html", "latex": ".tex", "csv": ".csv"}
-TRACKING_SECONDS = 20.0  # as long as the report waits for MLflow
+TRACKING_SECONDS = 20.0  # for which the report waits for MLflow
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def _text(findings: Any, form: str) -> str:
 
 
 def tracked(place: Place, output: Path, uri: str) -> None:
-    """Has MLflow take the file as an artifact of the search. What keeps it from that is said, and no failure."""
+    """Sends the file to MLflow as an artifact of the search. What prevents that is only printed."""
     try:
         journal = place.open(watch=0)
     except ConfigError as held:

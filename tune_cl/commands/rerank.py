@@ -70,7 +70,7 @@ def _rank_texts(ranker: SavedRanker, options: Namespace) -> dict[str, Any]:
 
 
 def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -> list[dict[str, Any]]:
-    """The likeliest class of each document, and the probabilities of all, from logits [N, K]."""
+    """The likeliest class of each document, and the probabilities of all classes, from logits [N, K]."""
     rows = probabilities(logits).tolist()
     return [
         {"doc": name, "class": classes[row.index(max(row))], "probabilities": dict(zip(classes, row, strict=True))}
@@ -79,7 +79,7 @@ def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -
 
 
 def _documents(path: Path) -> tuple[list[str], list[str]]:
-    """Ids (given, or the line number from 1) and texts; the file may be gzipped."""
+    """Ids (as given, or the line number from 1) and texts; the file may be gzipped."""
     text = read_whole(path, problems := [])
     if text is None:
         raise DataError(problems)
@@ -123,12 +123,12 @@ def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two sources of data are one: trainings keep the absolute path of a folder."""
+    """Whether two data sources are the same: trainings record the absolute path of a folder."""
     return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
 
 
 def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
-    """Raises DataError for data of another task than the ranker's, or of other classes."""
+    """Raises DataError for data of another task than the ranker's, or with other classes."""
     if data.classes == classes:
         return
     holds = f"pairs to classify ({', '.join(data.classes)})" if data.classes else "documents to rank"
@@ -138,7 +138,7 @@ def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
 
 
 def _scores(ranker: SavedRanker, data: RankingData, name: str) -> np.ndarray:
-    """Scores of the candidates of a split, by name, under a ranker of texts, float32 [C]."""
+    """The scores that a ranker of texts gives the candidates of the named split, float32 [C]."""
     require_texts(data)
     if ranker.module.reads_first_stage:
         require_first_stage(data, [name])

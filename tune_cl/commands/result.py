@@ -20,8 +20,8 @@ Shown = dict[str, Any]
 
 
 def render(document: Shown) -> str:
-    """The best trial beside the baseline, then the commands that come next. Where the baseline is the best of all, the
-    best other trial stands beside it: a trial beside itself says nothing."""
+    """The best trial beside the baseline, then the commands to run next. If the baseline is best of all, the best other
+    trial is shown beside it."""
     best, baseline = document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
     curricula = document.get("over_curricula", True)
@@ -43,7 +43,7 @@ def render(document: Shown) -> str:
 
 
 def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, name: str) -> str:
-    """Dev values, and the opened parameters in which the two differ."""
+    """The dev values of both, and the opened parameters in which they differ."""
     shown = {f"{name} ({best['trial_id']})": best} if best else {}
     shown |= {"baseline": baseline or {"dev": None, "iteration": None, "params": {}}}
     trials = list(shown.values())
@@ -60,8 +60,8 @@ def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, nam
 
 
 def _above(best: Shown, baseline: Shown) -> tuple[float, int, str]:
-    """By how much the trial is above the baseline on dev, over the seeds that both have; how many these are, and where
-    either has others a word on that."""
+    """By how much the trial is above the baseline on dev, over the seeds that both have; the number of these seeds; and
+    words on them if either has others."""
     own, other = (dict(zip(trial.get("seeds", ()), trial.get("devs", ()), strict=True)) for trial in (best, baseline))
     difference = over_shared_seeds(own, other)
     if difference is None:
@@ -87,7 +87,6 @@ def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bo
 
 
 def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
-    """The commands that come next."""
     place = place_of(document["storage"], document["search"])
     ranker = place.folder / "trials" / "best-ranker"
     ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
@@ -100,7 +99,7 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
 
 
 def _task(document: Shown) -> str:
-    """What the best ranker can be applied to: one that reads features or a run's scores takes no bare texts."""
+    """What to apply the best ranker to: one that reads features or a run's scores takes no bare texts."""
     params = document["best"]["params"]
     name = params.get("ranker.name", document["ranker"])
     trees = name in RANKERS and load_ranker(name).grows_trees
@@ -108,13 +107,13 @@ def _task(document: Shown) -> str:
 
 
 def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:
-    """Whether the best trial may owe what it is better by to its curriculum or to other keys."""
+    """Whether the best trial may owe its gain to its curriculum or to other keys, for both differ."""
     found = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
     return found["has_curriculum"] and bool(found["also_differs"])
 
 
 def _open_mlflow(document: Shown) -> list[str]:
-    """How to open the trials in the MLflow UI: a server is there already, a database needs one."""
+    """How to open the trials in the MLflow UI: at the server or, for a database, by starting one."""
     uri, view = document["tracking_uri"], document["mlflow_view"] or ""
     if uri.startswith("http"):
         return [f"Compare the trials:   {uri.rstrip('/')}/{view}"]

@@ -31,6 +31,6 @@ def execute(options: Namespace) -> dict[str, Any]:
     place = new_place(options.storage, options.name, experiment.name)
     tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri)
     require_cluster(options.address)
-    from tune_cl.search.runner import start_search  # imports Ray and torch: not before the input is known to be good
+    from tune_cl.search.runner import start_search  # imports Ray and torch: only after the input is checked
 
     return start_search(experiment, place, tracking_uri, options.address)

@@ -40,7 +40,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     from tune_cl.commands.plots import require_format
     from tune_cl.experiment import load_training_run
 
-    SCORINGS[options.scoring]  # what is wrong here is an error before the data is read
+    SCORINGS[options.scoring]  # raises for an unknown name before the data is read
     if options.plot:
         require_format(options.plot)
     output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
@@ -73,7 +73,7 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 
 def _lines(data, split, instances, values):
-    """TSV lines: query id, the instance's fixed document(s) joined by a space, value."""
+    """TSV lines: query id, the instance's fixed documents joined by a space, value."""
     query_ids = [data.query_ids[query] for query in split.query]
     columns = (instances.query, instances.fixed_positive, instances.negative, values)
     rows = zip(*(column.tolist() for column in columns), strict=True)

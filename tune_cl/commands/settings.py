@@ -12,8 +12,8 @@ from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP
 
 DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the forms of tune-cl list data"
-CONNECT_SECONDS = 10.0  # as long as a cluster's head may take to accept a connection
-ANSWER_SECONDS = 30.0  # and to answer, once Ray is imported
+CONNECT_SECONDS = 10.0  # for a cluster's head to accept a connection
+ANSWER_SECONDS = 30.0  # for it to answer, including the import of Ray
 REFUSED = 3
 ASK = f"""
 import sys
@@ -27,7 +27,7 @@ except AuthenticationError:
 
 
 def add_experiment(parser: ArgumentParser) -> None:
-    """What is searched, and how much."""
+    """Options for what is searched, and how much."""
     parser.add_argument("space", metavar="SPACE", help="a shipped space (tune-cl list spaces) or a YAML file")
     parser.add_argument("--data", help=DATA_HELP)
     parser.add_argument("--ranker", help="see tune-cl list rankers")
@@ -37,12 +37,12 @@ def add_experiment(parser: ArgumentParser) -> None:
 
 
 def add_name(parser: ArgumentParser) -> None:
-    """Which search."""
+    """The argument that names a search."""
     parser.add_argument("name", metavar="NAME", help="of a search in the storage, as tune-cl run printed it")
 
 
 def add_split(parser: ArgumentParser, default: str, what: str) -> None:
-    """Which part of the data, for `what`."""
+    """The option for a split; `what`: how it is used."""
     told = f"whose {what} (default {default})"
     parser.add_argument("--split", default=default, choices=["train", "dev", "test"], help=told)
 
@@ -59,7 +59,7 @@ def add_overrides(parser: ArgumentParser) -> None:
 
 
 def add_session(parser: ArgumentParser) -> None:
-    """Where a search runs and keeps its state."""
+    """Options for where a search runs and keeps its state."""
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
     parser.add_argument(
         "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
@@ -68,15 +68,15 @@ def add_session(parser: ArgumentParser) -> None:
 
 
 def experiment_of(options: Namespace) -> Experiment:
-    """The experiment that the options of add_experiment and add_overrides describe."""
+    """The experiment given by the options of `add_experiment` and `add_overrides`."""
     flags = {"search.trials": options.trials, "training.max_iterations": options.max_iterations, "seed": options.seed}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     return load_experiment(options.space, [*given, *options.overrides], options.data, options.ranker)
 
 
 def require_cluster(address: str | None) -> None:
-    """Raises ConfigError where no head of a cluster answers at host:port, for which Ray would try for ever, or where it
-    refuses this machine's token, or `auto` finds no Ray."""
+    """Raises ConfigError if no cluster's head answers at host:port (Ray would try for ever), if it refuses this
+    machine's token, or if `auto` finds no Ray."""
     right = "auto, or host:port of a cluster's head that runs"
     if address == "auto":
         from ray._private.services import canonicalize_bootstrap_address
@@ -98,7 +98,7 @@ def require_cluster(address: str | None) -> None:
 
 
 def _require_head(address: str) -> None:
-    """In a process of its own, for Ray's client hears neither Ctrl-C nor a limit of time."""
+    """Asks the head in a process of its own, for Ray's client heeds neither Ctrl-C nor a time limit."""
     command = [sys.executable, "-c", ASK, address]
     try:
         status = subprocess.run(command, capture_output=True, timeout=ANSWER_SECONDS, check=False).returncode

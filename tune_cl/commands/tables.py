@@ -13,14 +13,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # what numbers and intervals are made of
+FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # matches numbers and intervals
 ENDLESS = 100_000
-GAP, LEAST = 3, 8  # characters between columns, and of a column of texts
+GAP, LEAST = 3, 8  # characters between columns, and the fewest of a text column
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Aligned columns; numbers stand right, floats have four digits. Where room is scarce texts are broken, between
-    words as long as there is room for those, but numbers and intervals are not, as long as there is room for them."""
+    """Aligned columns: numbers are right-aligned, floats have four decimals. If room is scarce, texts are broken
+    (between words if those fit); numbers and intervals are broken only if nothing else helps."""
     rows = [[_cell(value) for value in row] for row in rows]
     cells = list(zip(*rows, strict=True)) or [()] * len(columns)
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -33,7 +33,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _widths(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | list[None]:
-    """Characters of each column; None: there is no room, not even for a few characters of each text."""
+    """The width of each column in characters; None if there is no room even for LEAST characters of each text."""
     free = width_of_output() - GAP * (len(headings) - 1)
     whole = [max(map(len, (heading, *column))) for heading, column in zip(headings, cells, strict=True)]
     words = [_longest_word(heading, column) for heading, column in zip(headings, cells, strict=True)]
@@ -43,7 +43,7 @@ def _widths(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int
 
 
 def _narrowed(widths: list[int], least: Sequence[int], free: int) -> list[int]:
-    """The widths, the widest made less until they fit."""
+    """The widths, the widest of which is reduced until they fit."""
     for _ in range(sum(widths) - free):
         widest = max((i for i, width in enumerate(widths) if width > least[i]), key=lambda i: widths[i])
         widths[widest] -= 1
@@ -51,7 +51,7 @@ def _narrowed(widths: list[int], least: Sequence[int], free: int) -> list[int]:
 
 
 def _longest_word(heading: str, cells: Sequence[str]) -> int:
-    """What a column needs that is broken between words; numbers and intervals are words."""
+    """The width of a column broken only between words; numbers and intervals count as words."""
     texts = (word for cell in cells for word in cell.split()) if _is_text(cells) else cells
     return max(map(len, (*heading.split(), *texts)), default=0)
 
@@ -61,19 +61,19 @@ def _is_text(cells: Sequence[str]) -> bool:
 
 
 def short(value: Any) -> Any:
-    """A parameter's value for a table: a float as it would be written, for 0.00003 is not 0.0000."""
+    """A parameter's value for a table: floats have three significant digits, for 0.00003 is not 0.0000."""
     return f"{value:.3g}" if isinstance(value, float) else value
 
 
 def plain(renderable: object) -> str:
-    """A rich renderable as text without colours, as wide as the output."""
+    """A rich renderable as text without colours, in the width of the output."""
     out = StringIO()
     Console(file=out, width=width_of_output(), highlight=False, markup=False).print(renderable)
     return "\n".join(map(str.rstrip, out.getvalue().rstrip("\n").split("\n")))
 
 
 def width_of_output() -> int:
-    """Columns of the terminal; in a file or a pipe, where COLUMNS does not say otherwise, a row is a line."""
+    """The terminal's width in characters; in a file or pipe COLUMNS if set, else so many that a row stays on a line."""
     return Console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else ENDLESS
 
 

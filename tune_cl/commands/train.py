@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trainables.training.factory import AnyTraining
     from trainables.training.materials import Materials
 
-STATES = "state"  # folder of the output
+STATES = "state"  # folder within the output
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -61,14 +61,14 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 
 def _whole(run: TrainingRun, output: Path, overrides: Sequence[str]) -> dict[str, Any]:
-    """Trains, and applies the best weights to test."""
+    """Trains, then applies the best weights to test."""
     from trainables.training.factory import machine_note, training_notes  # imports torch: input first
     from trainables.training.materials import prepare
 
     materials = prepare(run)
     notes = [*unused(run, overrides), *materials.data.notes, *training_notes(run, materials)]
     training = _take_up(run, materials, output, notes.append)
-    for note in notes:  # told only now that nothing can be refused any more
+    for note in notes:  # printed only now that all input has been accepted
         say(f"note: {note}")
     say(machine_note(training))
     _train(training, output)
@@ -76,13 +76,13 @@ def _whole(run: TrainingRun, output: Path, overrides: Sequence[str]) -> dict[str
 
 
 def unused(run: TrainingRun, overrides: Sequence[str]) -> list[str]:
-    """A note of the keys that `--set` gives and this training does not read."""
+    """A note on the keys that `--set` gives but this training does not read."""
     idle = without_effect(parse_overrides(overrides), run.in_force())
     return [f"without effect on this training: {', '.join(idle)}"] if idle else []
 
 
 def command(options: Namespace) -> str:
-    """What a user types for the same training again."""
+    """The command for the same training again."""
     parts = [] if options.space is None else [options.space]
     flags = {"--data": options.data, "--ranker": options.ranker, "--output": options.output}
     for flag, value in [*flags.items(), *(("--set", override) for override in options.overrides)]:
@@ -97,9 +97,9 @@ def default_output(run: TrainingRun) -> Path:
 
 
 def _take_up(run: TrainingRun, materials: Materials, output: Path, say: Callable[[str], None]) -> AnyTraining:
-    """A training that goes on from the last state saved, where there is a whole one.
+    """A training that goes on from the last saved state, if there is a sound one.
 
-    Raises ConfigError where `output` holds a training of another configuration, or of other data or vectors.
+    Raises ConfigError if `output` holds a training of another configuration, or of other data or vectors.
     """
     from trainables.training.checkpoint import latest_iteration, read_json, write_json
     from trainables.training.factory import make_training
@@ -117,13 +117,13 @@ def _take_up(run: TrainingRun, materials: Materials, output: Path, say: Callable
                     "another folder, or remove that one",
                 )
             )
-    elif (files := files_of([run])) or read.exists():  # of a training that ended before its first state
+    elif (files := files_of([run])) or read.exists():  # left by a training that ended before its first state
         write_json(read, files)
     return taken_up(lambda: make_training(run, materials), output / STATES, say)
 
 
 def _fits(run: TrainingRun, materials: Materials, state: Path) -> bool:
-    """Whether a state is of this training, or damaged: then nobody can go on from it."""
+    """Whether a state is of this training, or damaged, so that no training can go on from it."""
     from trainables.training.progress import is_of
     from trainables.training.saves import DAMAGED
 
@@ -134,7 +134,7 @@ def _fits(run: TrainingRun, materials: Materials, state: Path) -> bool:
 
 
 def _train(training: AnyTraining, output: Path) -> None:
-    """Iterates to the end, saving its state."""
+    """Trains to the end, saving states."""
     from trainables.training.saves import iterations
 
     if training.iteration:
@@ -157,7 +157,7 @@ def _progress(training: AnyTraining, metrics: dict[str, float]) -> str:
 
 
 def _finish(training: AnyTraining, output: Path) -> dict[str, Any]:
-    """Applies the best weights to test once, and leaves run, ranker and configuration behind."""
+    """Applies the best weights to test once (without one, to dev), and saves the run and the ranker."""
     from trainables.evaluation.judging import scores_file, write_scores
     from trainables.training.factory import save_best
     from trainables.training.training import test_metrics

@@ -49,7 +49,7 @@ def _weight(options: Namespace, difficulty: float, iteration: int) -> float:
 
 
 def _plot(options: Namespace) -> None:
-    """The weights of the asked D among those of others, a little beyond m."""
+    """Plots the weights for the asked D among those for others, to a little beyond m."""
     from tune_cl.commands.curves import Curve, save_curves  # imports matplotlib
 
     iterations = range(round(1.2 * _default(options.m)[-1]) + 1)
