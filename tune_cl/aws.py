@@ -1,7 +1,7 @@
-"""AWS nodes for `ray up`: on spot where AWS has it, else on demand (`provider.module` in cluster.yaml).
+"""AWS nodes for `ray up`: spot where AWS has it, else on demand (`provider.module` in cluster.yaml).
 
-Ray's autoscaler cannot do this with two node types: of a type that AWS refuses it asks for the same again, for ever.
-Ray loads this module on the machine of `ray up` and on the head; nothing else of tune_cl does, for it needs boto3.
+Ray's autoscaler cannot do this with two node types: when AWS refuses one it asks for the same type again, for ever. Ray
+loads this module on the machine of `ray up` and on the head; nothing else in tune_cl imports it, for it needs boto3.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from ray.autoscaler._private.cli_logger import cli_logger
 from ray.autoscaler.node_launch_exception import NodeLaunchException
 
 MARKET = "InstanceMarketOptions"
-# What EC2 says of spot alone. Not VcpuLimitExceeded and InstanceLimitExceeded, the quotas on demand: the second attempt
-# would break the same. Nor what is wrong with the request or the account, which must be seen.
+# Errors of EC2 that concern spot alone: not VcpuLimitExceeded and InstanceLimitExceeded, the quotas on demand, which
+# the second attempt would exceed too; nor errors of the request or the account, which the user must see.
 REFUSALS = {
     "InsufficientInstanceCapacity",  # in this zone, now
-    "UnfulfillableCapacity",  # the same, said of requests for spot
+    "UnfulfillableCapacity",  # the same, for requests for spot
     "SpotMaxPriceTooLow",
-    "MaxSpotInstanceCountExceeded",  # the quota of spot, which is 0 for GPUs in many new accounts
-    # A zone without the instance type. Ray tries zones in turn and tells the last one's error only: the others may have
-    # had no capacity. If it is no zone's, the same comes back on demand, and is raised.
+    "MaxSpotInstanceCountExceeded",  # the spot quota, which is 0 for GPUs in many new accounts
+    # A zone without the instance type. Ray tries zones in turn and reports only the last one's error; the others may
+    # have lacked capacity. If no zone has the type, the attempt on demand raises the same error.
     "Unsupported",
 }
 
 
 class SpotFirst(AWSNodeProvider):
-    """Ray's provider; what spot does not grant of a request is started on demand at once."""
+    """Ray's provider, except that nodes which spot does not grant are started on demand at once."""
 
     def _create_node(self, node_config: dict[str, Any], tags: dict[str, str], count: int) -> dict[str, Any]:
         if node_config.get(MARKET, {}).get("MarketType") != "spot":
             return super()._create_node(node_config, tags, count)
-        made, why = {}, "fewer than asked for"  # Ray's request is for 1 at least
+        made, why = {}, "fewer than asked for"  # Ray accepts any number from 1
         try:
             made = super()._create_node(node_config, tags, count)
         except NodeLaunchException as refused:

@@ -1,4 +1,4 @@
-"""The console: `tune-cl COMMAND ...`. Exit status, error lines and `--json` are handled here, once for all commands."""
+"""The console, `tune-cl COMMAND ...`. Handles exit status, error lines and `--json` for all commands."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ COMMANDS = {
     "list": "what there is: rankers, scorings, pacings, spaces, ...",
 }
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-SHOWN = 60  # characters of a name that is too long
+SHOWN = 60  # characters shown of a name that is too long
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports usage errors in the form of every other error."""
+    """Reports usage errors in the same form as all other errors."""
 
     def error(self, message: str) -> NoReturn:
         place, wrong = self.prog, message
@@ -55,8 +55,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def console() -> NoReturn:
-    """`tune-cl` as a process. Once a command has said its last word signals change nothing: Ray and others still leave
-    the interpreter, and Ctrl-C there would be a traceback and status 1."""
+    """`tune-cl` as a process. Signals are ignored once the command is done: while Ray and other libraries shut down,
+    Ctrl-C would end in a traceback and status 1."""
     status = main()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -64,7 +64,7 @@ def console() -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit status of the interface (0, 1, 2 or 130)."""
+    """Runs one command; returns its exit status (0, 1, 2 or 130)."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     _show_all_text()
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WorkFailed as error:
         _say(debug, f"error: {error}")
         return FAILED
-    except BrokenPipeError:  # the reader of our output went away: nothing more to say to it
+    except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:  # noqa: BLE001 - the last resort: a line for the user, the traceback under --debug
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _last_words(stop: BaseException | None) -> str:
-    """What a stop says: also where Ctrl-C came once more while it was carried out."""
+    """The message of an Interrupted, even if another Ctrl-C came while it was being handled."""
     while stop is not None and not isinstance(stop, Interrupted):
         stop = stop.__context__
     return str(stop or "stopped")
@@ -141,8 +141,8 @@ def parser_of(name: str, command: ModuleType) -> Parser:
 
 
 def _require_values(arguments: list[str]) -> None:
-    """Raises UserError for options with an empty value, such as a shell's variable that is not set: as a path it would
-    be the folder that one stands in."""
+    """Raises UserError for options with an empty value, as from an unset shell variable: an empty path would mean the
+    current folder."""
     given = [*pairwise(arguments), *(part.split("=", 1) for part in arguments if "=" in part)]
     empty = [option for option, value in given if option.startswith("--") and not value]
     if empty:
@@ -150,7 +150,7 @@ def _require_values(arguments: list[str]) -> None:
 
 
 def _show_all_text() -> None:
-    """Where the terminal's encoding lacks a sign, `?` stands for it: a result is not lost for it."""
+    """Prints `?` for characters that the terminal's encoding lacks: no result is lost for them."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")
@@ -158,8 +158,8 @@ def _show_all_text() -> None:
 
 @contextmanager
 def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM, by which Slurm, Kubernetes and systemd end a job, stops a command as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set what a signal does
+    """Lets SIGTERM, with which Slurm, Kubernetes and systemd end a job, stop a command as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
         yield
         return
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -171,12 +171,13 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def _stdout_kept_clean() -> Iterator[Any]:
-    """Yields the real stdout; whatever libraries and child processes write to file descriptor 1 goes to stderr."""
+    """Yields the real stdout, while all that libraries and child processes write to file descriptor 1 goes to
+    stderr."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
-        # backslashreplace: a byte of a file's name that is no UTF-8 becomes an escape, which JSON has too
+        # backslashreplace: a byte of a file name that is not UTF-8 becomes an escape that is valid JSON as well
         with os.fdopen(kept, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as stdout:
             yield stdout
     finally:
@@ -186,7 +187,7 @@ def _stdout_kept_clean() -> Iterator[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN or infinity: NaN becomes null, infinity the word that configuration uses."""
+    """The value for JSON, which has no NaN or infinity: they become null, and the word used in configurations."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

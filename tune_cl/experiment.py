@@ -1,4 +1,4 @@
-"""What a search is about: a space of trainings, the baseline they are held against, and how to search."""
+"""What a search consists of: a space of trainings, the baseline they are compared with, and how to search."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULTS = {key: field.get_default(call_default_factory=True) for key, field in 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A search, checked. `fixed`: flat keys; `baseline`: flat keys that make a training the baseline."""
+    """A checked search. `fixed`: flat keys; `baseline`: flat keys that make a training the baseline."""
 
     name: str
     fixed: Flat
@@ -42,29 +42,28 @@ class Experiment:
     # -- trainings -----------------------------------------------------------------------------------------------
 
     def training_run(self, choice: Mapping[str, Any], seed: int | None = None) -> TrainingRun:
-        """The training of a choice of the opened keys; raises ConfigError where the values do not go together."""
+        """The training for a choice of the opened keys; raises ConfigError if its values do not go together."""
         flat = {"ranker.name": self.value("ranker.name"), **self.fixed, **choice}
         flat["seed"] = self.seed if seed is None else seed
-        own = ranker_fields(flat["ranker.name"])  # fixed keys of another ranker the space can choose stay out
+        own = ranker_fields(flat["ranker.name"])  # fixed keys of the space's other rankers stay out
         return validated(unflatten({key: flat[key] for key in flat if not key.startswith("ranker.") or key in own}))
 
     def baseline_choice(self) -> Flat:
-        """The baseline as a choice: `baseline` over the space's other keys.
+        """The baseline as a choice: `baseline`, and values of the opened keys that it does not name.
 
-        Opened keys of the curriculum that `baseline` does not name keep the configuration's defaults; every other
-        opened key takes the value `baseline` gives it, else its prior's most likely value, its first choice or the
-        middle of its range.
+        Outside the curriculum these are the prior's most likely value, else the first choice or the range's middle.
+        Keys of the curriculum are left out, and so have the configuration's defaults.
         """
         return self._without_curriculum(self.baseline, {})
 
     def ablated(self, choice: Mapping[str, Any]) -> Flat:
-        """A choice with the baseline's curriculum: all other opened keys keep their values, whatever `baseline` says
-        of them."""
+        """The choice with the baseline's curriculum. Other opened keys keep their values, whatever `baseline` says."""
         off = {key: value for key, value in self.baseline.items() if key.startswith("curriculum.")}
         return self._without_curriculum(off, choice)
 
     def _without_curriculum(self, given: Mapping[str, Any], kept: Mapping[str, Any]) -> Flat:
-        """`given`, and of each opened key outside the curriculum the value `kept`, else the leaf's own middle."""
+        """`given`, and for every other opened key outside the curriculum its value in `kept`, else the leaf's
+        `middle`."""
         leaves = {key: leaf for key, leaf in self.space.leaves.items() if not key.startswith("curriculum.")}
         space = Space(leaves, self.space.context)
         return space.decide(lambda key, leaf: kept[key] if key in kept else leaf.middle(), given=given)
@@ -78,19 +77,19 @@ class Experiment:
         return self.training_run(self.baseline_choice())
 
     def distinct_rankers(self) -> list[TrainingRun]:
-        """The baseline and a training for each combination of the opened keys that decide what trainings read:
-        those of the ranker's that its texts depend on (all, if it is pre-trained), `training.loss`,
-        `training.negatives`, `training.pretrain_data` and what subset comes first."""
+        """The baseline and a training for each combination of the opened keys that decide what trainings read: the
+        ranker's keys that its texts depend on (all, if it is pre-trained), `training.loss`, `training.negatives`,
+        `training.pretrain_data`, and the keys of the subset that comes first."""
         subsets = ("curriculum.subset", "curriculum.feature")
         read = ("training.loss", "training.negatives", "training.pretrain_data", *subsets)
         return self._varied(key for key in self.space.leaves if key.startswith(read) or key in self._text_keys())
 
     def file_readers(self) -> list[TrainingRun]:
-        """Trainings that together read every file of word vectors that a trial can read."""
+        """Trainings that together read every file of word vectors that any trial can read."""
         return self._varied({"ranker.name", "ranker.vectors", "curriculum.vectors"} & self.space.leaves.keys())
 
     def _varied(self, keys: Iterable[str]) -> list[TrainingRun]:
-        """The baseline and a training for each combination of opened keys, and of those that they depend on."""
+        """The baseline and a training for each combination of these opened keys and those that they depend on."""
         deciding = set(keys)
         for key in list(self.space.leaves)[::-1]:
             if key in deciding:
@@ -98,12 +97,12 @@ class Experiment:
         return [self.base_run(), *map(self.training_run, self.space.only(deciding).grid())]
 
     def _text_keys(self) -> set[str]:
-        """`ranker.*` keys that decide what trials can share of their texts."""
+        """The `ranker.*` keys that decide which text preparation trials can share."""
         if "training.pretrain_data" in self.space.leaves or self.value("training.pretrain_data") is not None:
             return {key for key in self.space.leaves if key.startswith("ranker.")}
         return {"ranker.name", *(f"ranker.{key}" for ranker in self.rankers for key in load_ranker(ranker).text_keys)}
 
-    # -- values of the configuration that all trials share -------------------------------------------------------
+    # -- configuration values that all trials share --------------------------------------------------------------
 
     def value(self, key: str) -> Any:
         """The value of a key that no trial changes."""
@@ -134,18 +133,18 @@ class Experiment:
         return self._values("ranker.name")
 
     def _values(self, key: str) -> list[Any]:
-        """Every value that trials can have of a key with options, or the one that all have."""
+        """Every value that a key with options can take in trials, or the one that all have."""
         leaf = self.space.leaves.get(key)
         return list(leaf.samples()) if leaf else [self.value(key)]
 
     @property
     def trials(self) -> int:
-        """Trials of the search, the baseline included: no more than there are combinations."""
+        """Trials of the search, the baseline included: no more than can be different."""
         combinations = self.space.combinations()
         return self.search.trials if combinations is None else min(self.search.trials, self.most_trials(combinations))
 
     def most_trials(self, combinations: int) -> int:
-        """Trials with which a finite space is used up at the latest."""
+        """Trials after which a finite space is certainly used up."""
         return (combinations + 1) * self.search.repeats
 
     @property
@@ -161,11 +160,11 @@ class Experiment:
         return self.curriculum_end(choice) if grace == "curriculum" else 1
 
     def curriculum_end(self, choice: Mapping[str, Any]) -> int:
-        """The iteration with which the curriculum of a choice ends; 0 without one."""
+        """The iteration with which a choice's curriculum ends; 0 without one."""
         return curriculum_grace(self.training_run(choice))
 
     def describe(self, slots: int | None = None) -> dict[str, Any]:
-        """Size of the space and cost of the search, as `tune-cl check` tells them."""
+        """Size of the space and cost of the search, as `tune-cl check` reports them."""
         return {
             "parameters": len(self.space.leaves),
             "conditional": sum(bool(leaf.when) for leaf in self.space.leaves.values()),
@@ -177,13 +176,13 @@ class Experiment:
         }
 
     def forecast(self, slots: int | None = None) -> dict[str, int]:
-        """Trials and iterations, the baseline included, with so many trials at a time (tune_cl.search.forecast)."""
+        """Trials and iterations, the baseline included, with `slots` trials at a time (tune_cl.search.forecast)."""
         return forecast_of(self, slots)
 
     # -- as YAML -------------------------------------------------------------------------------------------------
 
     def to_yaml(self) -> str:
-        """The experiment with all that the command line changed, as a search-space file."""
+        """The experiment, including what the command line changed, as a search-space file."""
         return dump_yaml(
             {
                 "name": self.name,
@@ -206,7 +205,7 @@ class Experiment:
 def load_experiment(
     space: str, overrides: Sequence[str] = (), data: str | None = None, ranker: str | None = None
 ) -> Experiment:
-    """A shipped space's name or a YAML file, under the command line's options (`overrides`: KEY=VALUE, which win).
+    """The experiment of a shipped space or a YAML file, overridden by the command line (`overrides`: KEY=VALUE).
 
     Raises ConfigError with every problem found.
     """
@@ -222,8 +221,8 @@ def load_experiment(
 def load_training_run(
     space: str | None, overrides: Sequence[str] = (), data: str | None = None, ranker: str | None = None
 ) -> TrainingRun:
-    """One training: what a space fixes (None: the defaults) under the command line's options; a key that the space
-    opens has the baseline's value. Raises ConfigError with every problem found."""
+    """One training: what a space fixes (None: the defaults), overridden by the command line. A key that the space opens
+    has the baseline's value. Raises ConfigError with every problem found."""
     tree, repeated = read_space(find_space(space)) if space else ({}, [])
     experiment = build(space or "defaults", tree, command_line(overrides, data, ranker), repeated)
     baseline = experiment.baseline_choice()
@@ -231,13 +230,13 @@ def load_training_run(
 
 
 def command_line(overrides: Sequence[str], data: str | None, ranker: str | None) -> Flat:
-    """Dotted key -> value or range of the command line's options."""
+    """Dotted key -> value or range, from the command line's options."""
     flags = {"data.source": data, "ranker.name": ranker}
     return {key: value for key, value in flags.items() if value is not None} | parse_overrides(overrides)
 
 
 def parse_overrides(overrides: Sequence[str]) -> Flat:
-    """Dotted key -> value or range of `--set KEY=VALUE` options; a later one replaces an earlier one."""
+    """Dotted key -> value or range, from `--set KEY=VALUE` options; a later one replaces an earlier one."""
     flat: Flat = {}
     problems: list[Problem] = []
     for text in overrides:
@@ -253,8 +252,8 @@ def parse_overrides(overrides: Sequence[str]) -> Flat:
 
 
 def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Problem] = ()) -> Experiment:
-    """The experiment of a search-space file's mapping, with the command line's dotted keys on top of it. `name`: where
-    the file says none; `repeated`: what is wrong with the file's YAML, to be told with all else."""
+    """The experiment of a search-space file's mapping (`tree`), overridden by the command line's dotted keys (`given`).
+    `name`: if the file has none; `repeated`: problems of the file's YAML, to be reported with all others."""
     file, line = parts(tree), parts(given)
     done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"])
     search = SearchConfig()
@@ -265,7 +264,7 @@ def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Pr
         right = f"a word without '/', of {LONGEST_NAME} bytes at most"
         done.problems.append(Problem("name", f"{name!r} is no name of a folder", right))
     done.problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
-    whole = not done.problems  # else parts are left out, and what does not fit the others cannot be told
+    whole = not done.problems  # else parts are left out, so that whether they fit together cannot be checked
     done.problems += misfits(search)
     with done.collecting():
         if search.searcher == "grid":
@@ -285,7 +284,7 @@ def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Pr
 
 
 def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:
-    """The keys of `search`, of `baseline` and of the configuration, as written, each as a mapping or dotted."""
+    """The keys of `search`, of `baseline` and of the configuration as written: as mappings or dotted."""
     found: dict[str, Flat] = {"search": {}, "baseline": {}, "configuration": {}}
     for key, value in tree.items():
         if key not in TEXTS:
@@ -295,7 +294,7 @@ def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:
 
 
 def misfits_of_parts(experiment: Experiment) -> list[Problem]:
-    """What does not fit together of the configuration, the space and the way it is searched."""
+    """Where the configuration, the space and the way it is searched do not fit together."""
     choices = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
     task = task_of(experiment.value("data.source"))
     checked = [experiment.baseline_choice(), *experiment.search.points, *choices]
@@ -306,7 +305,7 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
 
 
 def with_whole_grid(experiment: Experiment) -> Experiment:
-    """The experiment, with all combinations as the trials of a grid that are not given."""
+    """The experiment; a grid whose `search.trials` is not given gets enough for all combinations."""
     search = experiment.search
     if search.searcher == "grid" and "trials" not in search.model_fields_set:
         trials = experiment.most_trials(experiment.space.combinations() or 0)

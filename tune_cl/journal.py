@@ -1,6 +1,6 @@
-"""The journal of a search: an append-only file of JSON lines, its state of truth and the spool of its tracking.
+"""The journal of a search: an append-only file of JSON lines, the source of its state and the spool of its tracking.
 
-One line is one event with the key `event`; times are unix seconds. Kinds of event, and what they hold beside it:
+One line is one event, its kind under the key `event`; times are unix seconds. The kinds, and what they hold:
     search        name space data{name,digest} ranker rankers opened metric mode seed baseline yaml versions
                   git_commit tracking_uri storage forecast time
     session       number time                                      each start or resume that has work to do
@@ -12,8 +12,8 @@ One line is one event with the key `event`; times are unix seconds. Kinds of eve
                                                                    checkpoint}: from there, under other params;
                   [changed]                                        repeat_of: trial whose configuration it trains again;
                                                                    changed: its params are not those it began with
-    result        trial iteration metrics time [queries]           iteration from 1, over all trainings of the trial
-    pause         trial iteration reason time                      it waits at a rung and may go on later
+    result        trial iteration metrics time [queries] [done]    iteration from 1, over all trainings of the trial
+    pause         trial iteration reason time                      it waits and may go on later
     checkpoint    trial iteration path
     note          trial text time                                  what the user should know, such as a lost checkpoint
     end           trial outcome reason audit best{iteration,dev}   back: its last training was cut short, the one before
@@ -23,8 +23,8 @@ One line is one event with the key `event`; times are unix seconds. Kinds of eve
     confirmation  label params seed metrics time [trial artifacts] one training of `confirm`
     artifact      path [folder]                                    a file or folder for the parent run
 
-Numbers that are not finite stand as NaN, Infinity and -Infinity, Python's extension of JSON, so that every value
-reads back as it was written. Knows neither Ray nor MLflow; `tune_cl.state` says what the events lead to.
+Numbers that are not finite are written as NaN, Infinity and -Infinity, Python's extension of JSON, so that every value
+reads back as it was written. Knows neither Ray nor MLflow; `tune_cl.state` derives the state from the events.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ log = logging.getLogger(__name__)
 class Journal:
     """The journal of one search, held by one process at a time.
 
-    `note` says what was cut from the end of the file if the last writer was killed in the middle of a line, else
-    None. `size`: bytes that are on disk and stay; a line behind them may still be taken back, so whoever tells others
-    of this journal reads no further. `patience`: seconds for which a write that fails, on a full disk or storage that
-    is away, is tried again.
-    Raises ConfigError where another process holds the search, DataError where the file is damaged.
+    `note` says what was cut from the end of the file if the last writer was killed in the middle of a line, else it is
+    None. `size`: bytes that are on disk and stay; a line after them may still be taken back, so whoever passes the
+    journal's content on reads no further. `patience`: seconds for which a failed write, on a full disk or storage that
+    is out of reach, is tried again.
+    Raises ConfigError if another process holds the search, DataError if the file is damaged.
     """
 
     alone = True
-    """Whether MLflow knows of nothing that this journal lacks: another machine, lost since, may have told it."""
+    """Whether MLflow holds nothing that this journal lacks, such as what a machine lost since has sent it."""
 
     def __init__(self, folder: Path, patience: float = PATIENCE):
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,8 +78,8 @@ class Journal:
             raise
 
     def append(self, event: Event, patience: float | None = None) -> None:
-        """Adds one event in one write and returns once it is on disk. Raises OSError where the storage does not take
-        it for `patience` seconds (None: the journal's own); no part of a line is left then."""
+        """Adds one event in one write and returns once it is on disk. Raises OSError if the storage has not taken it
+        within `patience` seconds (None: the journal's own); then no part of the line is left."""
         line, failed = encoded(event), None
         patience = self.patience if patience is None else patience
         while True:
@@ -94,11 +94,11 @@ class Journal:
                 time.sleep(min(RETRY_SECONDS, patience))
 
     def extend(self, lines: bytes) -> None:
-        """Adds whole lines that another copy of the journal has behind the last one here."""
+        """Adds whole lines that another copy of the journal has after the last one here."""
         self._write(lines)
 
     def _write(self, line: bytes) -> None:
-        """Writes a line behind those that stay, in place of what a failed attempt may have left."""
+        """Writes a line after those that stay, in place of what a failed attempt may have left."""
         try:
             self._file.truncate(self.size)
             if self._file.write(line) != len(line):
@@ -114,8 +114,8 @@ class Journal:
         return read_events(self.path)
 
     def content(self) -> bytes:
-        """Its lines, as far as they stay."""
-        size = self.size  # first: the file may grow while it is read
+        """The lines that stay (`size`)."""
+        size = self.size  # taken first: the file may grow while it is read
         return self.path.read_bytes()[:size]
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class Journal:
 
 
 def encoded(event: Event) -> bytes:
-    """The line of an event. Text that is no Unicode, as a path may be, is escaped: the file stays UTF-8."""
+    """An event's line. Text that is not valid Unicode, as a path may be, is escaped, so that the file stays UTF-8."""
     try:
         return (json.dumps(event, ensure_ascii=False) + "\n").encode()
     except UnicodeEncodeError:
@@ -139,10 +139,10 @@ def encoded(event: Event) -> bytes:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """The events of a journal, without holding it; a last line that is still being written, or that its next holder
+    """The events of a journal, without holding it. A last line that is still being written, or that the next holder
     will cut, is left out.
 
-    Raises DataError naming the line that is no event.
+    Raises DataError naming a line that is not an event.
     """
     with path.open("rb") as file:
         for _, event in _whole_events(file, path):
@@ -150,8 +150,8 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 def _whole_events(file: BinaryIO, path: Path) -> Iterator[tuple[int, Event]]:
-    """Each event and the bytes of its line, up to a last line that was written only in part: without its end, or with
-    pages that never reached the disk. Raises DataError where a line before the last is damaged."""
+    """Each event and the length of its line in bytes, up to a last line that was written only in part: without its end,
+    or with pages that never reached the disk. Raises DataError if a line before the last is damaged."""
     for number, line in enumerate(file, 1):
         if not line.endswith(b"\n"):
             return
@@ -165,7 +165,7 @@ def _whole_events(file: BinaryIO, path: Path) -> Iterator[tuple[int, Event]]:
 
 
 def parse(line: bytes, place: str) -> Event:
-    """One event; raises DataError(place)."""
+    """A line's event; raises DataError naming the place."""
     try:
         event = json.loads(line)
     except ValueError:
@@ -176,9 +176,9 @@ def parse(line: bytes, place: str) -> Event:
 
 
 def cut_torn_line(path: Path) -> str | None:
-    """Cuts a last line that its writer could not finish; says so, or None where there is none.
+    """Cuts off a last line that its writer could not finish. Returns a note if there was one.
 
-    Raises DataError where a line before the last is damaged: that is no torn write.
+    Raises DataError if a line before the last is damaged: that is no torn write.
     """
     if not path.exists():
         return None
@@ -195,7 +195,7 @@ def cut_torn_line(path: Path) -> str | None:
 def hold(path: Path, name: str) -> FileIO:
     """A file that holds the lock at `path` until it is closed or the process ends.
 
-    Raises ConfigError naming the process that holds it.
+    Raises ConfigError naming the process that holds the lock.
     """
     lock = FileIO(path, "a+")
     try:
@@ -210,5 +210,5 @@ def hold(path: Path, name: str) -> FileIO:
 
 
 def in_use(name: str, holder: str) -> ConfigError:
-    """The error of any command for a search that another process holds."""
+    """The error that any command raises for a search that another process holds."""
     return ConfigError(Problem("name", f"search '{name}' is in use by {holder}", "wait for that one, or stop it"))

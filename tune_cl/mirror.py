@@ -1,11 +1,11 @@
-"""A search in S3: a copy of its folder on the driver's machine, kept the same in the storage.
+"""A search in S3: the driver works on a copy of its folder, which is mirrored to the storage.
 
-The search works on the copy as on any folder. A thread brings what changes into the storage every `SYNC_SECONDS`, the
-files first and then the journal as it was before them: where the journal there has an event, what it speaks of is
-there too. A lease in the storage, which another thread renews, keeps a second driver out. A machine that slept through
-its lease finds a journal there that is not its own, and leaves it. Should two have worked at once all the same, their
-journals show it: of copy and storage one must begin with the other. Ray's checkpoints do not pass through here; the
-nodes write them into the storage themselves.
+The search uses the copy like any folder. Every `SYNC_SECONDS` a thread uploads what has changed: the files first, then
+the journal as it was before them, so that the storage has every file that its journal mentions. A lease in the storage,
+which another thread renews, keeps a second driver out. A machine that slept through its lease finds a journal in the
+storage that is not its own, and leaves it alone. If two drivers have worked at once all the same, it shows: neither of
+the journals, in copy and storage, begins with the other. Ray's checkpoints do not pass through here; the nodes write
+them to the storage themselves.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from tune_cl.tracking.cursor import FILE as CURSOR
 
 LEASE, SENT, COPY = "driver.json", ".mirrored.json", ".copy"
 SYNC_SECONDS = 5.0
-WATCH_SECONDS = 3 * SYNC_SECONDS  # a lease that does not change for so long is of a driver that died
-CLOSING_SECONDS = 60.0  # for which the last changes are tried to be sent
-OF_STORAGE_ONLY = {"ray", "ranker", "state.tar", LEASE}  # checkpoints of trials and confirmations: not copied here
-OF_COPY_ONLY = {FILE, LOCK, CURSOR}  # the journal goes by itself, the cursor is this machine's
+WATCH_SECONDS = 3 * SYNC_SECONDS  # the driver is dead if its lease does not change for so long
+CLOSING_SECONDS = 60.0  # for which sending the last changes is tried
+OF_STORAGE_ONLY = {"ray", "ranker", "state.tar", LEASE}  # not copied here: checkpoints and rankers, and the lease
+OF_COPY_ONLY = {FILE, LOCK, CURSOR}  # the journal is sent separately; lock and cursor are this machine's
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Lease:
-    """Who drives the search at `address`: {holder, token, process, beat}. Its clock is the storage's content, so
-    machines whose times differ agree. A thread of its own renews it: no other work is sure to end in time."""
+    """Who drives the search: {holder, token, process, beat}, at `address`. A driver is alive while this content
+    changes, so the machines' clocks need not agree. A thread of its own renews it: other work might take too long."""
 
     address: str
     holder: str
     lost: bool = False
-    """Whether another driver took it from this one."""
+    """Whether another driver has taken it from this one."""
     token: str = field(default_factory=lambda: uuid4().hex)
     beat: int = 0
     _released: bool = False
@@ -53,9 +53,10 @@ class Lease:
     _thread: threading.Thread | None = None
 
     def take(self, name: str, watch: float) -> None:
-        """Raises ConfigError where another machine's driver renews it within `watch` seconds, or with 0 at once."""
+        """Takes the lease. Raises ConfigError if another copy's driver renews it within `watch` seconds, or with 0 if
+        one holds it at all."""
         held = storage.read(self.address)
-        if held is not None and self._read(held)["holder"] != self.holder:  # on this machine the journal's lock decides
+        if held is not None and self._read(held)["holder"] != self.holder:  # for one copy, the journal's lock decides
             self._outwait(held, name, watch)
         self.renew(taking=True)
 
@@ -72,7 +73,7 @@ class Lease:
             time.sleep(min(1.0, watch / 10))
 
     def _read(self, held: bytes) -> dict[str, str]:
-        """What it says; where it is none, that somebody else wrote it."""
+        """What a lease says; for other content, that somebody else wrote it."""
         try:
             told = json.loads(held)
             return {key: str(told[key]) for key in ("holder", "token", "process")}
@@ -80,25 +81,25 @@ class Lease:
             return {"holder": "", "token": "", "process": f"the writer of {self.address}, which is no lease"}
 
     def keep(self, every: float) -> None:
-        """Renews it from now on."""
+        """Renews the lease from now on."""
         self._thread = threading.Thread(target=self._renew, args=(every,), name="lease", daemon=True)
         self._thread.start()
 
     def _renew(self, every: float) -> None:
         while not self._ended.wait(every) and not self.lost:
-            with suppress(OSError):  # the next one may come through
+            with suppress(OSError):  # the next attempt may succeed
                 self.renew()
 
     def held(self) -> bool:
-        """Whether it is still this driver's."""
+        """Whether the lease is still this driver's."""
         if not self.lost:
             held = storage.read(self.address)
-            released = held is None and self._released  # though the answer to it was lost
+            released = held is None and self._released  # by us, though the answer was lost
             self.lost = not released and (held is None or self._read(held)["token"] != self.token)
         return not self.lost
 
     def renew(self, taking: bool = False) -> bool:
-        """Says that this driver lives; False where another one took the lease."""
+        """Shows that this driver is alive; False if another one has taken the lease."""
         if not taking and not self.held():
             return False
         self.beat += 1
@@ -108,13 +109,13 @@ class Lease:
         return True
 
     def rest(self) -> None:
-        """No longer renews it."""
+        """Stops renewing the lease."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
 
     def release(self) -> None:
-        """Lets another driver have it."""
+        """Gives the lease up for another driver."""
         self.rest()
         if self.held():
             self._released = True
@@ -122,10 +123,10 @@ class Lease:
 
 
 class MirroredJournal(Journal):
-    """The journal of a search in S3, and the thread that brings the copy's folder there.
+    """The journal of a search in S3, with the thread that mirrors the copy's folder there.
 
-    Raises ConfigError where another driver holds the search, or where this copy and the storage have gone different
-    ways; OSError where the storage is out of reach.
+    Raises ConfigError if another driver holds the search, or if this copy and the storage have gone different ways;
+    OSError if the storage is out of reach.
     """
 
     alone = False
@@ -136,7 +137,7 @@ class MirroredJournal(Journal):
         self._closing = threading.Event()
         self._failing = False
         self._broken: Exception | None = None
-        """What no waiting mends; nothing was sent since."""
+        """An error that no waiting mends; nothing is sent after it."""
         self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}:{_copy_id(folder)}")
         self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
         try:
@@ -144,7 +145,7 @@ class MirroredJournal(Journal):
             self._lease.keep(every)
             self._journal_sent = pull_into(self, remote)
             self._ours = {self._journal_sent}
-            """Bytes that the journal in the storage may have if nobody else wrote it."""
+            """The sizes that the storage's journal can have if nobody else wrote to it."""
             self._sent = _read_sent(folder)
         except BaseException:
             try:
@@ -155,8 +156,8 @@ class MirroredJournal(Journal):
         self._thread.start()
 
     def append(self, event: Event, patience: float | None = None) -> None:
-        """As Journal.append; the storage has the event some seconds later. Raises WorkFailed where another driver
-        took the search over, or where the storage can no longer be kept the same."""
+        """Like Journal.append; the event reaches the storage some seconds later. Raises WorkFailed if another driver
+        has taken the search over, or if the storage can no longer be kept the same."""
         if self._lease.lost:
             raise WorkFailed(self._taken_over())
         if self._broken is not None:
@@ -169,7 +170,7 @@ class MirroredJournal(Journal):
         return f"another driver has taken over '{self.path.parent.name}' ({self.remote}): {told} {self.path.parent}"
 
     def close(self) -> None:
-        """Brings the last changes into the storage, then lets another driver hold the search."""
+        """Sends the last changes to the storage, then lets another driver hold the search."""
         self._closing.set()
         self._thread.join()
         deadline = time.monotonic() + CLOSING_SECONDS
@@ -194,7 +195,7 @@ class MirroredJournal(Journal):
             self._broken = error
 
     def _attempt(self, last: bool = False) -> bool:
-        """Sends what changed while the lease is held; False where that failed. An outage is said once."""
+        """Sends what changed if the lease is held; False if that failed. An outage is logged once."""
         try:
             if not self._lease.held():
                 return False
@@ -210,7 +211,7 @@ class MirroredJournal(Journal):
         return not self._lease.lost
 
     def _send(self) -> None:
-        """Stops where the lease is lost meanwhile."""
+        """Sends what changed; stops if the lease is lost."""
         journal = self.content()
         for name, state in changed(self.path.parent, self._sent).items():
             if self._lease.lost:
@@ -222,7 +223,7 @@ class MirroredJournal(Journal):
             self._send_journal(journal)
 
     def _send_file(self, name: str) -> None:
-        """One whose name is no Unicode stays here, for no object can have it; that is said once."""
+        """Sends a file. One whose name is not Unicode stays here, for no object can have it; that is logged once."""
         try:
             address = storage.joined(self.remote, *PurePosixPath(name).parts)
         except UnicodeEncodeError:
@@ -231,15 +232,15 @@ class MirroredJournal(Journal):
             storage.upload_file(self.path.parent / name, address)
 
     def _send_journal(self, journal: bytes) -> None:
-        """The machine may have slept since it began to send, and then have renewed a lease that was another driver's
-        by then: what that one wrote stays, and this driver has lost the search."""
+        """Sends the journal, unless another driver has written one: this machine may have slept since it began to send,
+        and then renewed the other's lease. What that driver wrote stays, and this one has lost the search."""
         address = storage.joined(self.remote, FILE)
         if (storage.size(address) or 0) not in self._ours:
             self._lease.lost = True
         if self._lease.held():
-            self._ours.add(len(journal))  # before: a failure to write it may be one to hear that it is there
+            self._ours.add(len(journal))  # before writing: even a write that reports failure may have succeeded
             storage.write(address, journal)
-            self._ours.discard(0)  # now none there is one that somebody deleted
+            self._ours.discard(0)  # from now on, if there is none, somebody deleted it
             self._journal_sent = len(journal)
 
 
@@ -247,7 +248,7 @@ State = tuple[int, int]  # size in bytes, time of the last change in ns
 
 
 def changed(folder: Path, sent: dict[str, State]) -> dict[str, State]:
-    """Files of the folder that differ from what was sent, and their states; hidden ones are still being written."""
+    """The folder's files that differ from what was sent, and their states; hidden ones are still being written."""
     states = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
@@ -256,15 +257,15 @@ def changed(folder: Path, sent: dict[str, State]) -> dict[str, State]:
         try:
             if path.is_file():
                 states[name.as_posix()] = (path.stat().st_size, path.stat().st_mtime_ns)
-        except FileNotFoundError:  # replaced by a new one under our eyes: the next look sees that
+        except FileNotFoundError:  # just being replaced by a new one, which the next look sees
             continue
     return {name: state for name, state in states.items() if sent.get(name) != state}
 
 
 def pull(folder: Path, remote: str) -> None:
-    """Brings a copy up to what the storage holds, for a reader or before a session.
+    """Brings a copy up to date, for a reader or before a session. One that a driver here holds is the newest.
 
-    Raises ConfigError as MirroredJournal does, save that a driver at work on this machine has the newest copy.
+    Raises ConfigError if copy and storage have gone different ways.
     """
     if not storage.exists(storage.joined(remote, FILE)):
         return
@@ -277,10 +278,10 @@ def pull(folder: Path, remote: str) -> None:
 
 
 def pull_into(journal: Journal, remote: str) -> int:
-    """What the storage has and the held copy has not: the files first, then the journal's events. Returns the bytes of
-    the journal in the storage.
+    """Fetches what the held copy lacks: the files first, then the journal's events. Returns the bytes of the journal in
+    the storage.
 
-    Raises ConfigError where each has events that the other lacks.
+    Raises ConfigError if each has events that the other lacks.
     """
     folder = journal.path.parent
     here, there = journal.content(), storage.read(storage.joined(remote, FILE)) or b""
@@ -298,15 +299,15 @@ def pull_into(journal: Journal, remote: str) -> int:
 
 
 def _copy_id(folder: Path) -> str:
-    """What tells this copy from one at the same path of a machine of the same name, as containers have."""
+    """An id that tells this copy from one at the same path on a machine of the same name, as containers may have."""
     if not (folder / COPY).exists():
         write_text(folder / COPY, uuid4().hex)
     return (folder / COPY).read_text()
 
 
 def _read_sent(folder: Path) -> dict[str, State]:
-    """What the storage has of the folder; nothing where that was never noted, or a loss of power left no whole note: it
-    is sent again then."""
+    """The states of the files that the storage has. Empty if they were never noted, or a power cut damaged the note:
+    then all files are sent again."""
     try:
         return {name: (size, when) for name, (size, when) in json.loads((folder / SENT).read_text()).items()}
     except (FileNotFoundError, ValueError):

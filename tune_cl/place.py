@@ -23,7 +23,7 @@ from tune_cl.tracking.uri import ARTIFACTS, DATABASE
 
 DEFAULT_STORAGE = "./tune_cl_runs"
 STORAGE_HELP = f"where state lives: a folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})"
-REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # what writing to a folder of others gives
+REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # errors of writing to a folder of others
 
 
 def program(name: str) -> str:
@@ -35,7 +35,7 @@ def program(name: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """The folder of one search. `remote`: the S3 address of the storage, of which `storage` is this machine's copy."""
+    """The folder of one search. `remote`: the storage's S3 address, if any; `storage` is then this machine's copy."""
 
     storage: Path
     name: str
@@ -56,17 +56,17 @@ class Place:
 
     @property
     def remote_folder(self) -> str | None:
-        """S3 address of the search, None where it lives in a folder."""
+        """The search's S3 address; None if it lives in a folder."""
         return joined(self.remote, self.name) if self.remote else None
 
     def below(self, *parts: str) -> str:
-        """Address of what every node of a cluster reads and writes there."""
+        """An address in the search's folder that every node of a cluster can use."""
         return joined(self.remote_folder, *parts) if self.remote_folder else str(self.folder.joinpath(*parts))
 
     def open(self, watch: float = WATCH_SECONDS) -> Journal:
-        """The journal, held by this process. In S3 the folder's copy is kept the same as the storage while it is.
+        """The journal, held by this process. In S3, the folder's copy is mirrored to the storage as long as it is open.
 
-        `watch`: seconds for which a driver on another machine may show that it lives. Raises ConfigError where the
+        `watch`: seconds in which a driver on another machine may show that it is alive. Raises ConfigError if the
         search is in use, or its folder cannot be written to.
         """
         with self.writing():
@@ -76,7 +76,7 @@ class Place:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turns the refusal of a write to the folder into a ConfigError."""
+        """Turns a refused write to the folder into a ConfigError."""
         try:
             yield
         except OSError as error:
@@ -86,7 +86,7 @@ class Place:
 
     @property
     def option(self) -> str:
-        """What the user sets to have the folder elsewhere."""
+        """The option or variable that puts the folder elsewhere."""
         return ROOT if self.remote else "--storage"
 
     def exists(self) -> bool:
@@ -94,7 +94,7 @@ class Place:
         return begun(self.journal) or (self.remote_folder is not None and bool(size(self.below(FILE))))
 
     def pull(self) -> None:
-        """In S3: brings this machine's copy up to the storage. Raises ConfigError where they cannot be reconciled."""
+        """In S3: brings this machine's copy up to date. Raises ConfigError if copy and storage cannot be reconciled."""
         if self.remote_folder:
             with self.writing():
                 pull(self.folder, self.remote_folder)
@@ -106,19 +106,19 @@ class Place:
         return [name for name in folders_in(self.remote) if size(joined(self.remote, name, FILE))]
 
     def elsewhere(self, tracking_uri: str) -> str:
-        """A tracking address as other machines should read it in the journal: a database within this machine's copy
-        is not theirs, they make their own of the journal."""
+        """The tracking address that the journal gives other machines: empty for a database within this machine's copy,
+        for they build their own from the journal."""
         return "" if self.remote and str(self.storage) in tracking_uri else tracking_uri
 
     def command(self, command: str, address: str | None = None) -> str:
-        """What a user types to do `command` with this search; `address`: the Ray cluster it is to run on."""
+        """What a user types to apply `command` to this search; `address`: the Ray cluster to run on."""
         storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {quote(self.address)}"
         cluster = f" --address {quote(address)}" if address else ""
         return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{cluster}"
 
 
 def begun(journal: Path) -> bool:
-    """Whether a journal has an event: one whole line."""
+    """Whether a journal has an event, that is, a whole line."""
     try:
         with journal.open("rb") as file:
             return file.readline().endswith(b"\n")
@@ -129,7 +129,7 @@ def begun(journal: Path) -> bool:
 
 
 def place_of(storage: str, name: str) -> Place:
-    """Where a search of the name lies in the storage. Raises ConfigError for a storage that cannot be written to."""
+    """The place of a search of this name in the storage. Raises ConfigError for a storage that cannot be used."""
     if not is_remote(storage):
         return Place(local(storage), name)
     address = checked(storage)
@@ -137,10 +137,10 @@ def place_of(storage: str, name: str) -> Place:
 
 
 def new_place(storage: str, name: str | None, space: str) -> Place:
-    """A free place: the given name, or the space's with the first free number behind it.
+    """A free place: the given name, or the space's, numbered if it is taken.
 
-    Raises ConfigError where a search of the given name exists, the name is not that of a folder in the storage, or
-    storage or cache cannot be written to.
+    Raises ConfigError if a search of the given name exists, the name does not suit a folder in the storage, or storage
+    or cache cannot be written to.
     """
     wanted, option = (space, "name") if name is None else (name, "--name")
     if not names_folder(wanted):
@@ -161,15 +161,15 @@ def new_place(storage: str, name: str | None, space: str) -> Place:
 
 
 def taken(place: Place) -> ConfigError:
-    """The error for a new search under the name of another one."""
+    """The error for a new search whose name is taken."""
     wrong = f"a search '{place.name}' exists in {place.address}"
     return ConfigError(Problem("--name", wrong, f"{place.command('resume')}, or another name"))
 
 
 def known_place(storage: str, name: str) -> Place:
-    """The place of an existing search, in S3 with this machine's copy brought up to it.
+    """The place of an existing search; in S3, with this machine's copy brought up to date.
 
-    Raises ConfigError where there is none.
+    Raises ConfigError if there is no such search.
     """
     if not names_folder(name):
         right = "the name alone; --storage says where the search is"
@@ -184,7 +184,7 @@ def known_place(storage: str, name: str) -> Place:
 
 
 def local(storage: str) -> Path:
-    """Absolute path of a storage folder. Raises ConfigError for what this version cannot write to."""
+    """The absolute path of a storage folder. Raises ConfigError for an address, or if a file is in the way."""
     if "://" in storage:
         right = "a path; on a cluster, one that all nodes see; or s3://BUCKET/FOLDER"
         raise ConfigError(Problem("--storage", f"'{storage}' is not a folder", right))
@@ -194,10 +194,10 @@ def local(storage: str) -> Path:
 
 
 def checked(address: str) -> str:
-    """An S3 address without a slash at the end. Raises ConfigError where there is no such bucket, or no way to it."""
+    """An S3 address without a slash at the end. Raises ConfigError if its bucket does not exist or is out of reach."""
     try:
         split = urlsplit(address)
-    except ValueError:  # which may name the address, and that a key
+    except ValueError:  # its message may quote the address, which may contain a key
         raise ConfigError(Problem("--storage", "is no address", "s3://BUCKET/FOLDER")) from None
     if "@" in split.netloc:
         right = "s3://BUCKET/FOLDER; keys come from the environment, as for the AWS tools"
@@ -214,7 +214,7 @@ def checked(address: str) -> str:
 
 
 def found_again(recorded: str, folder: Path) -> Path:
-    """A file of the search in `folder`, by the path of a machine whose copy of the storage lay elsewhere."""
+    """A file of the search in `folder`, from its recorded path, which may be that of another machine's copy."""
     path = Path(recorded)
     parts, own = path.parts, folder.resolve().parts[-2:]
     at = [number for number in range(len(parts)) if parts[number : number + 2] == own]

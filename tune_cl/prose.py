@@ -1,6 +1,6 @@
-"""Sentences on a terminal: broken between words, where the terminal itself would break inside words and numbers.
+"""Breaks sentences between words; a terminal would break them inside words and numbers.
 
-For prose only. Commands to copy and addresses have a line of their own, which goes out as it is.
+For prose only. Commands to copy and addresses have a line of their own, which is printed as it is.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from rich.console import Console
 
 
 def wrapped(text: str, stream: IO[str] | None = None) -> str:
-    """The text as wide as the terminal that it goes to (`stream`, by default stdout); unchanged where that is none.
-    What is longer than a line stays whole."""
+    """The text, wrapped to the width of the terminal it goes to (`stream`, by default stdout); unchanged if that is no
+    terminal. Words longer than a line stay whole."""
     to = sys.stdout if stream is None else stream
     if not to.isatty():
         return text
@@ -23,5 +23,5 @@ def wrapped(text: str, stream: IO[str] | None = None) -> str:
 
 
 def say(text: str) -> None:
-    """A note to the user, on stderr."""
+    """Prints a note to the user, on stderr."""
     print(wrapped(text, sys.stderr), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Connects to a Ray cluster, or starts a Ray of this machine; signals reach the driver, and its end is in order."""
+"""Connects to a Ray cluster or starts a local Ray, such that signals reach the driver and it ends in order."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from ray._private import services
 from ray._private import utils as ray_utils
 
 QUIET = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has it all
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # Ctrl-C reaches us
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has everything
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # so that Ctrl-C reaches us
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
-    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # Ray's snapshots grow with the search and are never read: first and last only
-    "TUNE_ONLY_STORE_CHECKPOINT_SCORE_ATTRIBUTE": "1",  # Ray keeps no copy of a result beside each checkpoint
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # first and last snapshot only: Ray's grow with the search and are never read
+    "TUNE_ONLY_STORE_CHECKPOINT_SCORE_ATTRIBUTE": "1",  # no copy of a result beside each checkpoint
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_DEDUP_LOGS": "0",
 }
 
 
 def this_machine() -> dict[str, int]:
-    """The resources of this machine, by Ray's names: GPUs are those that PyTorch sees, for trials train with it."""
+    """This machine's resources by Ray's names. GPUs are those that PyTorch sees, for trials train with it."""
     return {"CPU": os.cpu_count() or 1, "GPU": torch.cuda.device_count()}
 
 
 def only_here() -> dict[str, Any]:
-    """What a Ray of this machine is told, for a cluster has its own."""
+    """Options of `ray.init` for a local Ray; a cluster has its own settings."""
     resources = this_machine()
     told = {"include_dashboard": False, "num_cpus": resources["CPU"], "num_gpus": resources["GPU"]}
     if (python := quote(sys.executable)) == sys.executable:
         return told
-    return told | {"runtime_env": {"py_executable": python}}  # unquoted in the line of shell that starts a worker
+    return told | {"runtime_env": {"py_executable": python}}  # Ray puts it unquoted into a line of shell
 
 
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
-    """Connects to a cluster, or starts a local Ray and ends it afterwards. Ends nothing else."""
+    """Connects to a cluster, or starts a local Ray and ends it afterwards; a cluster goes on."""
     os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
     for name in ("ray", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)
     with _signals_held() as held, _processes_apart():
         ray.init(
-            address=address or "local",  # left open, Ray would join whatever cluster runs on this machine
+            address=address or "local",  # without an address Ray would join any cluster that runs on this machine
             log_to_driver=False,
             logging_level=logging.ERROR,
             configure_logging=True,
@@ -70,12 +70,12 @@ def ray_session(address: str | None) -> Iterator[None]:
 
 @contextmanager
 def _signals_held() -> Iterator[list[int]]:
-    """Around `ray.init`: SIGINT and SIGTERM that come meanwhile, to be raised after it. An exception in a fork of it is
-    swallowed and leaves the lock of `logging` taken for ever. A second signal is heard at once. Ray's own SIGTERM, an
-    exit without a word, is kept out. That of its C++ core stands for some milliseconds at the end: it calls ours, and
-    sets an alarm that aborts the process 3 seconds later, which is taken back.
+    """Around `ray.init`: holds SIGINT and SIGTERM back, to be raised afterwards. An exception in one of its forks would
+    be swallowed and leave the lock of `logging` taken for ever. A second signal takes effect at once. Ray's own SIGTERM
+    handler, a silent exit, is kept out. That of its C++ core is in place for some milliseconds at the end: it calls
+    ours, and sets an alarm that would abort the process 3 seconds later, which is cancelled.
 
-    The signals are not blocked: Ray's processes would inherit that.
+    The signals are not blocked, for Ray's processes would inherit that.
     """
     held: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -98,14 +98,14 @@ def _signals_held() -> Iterator[list[int]]:
     finally:
         ray_utils.set_sigterm_handler = set_by_ray
         for number, heard in before.items():
-            signal.signal(number, heard or signal.SIG_DFL)  # None: not of Python's making
+            signal.signal(number, heard or signal.SIG_DFL)  # None: the handler was not set from Python
 
 
 @contextmanager
 def _processes_apart() -> Iterator[None]:
-    """Around `ray.init`: Ray's processes get process groups of their own, so that a signal to all of a job ends the
-    driver alone, which ends Ray in order. A driver whose raylet goes first may be ended by Ray at once, with status 1.
-    They still end with a driver that is killed: Ray asks the kernel for it."""
+    """Around `ray.init`: Ray's processes get process groups of their own, so that a signal to a whole job ends only the
+    driver, which then ends Ray in order; if the raylet went first, Ray might end the driver at once, with status 1. If
+    the driver is killed, they still end with it: Ray asks the kernel for that."""
     plain = services.ConsolePopen
     services.ConsolePopen = partial(plain, process_group=0)
     try:
@@ -116,7 +116,7 @@ def _processes_apart() -> Iterator[None]:
 
 @contextmanager
 def _sigterm_kept() -> Iterator[None]:
-    """Restores what SIGTERM does: `ray.shutdown` makes it end the process at once."""
+    """Restores SIGTERM's handler: after `ray.shutdown` the signal would end the process at once."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -127,8 +127,8 @@ def _sigterm_kept() -> Iterator[None]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Nothing is collected as garbage meanwhile. Tune leaves cycles with references to Ray's objects, and one that
-    another thread, such as the tracking's, frees while Ray shuts down ends the process (Ray's QuickExit, status 1)."""
+    """Collects no garbage within the block. Tune leaves cycles that refer to Ray's objects; if another thread, such as
+    the tracking's, frees one while Ray shuts down, the process ends (Ray's QuickExit, status 1)."""
     gc.collect()
     gc.disable()
     try:

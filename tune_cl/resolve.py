@@ -1,4 +1,4 @@
-"""From what a search-space file and the command line say to checked fixed keys, opened leaves and a baseline."""
+"""Turns a search-space file and the command line into checked fixed keys, opened leaves and a baseline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OFF: Flat = {"curriculum.pacing": "none", "curriculum.weighting": "none"}
 TURN_OFF = object()
 TEXTS = ("name", "description", "source")
 MAPPINGS = ("curriculum.teacher.ranker",)  # keys whose value may be a mapping without opening a leaf
-# Trials that differ in these have dev values that do not compare, or rungs that do not.
+# Trials that differ in these keys have dev values, or rungs, that cannot be compared.
 NEVER_OPENED = (
     "data.",
     "evaluation.",
@@ -56,11 +56,11 @@ class Resolution:
     problems: list[Problem] = field(default_factory=list)
 
     def collecting(self) -> AbstractContextManager[None]:
-        """Keeps the problems of a ConfigError and goes on behind the block."""
+        """Collects the problems of a ConfigError and goes on after the block."""
         return gathering(self.problems)
 
     def drop(self, key: str, why: str) -> None:
-        """Leaves out what the command line has made pointless, and says so."""
+        """Leaves out a key that the command line has made pointless, with a note."""
         self.dropped.add(key)
         self.fixed.pop(key, None)
         self.leaves.pop(key, None)
@@ -75,15 +75,15 @@ def resolve(
     tree: Mapping[str, Any], given: Mapping[str, Any], baseline: Mapping[str, Any], given_baseline: Mapping[str, Any]
 ) -> Resolution:
     """`tree`: the configuration part of a space file; `baseline`: its key `baseline` and those that begin with
-    `baseline.`; `given` and `given_baseline`: the command line's, which replace the file's. Wrong parts are left out
-    and stand in `problems`."""
+    `baseline.`; `given` and `given_baseline`: the command line's, which override the file's. Wrong parts are left out
+    and reported in `problems`."""
     done = Resolution()
     done.given = written(given, done.problems)
     done.entries = written(tree, done.problems) | done.given
     names = named_rankers(done.entries.get("ranker.name", RankerName.model_fields["name"].default))
     rankers = [name for name in names if name in RANKERS]
     done.fields = configuration_fields(rankers)
-    if len(rankers) < len(names):  # told where values are checked; the keys that are its own are not wrong
+    if len(rankers) < len(names):  # reported where values are checked; its own keys are no further problems
         of_one, done.fields = done.fields, configuration_fields(RANKERS)
         done.entries = {key: each for key, each in done.entries.items() if key in of_one or key not in done.fields}
     for key, value in done.entries.items():
@@ -100,9 +100,10 @@ def resolve(
 
 
 def written(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
-    """Dotted key -> value or range, as written nested, dotted or in the short forms `data: PATH`, `ranker: NAME`.
+    """Dotted key -> value or range, from keys written nested, dotted or in the short forms `data: PATH` and
+    `ranker: NAME`.
 
-    A key given twice has its last value, and goes to `problems`.
+    A key given twice gets its last value and an entry in `problems`.
     """
     flat: Flat = {}
     for name, value in tree.items():
@@ -116,27 +117,27 @@ def written(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") 
 
 
 def join(flat: Flat, found: Flat, problems: list[Problem]) -> None:
-    """Adds keys to others; those that are there already go to `problems` too."""
+    """Adds `found` to `flat`; keys already there get an entry in `problems`."""
     twice = sorted(flat.keys() & found.keys())
     problems += [Problem(key, "given twice", "one value, nested or dotted") for key in twice]
     flat |= found
 
 
 def is_range(key: str, value: Mapping[str, Any]) -> bool:
-    """Whether a mapping opens a leaf (perhaps misspelt), or else is a section."""
+    """Whether a mapping opens a leaf (perhaps misspelt) rather than being a section."""
     whole = key.startswith("ranker.") or key in configuration_fields(()) or key in SEARCH_KEYS
     return whole or bool(value.keys() & {*KINDS, *BESIDE})
 
 
 def named_rankers(value: Any) -> list[str]:
-    """The names, known or not, that a value or range of `ranker.name` can choose."""
+    """The names, known or not, that a value or range of `ranker.name` allows."""
     if isinstance(value, Mapping):
         value = next((options for kind, options in value.items() if kind in KINDS), [])
     return [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
 
 
 def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
-    """Sorts a written key into fixed keys and leaves; raises ConfigError for what is wrong with it."""
+    """Adds a written key to the fixed keys or to the leaves; raises ConfigError for what is wrong with it."""
     if key not in done.fields:
         if key.startswith("ranker.") and "ranker.name" in done.given and key not in done.given:
             return done.drop(key, f"it belongs to another ranker than {', '.join(rankers)}")
@@ -153,13 +154,14 @@ def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
 
 
 def all_keys(done: Resolution, key: str) -> list[str]:
-    """What can be meant by an unknown key: the texts, too, where it stands in a file."""
+    """What an unknown key may have been meant to be; in a file, also one of TEXTS."""
     texts = () if key in done.given else TEXTS
     return [*done.fields, *SEARCH_KEYS, *texts, *(f"baseline.{name}" for name in done.fields)]
 
 
 def checked_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
-    """The leaf with its options as the configuration holds them; raises ConfigError for values the key cannot take."""
+    """The leaf with its options as the configuration holds them; raises ConfigError for values that the key cannot
+    take."""
     values = all_checked(lambda value: checked(key, field, value), leaf.samples())
     if isinstance(leaf, Choice):
         twice = [value for place, value in enumerate(values) if value in values[:place]]
@@ -185,7 +187,7 @@ def all_checked(check: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]
 
 
 def need_ranker_condition(key: str, leaf: Leaf, rankers: list[str]) -> None:
-    """Raises ConfigError where a leaf of one ranker is open for trials of another."""
+    """Raises ConfigError if a leaf exists in trials whose ranker lacks the key."""
     if not key.startswith("ranker.") or key == "ranker.name":
         return
     having = [name for name in rankers if key in ranker_fields(name)]
@@ -196,22 +198,22 @@ def need_ranker_condition(key: str, leaf: Leaf, rankers: list[str]) -> None:
 
 
 def suit_task(done: Resolution) -> None:
-    """Where there are pairs to classify, the metric and loss of classification: by default, and in place of a space's
-    own where the command line names the data."""
+    """For data with pairs to classify, sets the metric and loss of classification: by default, and in place of the
+    space's own if the command line names the data."""
     if task_of(done.fixed.get("data.source", DOCSTRINGS)) != "classification":
         return
     for key, values in CLASS_VALUES.items():
         if key in done.entries and not set(taken(done, key)) <= set(values):
             if key in done.given or "data.source" not in done.given:
-                continue  # an error of the whole configuration
+                continue  # reported when the whole configuration is checked
             done.drop(key, f"the data is pairs to classify, so it is {values[0]}")
         if key not in done.leaves:
             done.fixed.setdefault(key, values[0])
 
 
 def check_condition(done: Resolution, key: str) -> None:
-    """Completes a leaf's condition with checked values and context; drops the leaf where the command line has made
-    the condition impossible, and raises ConfigError where it is wrong or was never possible."""
+    """Completes a leaf's condition with checked values and context. Drops the leaf if the command line has made the
+    condition impossible; raises ConfigError if the condition is wrong or was never possible."""
     when = {}
     for other, values in done.leaves[key].when.items():
         place = f"{key}.when.{other}"
@@ -220,7 +222,7 @@ def check_condition(done: Resolution, key: str) -> None:
         if other not in done.fields:
             raise ConfigError(replace(unknown_key(other, done.fields), place=place))
         if other in done.entries and other not in done.fixed and other not in done.leaves:
-            continue  # its own problem is told already
+            continue  # its own problem has been reported
         field = done.fields[other]
         when[other] = tuple(all_checked(lambda value, p=place, f=field: checked(p, f, value), values))
         impossible = [value for value in when[other] if not can_be(done, other, value)]
@@ -234,7 +236,8 @@ def check_condition(done: Resolution, key: str) -> None:
 
 
 def can_be(done: Resolution, key: str, value: Any) -> bool:
-    """Whether a key, opened or fixed, can have the value; what a key that is not opened is goes into the context."""
+    """Whether a key, opened or fixed, can have the value. The value of a key that is not opened is entered in the
+    context."""
     if key in done.leaves:
         return done.leaves[key].allows(value)
     if key in done.fixed:
@@ -245,12 +248,12 @@ def can_be(done: Resolution, key: str, value: Any) -> bool:
 
 
 def taken(done: Resolution, key: str) -> list[Any]:
-    """What a key can be, for messages: its value, its options, or the ends of its range."""
+    """What a key can be: its value, its options, or the ends of its range."""
     return list(done.leaves[key].samples()) if key in done.leaves else [done.fixed.get(key, done.context.get(key))]
 
 
 def resolve_baseline(done: Resolution, baseline: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """The checked values of the baseline on top of OFF."""
+    """Checks the values of the baseline and sets them on top of OFF."""
     done.baseline = dict(OFF)
     entries = written_baseline(baseline, done.problems) | written_baseline(given, done.problems)
     for key, value in entries.items():
@@ -264,8 +267,8 @@ def resolve_baseline(done: Resolution, baseline: Mapping[str, Any], given: Mappi
 
 
 def written_baseline(tree: Mapping[str, Any], problems: list[Problem]) -> Flat:
-    """Dotted key -> value of `baseline:` as a mapping, as a list of keys that get their 'off' value, and of keys
-    `baseline.KEY`. What is wrong with the form goes to `problems`."""
+    """Dotted key -> value, from `baseline:` as a mapping, `baseline:` as a list of keys to turn off, and keys
+    `baseline.KEY`. Errors of form are added to `problems`."""
     flat: Flat = {}
     for name, value in tree.items():
         key = name.removeprefix("baseline").removeprefix(".")

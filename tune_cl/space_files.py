@@ -1,4 +1,4 @@
-"""Search-space files: where they are, and YAML as people expect it."""
+"""Search-space files: where they are, and how their YAML is read and written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainables.errors import ConfigError, Problem, nearest
 
 
 class Loader(yaml.SafeLoader):
-    """Safe YAML in which 1e-3 is a number (YAML 1.1 wants 1.0e-3) and nothing is an alias of something else."""
+    """Safe YAML in which 1e-3 is a number (YAML 1.1 demands 1.0e-3) and aliases are refused."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -25,11 +25,11 @@ class Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-PLAIN = {"found unhashable key": "a list or a mapping stands as a key"}  # for what PyYAML says
+PLAIN = {"found unhashable key": "a list or a mapping stands as a key"}  # for PyYAML's messages
 
 
 class Dumper(yaml.SafeDumper):
-    """Quotes words that Loader would take for numbers."""
+    """Quotes strings that Loader would take for numbers."""
 
 
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
@@ -38,18 +38,18 @@ for kind in (Loader, Dumper):
 
 
 def dump_yaml(tree: Mapping[str, Any]) -> str:
-    """YAML that `parse_yaml` reads back to an equal mapping."""
+    """YAML that `parse_yaml` reads back as an equal mapping."""
     return yaml.dump(dict(tree), Dumper=Dumper, sort_keys=False, allow_unicode=True)
 
 
 def on_a_line(value: Any) -> str:
-    """A value as one would write it behind a key, on one line."""
+    """A value as it would be written after a key, on one line."""
     text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=inf)
     return text.removesuffix("...\n").strip()
 
 
 def parse_yaml(text: str, place: str) -> Any:
-    """The value a YAML text stands for. Raises ConfigError at `place`:line for bad syntax and for keys given twice."""
+    """The value of a YAML text. Raises ConfigError at `place`:line for bad syntax and for keys given twice."""
     value, repeated = parsed(text, place)
     if repeated:
         raise ConfigError(repeated)
@@ -57,7 +57,7 @@ def parse_yaml(text: str, place: str) -> Any:
 
 
 def parsed(text: str, place: str) -> tuple[Any, list[Problem]]:
-    """The value a YAML text stands for, and its keys given twice, of which the last counts. Raises ConfigError at
+    """The value of a YAML text, and the problems of keys given twice, of which the last counts. Raises ConfigError at
     `place`:line for bad syntax."""
     repeated: list[Problem] = []
     try:
@@ -82,7 +82,7 @@ def parsed(text: str, place: str) -> tuple[Any, list[Problem]]:
 
 
 def repeated_keys(node: yaml.Node | None, place: str) -> list[Problem]:
-    """Keys that one mapping holds twice: YAML would keep the last and drop the others without a word."""
+    """Problems of keys that a mapping holds twice: PyYAML would keep the last and drop the others silently."""
     if isinstance(node, yaml.SequenceNode):
         return [problem for item in node.value for problem in repeated_keys(item, place)]
     if not isinstance(node, yaml.MappingNode):
@@ -90,7 +90,7 @@ def repeated_keys(node: yaml.Node | None, place: str) -> list[Problem]:
     problems, lines = [], {}
     for key, value in node.value:
         problems += repeated_keys(value, place)
-        if not isinstance(key, yaml.ScalarNode):  # refused where values are made
+        if not isinstance(key, yaml.ScalarNode):  # refused when the value is constructed
             continue
         line = key.start_mark.line + 1
         if key.value in lines:
@@ -101,7 +101,7 @@ def repeated_keys(node: yaml.Node | None, place: str) -> list[Problem]:
 
 
 def find_space(space: str) -> Path:
-    """The file of a search space: a path to YAML, or the name of one that comes with tune_cl."""
+    """The file of a search space, given by its path or by the name of a space that comes with tune_cl."""
     path = Path(space)
     if space in SPACES:
         return SPACES[space]
@@ -114,7 +114,7 @@ def find_space(space: str) -> Path:
 
 
 def read_space(path: Path) -> tuple[Mapping[str, Any], list[Problem]]:
-    """The mapping a search-space file holds, and its keys given twice; raises ConfigError placed at file:line."""
+    """The mapping in a search-space file, and the problems of keys given twice; raises ConfigError naming file:line."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

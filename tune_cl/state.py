@@ -1,4 +1,4 @@
-"""What a search has come to: the state that the events of its journal lead to. Knows neither Ray nor MLflow."""
+"""The state of a search, derived from the events of its journal. Knows neither Ray nor MLflow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tune_cl.journal import Event
 
 RUNNING = "running"
 RAN_TO_THE_END = ("completed", "baseline")  # outcomes
-OUTSIDE = ("session", "confirmation")  # events whose time since the last event was no part of the search
+OUTSIDE = ("session", "confirmation")  # events before which the search did not run: that time is left out
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Dev:
 
 
 def over_shared_seeds(own: Mapping[int, float], other: Mapping[int, float]) -> float | None:
-    """By how much one configuration is above another on average, over the seeds that both have; None without any."""
+    """By how much one configuration is above another, on average over the seeds that both have; None without any."""
     shared = own.keys() & other.keys()
     return fmean(own[seed] - other[seed] for seed in shared) if shared else None
 
 
 @dataclass
 class TrialState:
-    """One trial: what it was given, what it reported, how it ended (`outcome` is None while it has not)."""
+    """One trial: what it was given, what it reported, and how it ended (`outcome`, None until then)."""
 
     trial: str
     number: int
@@ -46,40 +46,40 @@ class TrialState:
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
     offset: int = 0
-    """Iterations of trainings that it has left behind (grace `scaled`): those of its present one come after them."""
+    """Iterations of its previous trainings (grace `scaled`), after which those of its present one are counted."""
     former: int | None = None
-    """Where the training before the present one began."""
+    """The `offset` of the training before the present one."""
     until: int | None = None
-    """The last iteration of the training that counts, where a later one was cut short."""
+    """The last iteration of the training that counts, if a later one was cut short."""
     paused: bool = False
     adopted: dict[str, Any] | None = None
     """Where its present weights come from (scheduler pbt): trial, iteration, checkpoint."""
     repeat_of: str | None = None
-    """The first trial of its configuration, where this one trains it again under another seed (`search.repeats`)."""
+    """The first trial of its configuration, if this one trains it again under another seed (`search.repeats`)."""
     outcome: str | None = None
     reason: str | None = None
     audit: int | None = None
-    """Iteration at which the scheduler stopped it, for a trial that was finished all the same."""
+    """The iteration at which the scheduler would have stopped it, if it was finished for the audit."""
     artifacts: str | None = None
 
     def dev(self, metric: str) -> dict[int, float]:
-        """Value of the metric on dev by iteration of its present training."""
+        """Values of the metric on dev by iteration of the present training."""
         key, results = dev_key(metric), sorted(self.results.items())
         return {at - self.offset: values[key] for at, values in results if self.counts(at) and key in values}
 
     def counts(self, iteration: int) -> bool:
-        """Whether an iteration is one of the present training."""
+        """Whether an iteration belongs to the present training."""
         return self.offset < iteration <= (self.until or math.inf)
 
     def best(self, metric: str) -> Dev | None:
-        """The highest value, at the earliest iteration that reached it; values that are not numbers do not count."""
-        own = self.adopted["iteration"] if self.adopted else 0  # what came before is not of its present weights
+        """The highest value, at the earliest iteration that reached it; NaN does not count."""
+        own = self.adopted["iteration"] if self.adopted else 0  # earlier values are not of the present weights
         values = self.dev(metric).items()
         known = [Dev(iteration, value) for iteration, value in values if iteration > own and not math.isnan(value)]
         return max(known, key=lambda at: at.dev, default=None)
 
     def before(self) -> TrialState | None:
-        """The trial as its training before the present one left it; None where there was none."""
+        """The trial as its previous training left it; None if there was none."""
         return None if self.former is None else replace(self, offset=self.former, until=self.offset, former=None)
 
     @property
@@ -89,7 +89,7 @@ class TrialState:
 
     @property
     def iterations(self) -> int:
-        """Iterations reported, of all its trainings."""
+        """Iterations reported, over all its trainings."""
         return len(self.results)
 
 
@@ -114,7 +114,7 @@ class SearchState:
     seconds: float = 0.0  # from the start of each session to its last event
     trials: dict[str, TrialState] = field(default_factory=dict)
     iterations: int = 0  # of all trials
-    training_seconds: float = 0.0  # of all iterations; both kept up, since budgets ask for them at every result
+    training_seconds: float = 0.0  # of all iterations; both are kept as sums, for budgets need them at every result
     end: Event | None = None
     confirmations: list[Event] = field(default_factory=list)
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
@@ -126,8 +126,8 @@ class SearchState:
     def ranked(self) -> list[tuple[TrialState, Dev]]:
         """Trials by their best dev value, highest first, the baseline included; the lowest number wins a tie.
 
-        Once a configuration was repeated, trials stand by their configuration's: by the seeds that it came to the end
-        with, then by the mean over them. Failed trials do not count: what they reported may be what broke.
+        Once any configuration was repeated, trials are ranked by their configuration: by the number of seeds with which
+        it ran to the end, then by the mean over them. Failed trials are left out: what they reported may be wrong.
         """
         sound = [trial for trial in self.by_number() if trial.outcome != "failed"]
         reached = [(trial, at) for trial in sound if (at := trial.best(self.metric))]
@@ -137,7 +137,7 @@ class SearchState:
 
     @property
     def repeats(self) -> bool:
-        """Whether a configuration was trained under more than one seed."""
+        """Whether any configuration was trained again under another seed."""
         return any(trial.repeat_of for trial in self.trials.values())
 
     def finals(self) -> dict[str, list[float]]:
@@ -148,7 +148,7 @@ class SearchState:
         return found
 
     def by_seed(self) -> dict[str, dict[int, float]]:
-        """`finals` by the seed of each."""
+        """Like `finals`, with the values by seed."""
         found: dict[str, dict[int, float]] = {}
         for trial, dev in self._finals():
             found.setdefault(trial.configuration, {})[trial.seed] = dev
@@ -166,7 +166,7 @@ class SearchState:
         return self.trials.get(self.baseline)
 
     def open_trials(self) -> list[TrialState]:
-        """Trials begun and not ended: those a resumed search goes on with."""
+        """Trials that have begun and not ended, with which a resumed search goes on."""
         return [trial for trial in self.by_number() if trial.outcome is None]
 
     def counts(self) -> Counter[str]:
@@ -174,7 +174,7 @@ class SearchState:
         return Counter(trial.outcome or RUNNING for trial in self.trials.values())
 
     def apply(self, event: Event) -> None:
-        """Takes in one event; kinds that the state does not hold are passed over."""
+        """Takes in one event; kinds that do not concern the state are ignored."""
         if "time" in event:
             self.seconds += 0.0 if event["event"] in OUTSIDE else max(0.0, event["time"] - self.time)
             self.time = event["time"]
@@ -183,7 +183,7 @@ class SearchState:
                 self.sessions, self.end = event["number"], None
             case "trial":
                 self._begin(event)
-            case "result":  # the first stays: after a kill a trial reports some iterations again
+            case "result":  # the first report of an iteration stays: after a kill a trial repeats some
                 self._take(self.trials[event["trial"]].results, event)
             case "checkpoint":
                 self.trials[event["trial"]].checkpoints[event["iteration"]] = event["path"]
@@ -205,7 +205,7 @@ class SearchState:
                 self.artifacts.add(event["path"])
 
     def _take(self, results: dict[int, dict[str, float]], event: Event) -> None:
-        """One more result of a trial."""
+        """Takes in a trial's result."""
         if event["iteration"] not in results:
             results[event["iteration"]] = shared(event["metrics"])
             self.iterations += 1
@@ -227,19 +227,21 @@ class SearchState:
 
 
 def as_chosen(values: dict[str, Any]) -> dict[str, Any]:
-    """Values as a search space has them: JSON made lists of their tuples."""
+    """Values as a search space has them, with tuples where JSON has lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def shared(values: dict[str, Any]) -> dict[str, Any]:
-    """The same values under keys that all trials share: they were half of what a trial's parameters take in memory."""
+    """The same values under interned keys, which all trials share: keys took half of the memory of a trial's
+    parameters."""
     return {sys.intern(key): values[key] for key in values}
 
 
 def replay(events: Iterable[Event]) -> SearchState:
-    """The state that the events lead to.
+    """The state after these events.
 
-    Raises DataError where the first is no `search`, or one lacks a key or names a trial that was not begun.
+    Raises DataError if there is none, the first is not `search`, or one lacks a key or names a trial that has not
+    begun.
     """
     state: SearchState | None = None
     for number, event in enumerate(events, 1):
@@ -257,7 +259,7 @@ def replay(events: Iterable[Event]) -> SearchState:
 
 
 def begun(event: Event) -> SearchState:
-    """The state right after the event `search`; raises KeyError for another, TypeError where a key is missing."""
+    """The state right after the event `search`; raises KeyError for another event, TypeError if a key is missing."""
     if event["event"] != "search":
         raise KeyError("a journal begins with the event 'search'")
     known = {entry.name for entry in fields(SearchState)}

@@ -1,4 +1,4 @@
-"""What a trial and a search are called, the same on the terminal, in MLflow and in the report."""
+"""Names for trials and searches, the same on the terminal, in MLflow and in the report."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from tune_cl.search.space import short
 
 WORDED = ("ranker.name", *(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "weighting", "m", "subset")))
-BARE = tuple(key for key in WORDED if key != "curriculum.m")  # told by their values alone
-NAMED = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")  # by `curriculum`
+BARE = tuple(key for key in WORDED if key != "curriculum.m")  # shown by their values alone
+NAMED = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")  # in `curriculum`
 OTHER_TERMS = (
     ("No trial with a curriculum", "No trial besides the baseline"),
     ("No curriculum", "No other configuration"),
@@ -21,13 +21,13 @@ OTHER_TERMS = (
 
 
 def trial_words(chosen: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-    """A trial by the opened keys that are in force for it (`params`). Where they say nothing, or are not known, by its
+    """A trial in words: the opened keys that are in force for it (`params`) or, if these say nothing, its
     curriculum."""
     return describe({key: value for key, value in chosen.items() if key in params}, curriculum(params))
 
 
 def describe(chosen: Mapping[str, Any], otherwise: str = "") -> str:
-    """Opened keys in a line, e.g. `root 2 random reciprocal_rank m=4 delta=0.3`, without what is turned off."""
+    """Opened keys on a line, e.g. `root 2 random reciprocal_rank m=4 delta=0.3`, without those turned off."""
     said = {key: short(chosen[key]) for key in in_order(chosen) if not off(chosen[key])}
     words = [value if key in BARE else f"{key.rsplit('.', 1)[-1]}={value}" for key, value in said.items()]
     return " ".join("anti" if word == "anti=True" else word for word in words) or otherwise or "no curriculum"
@@ -39,12 +39,12 @@ def off(value: Any) -> bool:
 
 
 def in_order(keys: Mapping[str, Any] | list[str]) -> list[str]:
-    """Opened keys as they are told: what most tells trials apart comes first."""
+    """Opened keys in the order shown: what best tells trials apart comes first."""
     return [*(key for key in WORDED if key in keys), *(key for key in keys if key not in WORDED)]
 
 
 def curriculum(params: Mapping[str, Any]) -> str:
-    """A few words for the curriculum among flat parameters; empty where there is none."""
+    """The curriculum among flat parameters in a few words; empty if there is none."""
 
     def chosen(key: str) -> str:
         value = params.get(f"curriculum.{key}")
@@ -64,7 +64,7 @@ def rankers(told: Mapping[str, Any]) -> str:
 
 
 def in_terms(text: str, over_curricula: bool) -> str:
-    """A sentence on curricula, in other words where a search was over none."""
+    """A sentence about curricula, in other words if the search was not over curricula."""
     for of_curricula, of_others in () if over_curricula else OTHER_TERMS:
         text = text.replace(of_curricula, of_others)
     return text

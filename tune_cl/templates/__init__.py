@@ -1,4 +1,4 @@
-"""The cluster files of the repository's top level, linked here so that the wheel has them."""
+"""The cluster files, linked here from elsewhere in the repository so that the wheel contains them."""
 
 from __future__ import annotations
 
