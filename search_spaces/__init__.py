@@ -1,4 +1,4 @@
-"""The search spaces that come with tune_cl: one YAML file a question."""
+"""The search spaces that come with tune_cl: one YAML file for each question."""
 
 from __future__ import annotations
 
