@@ -161,6 +161,22 @@ def test_other_data_has_all_of_its_candidates(
     assert counts == [5 * TOP, 5 * 5]
 
 
+def test_a_broken_ranker_is_told_by_its_folder(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def told(broken: str) -> str:
+        asked = [str(tmp_path / broken), "--query", "q", "--documents", texts_in(tmp_path, "a")]
+        (line,) = errors(capfd, "rerank", *asked)
+        assert line.startswith(f"error: {tmp_path / broken}: cannot be read: ")
+        return line
+
+    ranker = place / "of-data" / "ranker"
+    for broken in ("without-vocabulary", "other-weights"):
+        shutil.copytree(ranker, tmp_path / broken)
+    (tmp_path / "without-vocabulary" / "text" / "vocabulary.txt").unlink()
+    assert "vocabulary.txt" in told("without-vocabulary")
+    shutil.copy(place / "of-pairs" / "ranker" / "model.safetensors", tmp_path / "other-weights")
+    assert "size mismatch" in told("other-weights")
+
+
 def test_what_cannot_be_ranked_is_refused_before_the_work(
     place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

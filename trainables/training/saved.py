@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -23,6 +22,8 @@ from trainables.training.scoring import score_candidates
 from trainables.training.training import Training
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
+BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
+"""Errors of a folder whose files are missing, damaged or of different rankers."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +102,10 @@ def load_ranker_folder(folder: Path) -> SavedRanker:
         config = checkpoint.read_json(folder / CONFIG)
         run, classes = TrainingRun.model_validate(config["run"]), tuple(config.get("classes", ()))
         files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / TEXT).iterdir())}
-        weights = load_file(folder / WEIGHTS)
-    except (OSError, ValueError, KeyError, TypeError, ValidationError, SafetensorError) as error:
-        raise DataError(
-            Problem(str(folder), f"cannot be read: {error}", "a ranker written by tune-cl train")
-        ) from error
-    ranker, settings = ranker_of(run)
-    module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
-    module.load_state_dict(weights)
+        ranker, settings = ranker_of(run)
+        module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
+        module.load_state_dict(load_file(folder / WEIGHTS))
+    except BROKEN as error:
+        why = " ".join(str(error).split())
+        raise DataError(Problem(str(folder), f"cannot be read: {why}", "a ranker written by tune-cl train")) from error
     return SavedRanker(run, module, files, classes)
