@@ -111,6 +111,11 @@ def test_once_all_is_trained_what_is_left_takes_no_cluster(
         ({"curriculum.pacing": "linear", "curriculum.delta": 0.25}, {"curriculum.delta": 0.25}, "linear, delta=0.25"),
         ({"training.lr": 0.02}, {"curriculum.pacing": "none"}, "t0007"),
         ({"training.lr": 0.02}, {"training.lr": 0.02}, "lr=0.02"),
+        (
+            {"curriculum.objective_switch": "mse", "curriculum.subset": "none", "curriculum.switch": 40},
+            {"curriculum.objective_switch": "mse", "curriculum.subset": "none", "curriculum.switch": 40},
+            "mse switch=40",
+        ),
     ],
 )
 def test_a_label_is_what_sets_a_trial_apart_from_the_baseline(

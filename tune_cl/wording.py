@@ -1,4 +1,4 @@
-"""Names for trials and searches, the same on the terminal, in MLflow and in the report."""
+"""Names for trials and searches on the terminal, in MLflow and in the report."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 from tune_cl.search.space import short
 
-WORDED = ("ranker.name", *(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "weighting", "m", "subset")))
+_CURRICULUM = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch")
+WORDED = ("ranker.name", *(f"curriculum.{key}" for key in _CURRICULUM))
 BARE = tuple(key for key in WORDED if key != "curriculum.m")  # shown by their values alone
-NAMED = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")  # in `curriculum`
+NAMED = (*_CURRICULUM, "switch", "anti")  # in `curriculum`
 OTHER_TERMS = (
     ("No trial with a curriculum", "No trial besides the baseline"),
     ("No curriculum", "No other configuration"),

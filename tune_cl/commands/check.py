@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from trainables.config import TrainingRun
-from trainables.wording import counted
+from trainables.counting import counted
 from tune_cl.commands.settings import add_experiment, add_overrides, experiment_of
 from tune_cl.commands.tables import short, table
 from tune_cl.experiment import Experiment

@@ -13,8 +13,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from trainables.counting import counted
 from trainables.evaluation.significance import CORRECTIONS
-from trainables.wording import counted
 from tune_cl.commands.settings import add_name, add_session, require_cluster
 from tune_cl.commands.tables import table
 from tune_cl.confirmation.verdict import (

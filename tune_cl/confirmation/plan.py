@@ -17,11 +17,10 @@ from tune_cl.experiment import Experiment
 from tune_cl.place import Place
 from tune_cl.search.space import Flat, short
 from tune_cl.state import SearchState, TrialState
+from tune_cl.wording import NAMED, off
 
 BASELINE = "baseline"
-OFF = (None, "none", False)
 LONGEST = 128  # characters of a folder's name; most file systems allow 255 bytes
-NAMED = ("pacing", "n", "scoring", "weighting", "m", "anti")  # curriculum keys with their own words in a label
 
 
 @dataclass(frozen=True)
@@ -132,11 +131,14 @@ def setting(key: str, value: Any) -> str:
 
 
 def curriculum_words(chosen: Mapping[str, Any]) -> list[str]:
-    pacing = short(chosen["pacing"]) if chosen["pacing"] not in OFF else ""
-    if chosen["n"] is not None:
-        pacing += f" n={short(chosen['n'])}"
-    weighting = short(chosen["weighting"]) if chosen["weighting"] not in OFF else ""
-    if chosen["m"] is not None:
-        weighting += f" m={short(chosen['m'])}"
-    scoring = "" if chosen["scoring"] in OFF else short(chosen["scoring"])
-    return [word.strip() for word in (pacing, scoring, weighting, "anti" if chosen["anti"] else "") if word]
+    """The values of NAMED in a label, each beside the number that belongs to it."""
+    said = {key: "" if off(value) else short(value) for key, value in chosen.items()}
+    numbers = {key: f"{key}={said[key]}" if said[key] else "" for key in ("n", "m", "switch")}
+    words = (
+        f"{said['pacing']} {numbers['n']}",
+        said["scoring"],
+        f"{said['weighting']} {numbers['m']}",
+        f"{said['subset']} {said['objective_switch']} {numbers['switch']}",
+        "anti" if chosen["anti"] else "",
+    )
+    return [" ".join(word.split()) for word in words if word.strip()]

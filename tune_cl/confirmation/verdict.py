@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from trainables.counting import counted
 from trainables.evaluation.significance import SeededTest, adjust, seeded_test
-from trainables.wording import counted
 
 Verdict = Literal["better", "no difference shown", "worse"]
 LEVEL = 0.05

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainables.wording import counted
+from trainables.counting import counted
 from tune_cl.report.markup import Html, cut, number, tag
 from tune_cl.report.svg import BOTTOM, LEFT, RIGHT, TOP, Point, Scale, drawing, frame, path, rule, scale, text
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from trainables.counting import counted
 from trainables.curriculum.scoring import word_counts
 from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.errors import DataError, Problem
 from trainables.evaluation.trec import read_per_query
-from trainables.wording import counted
 from tune_cl.confirmation.verdict import leader
 from tune_cl.place import found_again
 from tune_cl.report.findings import Document, Findings, words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from trainables.counting import counted
 from trainables.errors import UserError
-from trainables.wording import counted
 from tune_cl.report.analysis import mean_interval
 from tune_cl.report.charts import interval_chart, queries_a_bar, strip_chart
 from tune_cl.report.findings import Findings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainables.wording import counted
+from trainables.counting import counted
 from tune_cl.report.charts import Line, Mark, line_chart
 from tune_cl.report.findings import Findings, words
 from tune_cl.report.markup import Html, figure, legend, number, paragraph, table, tag

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainables.counting import counted
 from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
 from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Split, TextColumn, places_of_ids
 from trainables.data.readers.ids import MISSING
 from trainables.data.words import index_words, look_up
 from trainables.errors import DataError, Problem
-from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig

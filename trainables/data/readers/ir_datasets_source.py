@@ -13,12 +13,12 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
+from trainables.counting import counted
 from trainables.data.columns import MAX_GRADE, SPLITS, RankingData
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings
 from trainables.data.readers.rows import usable_id
 from trainables.errors import DataError, Problem, WorkFailed
-from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig

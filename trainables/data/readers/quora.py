@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables.counting import counted
 from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.rows import Lines, Rows, plain_or_gz, usable_id
 from trainables.data.readers.sentence_pairs import DUPLICATE, Pair, classification, require_auto, wrong_pair
 from trainables.errors import DataError, Problem
 from trainables.randomness import generator
-from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig

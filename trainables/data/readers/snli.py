@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables.counting import counted
 from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.rows import Lines, is_text, plain_or_gz
 from trainables.data.readers.sentence_pairs import NLI, Pair, classification, require_auto, wrong_pair
 from trainables.errors import DataError, Problem
-from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables.counting import counted
 from trainables.data.columns import SPLITS, RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
 from trainables.errors import DataError, Problem
-from trainables.wording import counted
 
 if TYPE_CHECKING:
     from trainables.config import DataConfig
