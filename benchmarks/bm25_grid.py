@@ -2,11 +2,11 @@
 
     python benchmarks/bm25_grid.py ../shared/data/trec/nfcorpus [--checked 8] [--pyserini 3] [--json]
 
-Times `choose` on dev over the whole collection, everything included, and two naive ways at some points, spread
-evenly over the grid: `Bm25` built anew and searched, and Pyserini searching a finished index. Both are judged by
-pytrec_eval. Their time for 840 points is the mean of the points measured times 840. Pyserini starts a process for
-each point; the start, timed by a retrieval for one query, is taken off. `cpu` compares processor time, which other
-work on the machine does not change. Ends in an error if naive BM25 and the grid differ at a point.
+Times `choose` on dev over the whole collection, everything included, and two naive ways at some points, spread evenly
+over the grid: `Bm25` built anew and searched, and Pyserini searching a finished index. Both are judged by pytrec_eval.
+Their time for 840 points is the mean over the points measured, times 840. Pyserini starts a process for each point; the
+start, timed by a retrieval for one query, is subtracted. `cpu` compares processor time, which other work on the machine
+does not change. Ends in an error if naive BM25 and the grid differ at a point.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def judged(data: RankingData, qrels: Mapping[str, Mapping[str, int]], metric: st
 
 @dataclass(frozen=True)
 class Timed:
-    """What calls returned, and the mean seconds of one."""
+    """What the calls returned, and the mean seconds of one."""
 
     values: list[float]
     wall: float
@@ -165,7 +165,7 @@ def main() -> None:
     parser.add_argument("--metric", default="ndcg@10")
     parser.add_argument("--json", action="store_true", help="a line a comparison")
     options = parser.parse_args()
-    with TemporaryDirectory() as cache:  # retrievals of an earlier call would come from the user's
+    with TemporaryDirectory() as cache:  # the user's cache may hold retrievals of an earlier call
         os.environ["XDG_CACHE_HOME"] = cache
         found = compare(options)
     if not options.json:

@@ -1,10 +1,10 @@
-"""First-stage candidates by our Pyserini process against Pyserini's own two commands.
+"""First-stage candidates from our Pyserini process, against Pyserini's own two commands.
 
     python benchmarks/candidates.py ../shared/data/trec/nfcorpus [--repeats 3] [--json]
 
-Both index the collection and retrieve 100 documents a query of all splits (BM25, k1 .9, b .4), nothing cached. Ends in
-an error if a query's documents or their order differ, ties of equal scores aside. Pyserini's commands are started with
-the Java and the class path of ours, because they ask for a module that small Java runtimes lack.
+Both index the collection and retrieve 100 documents for each query of all splits (BM25, k1 .9, b .4), nothing cached.
+Ends in an error if the scores at any rank of a query differ. Pyserini's commands are started with the Java and the
+class path of our process, because they ask for a module that small Java runtimes lack.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def ours(data: RankingData, queries: dict[str, list[str]]) -> dict[str, list[str
 
 
 def agree(ours: dict[str, list[str]], peer: dict[str, list[str]]) -> bool:
-    """Equal scores rank by rank; which of the documents tied at the end of a list is kept may differ."""
+    """Whether scores are equal at every rank; which of the documents tied at the end of a list is kept may differ."""
     scores = [{query: [row.split()[0] for row in rows] for query, rows in found.items()} for found in (ours, peer)]
     if scores[0].keys() != scores[1].keys():
         return False

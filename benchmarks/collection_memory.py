@@ -2,8 +2,8 @@
 
     python benchmarks/collection_memory.py [DOCUMENTS ...]     (default 100000 300000 1000000)
 
-For each size a folder of random documents (56 words on average, as MS MARCO passages have) is written; it is then
-read in a process of its own, whose ru_maxrss is printed beside that of a process that imports the reader alone.
+For each size a folder of random documents (56 words on average, as MS MARCO passages have) is written. It is then read
+in a process of its own, whose ru_maxrss is printed beside that of a process that only imports the reader.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 QUERIES, CANDIDATES = 500, 100
-WORDS = (32, 81)  # fewest of a document, most + 1
+WORDS = (32, 81)  # fewest in a document, most + 1
 READ = """
 import json, resource, sys
 from trainables.config import DataConfig

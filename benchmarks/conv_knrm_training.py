@@ -4,13 +4,13 @@
     python benchmarks/conv_knrm_training.py ../shared/data/answers/wikiqa [--steps 30] [--repeats 5]
                                             [--device cuda] [--json]
 
-Both train 30 steps of 32 pairs a repeat on the same texts with the same word vectors (frozen), 128 filters, 1- to
-3-grams with cross-match, 11 kernels, hinge loss, Adam, queries cut at 20 and documents at 60 words. MatchZoo-py
-fills a batch up to its longest text, draws new pairs once an epoch, about once in a repeat, and gives a query filters
-of its own; it has relu behind the filters and log1p in the pooling, we have what MacAvaney et al. have. Ends in an
-error if either loss does not fall. MatchZoo-py's other requirements cannot be installed beside a current pandas, so it
-comes without them: the names it needs of older Pythons and NumPys are set before, and its BERT, which is not used, is
-left out.
+In each repeat both train 30 steps of 32 pairs on the same texts with the same word vectors (frozen), 128 filters, 1- to
+3-grams with cross-match, 11 kernels, hinge loss, Adam, queries cut at 20 and documents at 60 words. MatchZoo-py pads a
+batch to its longest text, draws new pairs once an epoch (about once per repeat) and has separate filters for queries;
+it applies relu after the filters and log1p in the pooling, where we do as MacAvaney et al. do. Ends in an error if
+either loss does not fall. MatchZoo-py's other requirements cannot be installed beside a current pandas, so it is
+installed without them: the names that it needs from older Pythons and NumPys are set before it is imported, and its
+BERT, which is not used, is left out.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def matchzoo() -> Any:
 
 
 def ragged(rows: Any) -> np.ndarray:
-    """What `np.array` once made of lists of unequal length."""
+    """What `np.array` once made from lists of unequal length."""
     try:
         return np.array(rows)
     except ValueError:
@@ -91,7 +91,7 @@ def ragged(rows: Any) -> np.ndarray:
 
 
 class Words:
-    """In place of its tokenizer, which downloads a model: the texts come as words."""
+    """Stands in for MatchZoo-py's tokenizer, which downloads a model; splits at spaces."""
 
     def transform(self, text: str) -> list[str]:
         return text.split()
@@ -136,7 +136,7 @@ def peer_batches(
 
 
 def peer_trainer(loader: Any, model: Any, steps: int, losses: list[float]) -> Callable[[], None]:
-    """The loop of its Trainer: zero, forward, hinge, backward, clip, step."""
+    """The loop of MatchZoo-py's Trainer: zero, forward, hinge, backward, clip, step."""
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-3)
     criterion = model.params["task"].losses[0]
 

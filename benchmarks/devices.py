@@ -1,4 +1,4 @@
-"""Where a benchmark computes: `--device`, waiting until a GPU has done what it was told, and a turn of a training."""
+"""Where a benchmark computes: the option `--device`, waiting for a GPU to finish, and a turn of a training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def required_device(name: str) -> torch.device:
-    """The device as trainings set it up, for the peer too. Ends the program where PyTorch sees no GPU."""
+    """The device as trainings set it up, for the peer too. Ends the program if PyTorch lacks the GPU asked for."""
     if name == "cpu":
         return torch.device(name)
     if not torch.cuda.is_available():
@@ -25,7 +25,7 @@ def required_device(name: str) -> torch.device:
 
 
 def finish(device: torch.device) -> None:
-    """Waits for the device."""
+    """Waits until the device has finished."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -35,8 +35,7 @@ def named(device: torch.device) -> str:
 
 
 def train_turn(training: Training) -> dict[str, float]:
-    """One iteration's steps, without its dev evaluation; they end with a loss that is read, so nothing is under way.
-    Returns their metrics."""
+    """One iteration's steps, without its dev evaluation; reading the loss waits for the device. Returns metrics."""
     metrics = training._train()
     training.history.append(metrics)  # the next turn draws the next steps' batches
     return metrics

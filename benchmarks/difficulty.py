@@ -1,14 +1,13 @@
-"""What difficulties cost: of a million synthetic instances, against rank_bm25 on real ones, and from the cache.
+"""What difficulties cost: for a million synthetic instances, against rank_bm25 on real ones, and from the cache.
 
     python benchmarks/difficulty.py [--instances 1000000] [--dialogs ../shared/data/conversation/dailydialogpp]
     python benchmarks/difficulty.py --dialogs ../shared/data/conversation/dailydialogpp --json
 
-The synthetic data has one instance a query, 10 candidates a query, as many documents as queries, and Zipf's
-distribution of words. `cpu` is processor time, which other work on the machine does not change; `peak` is the most
-memory that the process has held so far, the data included. Ends in an error if rank_bm25 gives other values.
-With
-`--json` the comparison with rank_bm25 alone, over the own candidates of a context as Penha & Hauff's script has it.
-Needs the extra `bench`.
+The synthetic data has one instance and 10 candidates per query, as many documents as queries, and words in Zipf's
+distribution. `cpu` is processor time, which other work on the machine does not change; `peak` is the most memory that
+the process has held so far, the data included. Ends in an error if rank_bm25 gives other values. With `--json`, only
+the comparison with rank_bm25 runs, over each context's own candidates as in Penha & Hauff's script. Needs the extra
+`bench`.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def draw(sampler: Sampler) -> None:
 
 
 def synthetic(queries: int) -> Scored:
-    """One relevant candidate a query, so that there is one instance a query."""
+    """Data with one relevant candidate per query, so that there is one instance per query."""
     random = generator(0, "synthetic data")
     split = synthetic_split(random, queries, CANDIDATES, documents=queries)
     data = RankingData(
@@ -123,7 +122,7 @@ def synthetic(queries: int) -> Scored:
 
 
 def synthetic_split(random: np.random.Generator, queries: int, candidates: int, documents: int) -> Split:
-    """Candidates by falling score; the third is relevant."""
+    """Each query's candidates by falling score; the third is relevant."""
     score = -np.sort(-random.gamma(2.0, 3.0, (queries, candidates)), axis=1)
     grade = np.tile(np.arange(candidates) == 2, queries).astype(np.int16)
     offsets = np.arange(0, len(grade) + 1, candidates)
@@ -140,7 +139,7 @@ def synthetic_split(random: np.random.Generator, queries: int, candidates: int, 
 
 
 def texts(random: np.random.Generator, count: int, length: int) -> TextColumn:
-    """Texts of so many words, without a Python object a text."""
+    """Random texts of `length` words, made without a Python object for each."""
     vocabulary = np.frombuffer("".join(f"w{word:04x} " for word in range(VOCABULARY)).encode(), np.uint8)
     weights = 1 / np.arange(1, VOCABULARY + 1)
     chosen = np.searchsorted(np.cumsum(weights / weights.sum()), random.random(count * length))
@@ -150,7 +149,7 @@ def texts(random: np.random.Generator, count: int, length: int) -> TextColumn:
 
 
 def heuristics(queries: int, candidates: int) -> None:
-    """The weighting heuristics over a first-stage run."""
+    """Times the weighting heuristics on a first-stage run."""
     print(f"{queries:,} queries of {candidates:,} candidates")
     split = synthetic_split(generator(0, "run"), queries, candidates, documents=1_000_000)
     for name, heuristic in WEIGHTINGS.items():
@@ -162,7 +161,7 @@ def heuristics(queries: int, candidates: int) -> None:
 
 
 def read_dialogs(path: Path) -> Scored:
-    """Contexts with their responses, each row a document of its own: label, utterances..., response."""
+    """Contexts with their responses; each row (label, utterances..., response) is a document of its own."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines]
     groups = [list(group) for _, group in groupby(rows, key=lambda row: row[1:-1])]
@@ -195,7 +194,7 @@ def read_dialogs(path: Path) -> Scored:
 
 
 def against_rank_bm25(scored: Scored) -> None:
-    """bm25_std from texts, by both; rank_bm25 scores a query's own candidates only, or the whole corpus as usual."""
+    """bm25_std from texts, by us and by rank_bm25, which scores own candidates or, as usual, the whole corpus."""
     data, split = scored.data, scored.split
     print(f"{len(split):,} contexts of {split.sizes.mean():.1f} candidates, {len(scored.instances):,} instances")
     ours: list[np.ndarray] = []
@@ -219,7 +218,7 @@ def against_rank_bm25(scored: Scored) -> None:
 
 
 def of_dialogs(scored: Scored, repeats: int = 2) -> Comparison:
-    """bm25_std from texts, by both alternately."""
+    """bm25_std from texts, by us and by rank_bm25 alternately."""
     ours: list[np.ndarray] = []
     theirs: list[np.ndarray] = []
 

@@ -26,7 +26,7 @@ class Seen:
 
 
 def driven(space: dict[str, Any], materials: Materials) -> Iterator[Seen]:
-    """What the search of a space sees, one trial at a time, until it ends or nobody asks any more."""
+    """Runs the search of a space, one trial at a time, and yields each iteration until it ends or the caller stops."""
     experiment = build("space", space, {})
     with tempfile.TemporaryDirectory() as name, Journal(Path(name)) as journal:
         journal.append(_first_event(experiment))
@@ -51,7 +51,7 @@ def _first_event(experiment: Experiment) -> dict[str, Any]:
 
 
 def _begun(plan: Plan, materials: Materials) -> Training:
-    """A trial's training where its last sitting left it."""
+    """A trial's training, taken up from the plan's checkpoint if it has one."""
     training = Training(plan.run, materials, device="cpu")
     if plan.checkpoint:
         (training.adopt if plan.adopt else training.load)(Path(plan.checkpoint))

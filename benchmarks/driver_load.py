@@ -1,13 +1,13 @@
 """What a result costs the driver: a search of trainings that cost nothing, with its journal and MLflow on SQLite.
 
     python benchmarks/driver_load.py --trials 1000 --results 20
-    python benchmarks/driver_load.py --trials 120 --tracking down   # no MLflow server answers, all the time
+    python benchmarks/driver_load.py --trials 120 --tracking down   # no MLflow server ever answers
     python benchmarks/driver_load.py --trials 120 --floor           # Ray Tune alone: no search, journal or tracking
 
-Driver time is the CPU time of the driver's process, tracking thread included, between the first quarter of the results
-and the last: MLflow's import and its new database, some seconds, come before. `main` and `tracking` are its two
-threads' parts, the rest is Ray's own threads'; by quarter it shows whether the cost grows with the search. Memory is
-the resident size at each quarter of the results. The goal is 15 ms a result.
+Driver time is the CPU time of the driver's process, tracking thread included, from the first quarter of the results to
+the last; MLflow's import and its new database, some seconds, come before that. `main` and `tracking` are the parts of
+its two Python threads; the rest is Ray's own threads. The times by quarter show whether the cost grows with the search.
+Memory is the resident size at each quarter of the results. The goal is 15 ms per result.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def begin(made: Experiment, folder: Path, tracking: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Mark:
-    """The driver's process when so many results were in: seconds since the epoch, of CPU (in all, and of its two
+    """The driver's process after that many results: seconds since the epoch, CPU seconds (of the process and of its two
     Python threads), resident MiB."""
 
     results: int
@@ -95,7 +95,7 @@ class Mark:
 
 
 class Marks:
-    """A mark at each quarter of the expected results. `writer`: the tracking thread, None where there is none."""
+    """A mark at each quarter of the expected results. `writer`: the tracking thread, if there is one."""
 
     def __init__(self, expected: int, writer: MlflowWriter | None = None):
         self.expected, self.writer = expected, writer
@@ -112,7 +112,7 @@ class Marks:
             self.taken.append(mark)
 
     def document(self) -> dict[str, Any]:
-        """Milliseconds a result between the first quarter and the last; memory at each."""
+        """Milliseconds per result between the first quarter and the last; memory at each."""
         first, last = self.taken[0], self.taken[-1]
         between = (last.results - first.results) / 1000
         quarters = [
@@ -132,7 +132,7 @@ class Marks:
 
 
 class CountedJournal(Journal):
-    """Tells `marks` of every result."""
+    """Counts every result for `marks`."""
 
     marks: Marks
     results = 0

@@ -1,15 +1,16 @@
-"""What a GPU makes of the trainings: BERT-base against the arithmetic, choices against their other way, shared GPUs.
+"""How well trainings use a GPU: BERT-base against its arithmetic, choices against their alternatives, shared GPUs.
 
     python benchmarks/gpu.py ../shared/data/answers/wikiqa --device cuda [--steps 16] [--repeats 5] [--json]
 
-- BERT-base (random weights) on pairs of 256 tokens, against the time in which the device would do its products if it
-  did all as fast as one large product of the same precision: the ratio is the share of the peak.
-- Its batches of WikiQA pairs, against other costs of a group (`GROUP_COST`), which are chosen once for all.
-- The same with cuDNN's attention, which trainings switch off.
+- BERT-base (random weights) on pairs of 256 tokens, against the time that the device would take for its matrix products
+  if all were as fast as one large product of the same precision: the ratio is the share of the peak.
+- BERT-base on batches of WikiQA pairs, against other values of `GROUP_COST`, the cost of a group.
+- Both with cuDNN's attention, which trainings switch off.
 - ConvKNRM with all kernels at once, against one after the other.
-- A ConvKNRM training in each of several processes with a share of the GPU, against one with all of it: the ratio is how
-  many times the work a second they do. Says the memory that one takes.
-Ours alone, so the work is the same by construction. On a CPU (the default, with --layers 1) it shows that it runs.
+- ConvKNRM trainings in several processes, each with a share of the GPU, against one with all of it: the ratio is how
+  many times as much work they do per second. Prints the memory that one takes.
+Only our own code runs, so the work is the same by construction. On a CPU (the default, with --layers 1) it shows that
+it runs.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from trainables.training.materials import Materials, prepare
 from trainables.training.training import Training
 
 LENGTH, PAIRS = 256, 128
-COSTS = {"cpu": (8, 128), "cuda": (512, 8192)}  # beside the one that is taken
+COSTS = {"cpu": (8, 128), "cuda": (512, 8192)}  # alternatives to the value in use
 PRODUCT = {"cpu": 1024, "cuda": 8192}  # rows and columns
 SHARES = (2, 4)
 
@@ -94,8 +95,8 @@ def bert_on(data: str, model: str, device: torch.device, options: argparse.Names
 
 
 def product_of(training: Training, layers: int, pairs: int, steps: int) -> Callable[[], object]:
-    """One large product as often as the training's products have its arithmetic, backward twice what forward is. Of the
-    last layer only keys and values are of all tokens, the rest is of [CLS] (left out here)."""
+    """One large product, repeated until its arithmetic is that of the training's products, backward counted as twice
+    forward. In the last layer only keys and values are of all tokens; the rest is of [CLS] and left out here."""
     width, tokens = 768, pairs * LENGTH
     whole_layer = 2 * tokens * (12 * width**2 + 2 * LENGTH * width)
     operations = 3 * steps * ((layers - 1) * whole_layer + 2 * tokens * 2 * width**2)
@@ -112,7 +113,7 @@ def product_of(training: Training, layers: int, pairs: int, steps: int) -> Calla
 
 
 def with_another(table: dict[str, int], training: Training, value: int) -> Callable[[], object]:
-    """A turn of the training with another value for its device in a table of what suits each."""
+    """A turn of the training with another value for its device in `table`, which holds what suits each device."""
 
     def turn() -> None:
         with patch.dict(table, {training.device.type: value}):
@@ -159,7 +160,7 @@ def of_encoders(options: argparse.Namespace, device: torch.device) -> list[Compa
 
 
 def of_kernels(options: argparse.Namespace, device: torch.device) -> Comparison:
-    """ConvKNRM's kernels all at once or one after the other: what its device has, against the other way."""
+    """ConvKNRM's kernels, all at once or one after the other: the way chosen for the device, against the other."""
     training = trained_on(options.data, device, options.steps)
     ways = ("all kernels at once", "one kernel after the other")
     ours, other = ways if device.type in AT_ONCE else ways[::-1]
@@ -169,7 +170,7 @@ def of_kernels(options: argparse.Namespace, device: torch.device) -> Comparison:
 
 
 def train_beside(data: str, device: str, share: float, steps: int, repeats: int, together: Any, taken: Queue) -> None:
-    """A ConvKNRM in a process of its own; tells the seconds of each turn, and bytes of the device's memory."""
+    """Trains a ConvKNRM in a process of its own; reports the seconds of each turn, then the device memory in bytes."""
     take(1, share if device == "cuda" else 0.0)
     training = trained_on(data, required_device(device), steps)
     for _ in range(repeats + 1):
@@ -179,7 +180,7 @@ def train_beside(data: str, device: str, share: float, steps: int, repeats: int,
 
 
 def beside(options: argparse.Namespace, count: int) -> tuple[list[float], float]:
-    """The slowest process's seconds a turn, the first turn left out, with so many at once; MiB of the largest."""
+    """Of `count` processes at once: the slowest one's seconds for each turn but the first, the largest one's MiB."""
     context = multiprocessing.get_context("spawn")
     together, queues = context.Barrier(count), [context.Queue() for _ in range(count)]
     arguments = (options.data, options.device, 1 / count, 4 * options.steps, options.repeats, together)
@@ -194,7 +195,7 @@ def beside(options: argparse.Namespace, count: int) -> tuple[list[float], float]
 
 
 def of_shares(options: argparse.Namespace) -> list[Comparison]:
-    """Several trainings at once against one, by the time that one training's turn takes of the device."""
+    """Several trainings at once against one alone, by device time for one training's turn."""
     alone, memory = beside(options, 1)
     print(f"a ConvKNRM training takes {memory:.0f} MiB of the device", file=sys.stderr)
     done = []

@@ -1,13 +1,13 @@
-"""How time and memory grow with instances, candidates, trials and workers: a straight line, or the reason.
+"""How time and memory grow with instances, candidates, trials and workers: linearly, or why not.
 
     python benchmarks/growth.py [--largest 10000000] [--json]
 
-One process a row, so that a row's peak memory is its own. `each` is what one unit costs (an instance, a candidate, a
-trial, a worker's result); `slope` is the exponent between a row and the one before it: 1 = a straight line, 0 = no
+Each row has a process of its own, so that its peak memory is its own. `each` is what one unit costs (an instance, a
+candidate, a trial, a worker's result); `slope` is the exponent between a row and the one before it: 1 = linear, 0 = no
 growth. The last part drives the search without Ray, with simulated workers.
 
-Expected: sorting grows a little faster than a line (n log n), drawing a batch does not grow at all, a question to a
-Parzen estimator grows with the trials told, so all of them together with the square.
+Expected: sorting grows a little faster than linearly (n log n), drawing a batch does not grow at all, a question to a
+Parzen estimator grows with the trials it was told of, so all questions together grow with their square.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ search: {searcher: SEARCHER, trials: TRIALS, scheduler: asha, grace: 1}
 
 
 def order(instances: int) -> None:
-    """Instances by difficulty, once a training."""
+    """Orders the instances by difficulty, as a training does once."""
     from trainables.curriculum.sampler import easy_first
 
     easy_first(np.random.default_rng(0).random(instances))
@@ -94,7 +94,7 @@ def search(trials: int, slots: int = 1, searcher: str = "random") -> None:
 
 
 def advance(crew, trial: str, iteration: int) -> int:
-    """One more result of a trial; 0 when it has ended."""
+    """Reports one more result of a trial; returns its iteration, or 0 once it has ended."""
     value = float(np.random.default_rng([int(trial[1:]), iteration]).random())
     known = {"train_loss": 0.0, "available_share": 1.0, "mean_weight": 1.0, "samples_per_second": 1.0, "seconds": 1.0}
     keep = crew.result(trial, {"iteration": iteration, "dev_map": value, **known})
@@ -135,7 +135,7 @@ def measured(part: str, size: int) -> dict[str, float]:
 
 
 def row(part: str, size: int) -> None:
-    """Prints what a row costs beyond what the same process costs at the smallest size, warmed up."""
+    """Prints a row's seconds, and its peak memory beyond that at the smallest size, which is run first to warm up."""
     _, run, sizes = PARTS[part]
     run(min(sizes))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

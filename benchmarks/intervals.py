@@ -1,4 +1,4 @@
-"""How often a 95 % interval of a mean difference leaves out the true one: that of `tune-cl confirm`, Student's, and
+"""How often a 95 % interval of a mean difference misses the true one: the interval of `tune-cl confirm`, Student's, and
 SciPy's BCa bootstrap, on the same draws. docs/verdict.md holds what this prints.
 
     python benchmarks/intervals.py [--repetitions 2000] [--queries 20 40 100 250]
@@ -46,7 +46,7 @@ WAYS: dict[str, Callable[[np.ndarray], Ends]] = {
 
 
 def misses(draw: Draw, queries: int, repetitions: int) -> dict[str, tuple[float, float]]:
-    """By way: the share of intervals without 0, and their mean width as a multiple of Student's."""
+    """For each way: the share of intervals without 0, and their mean width as a multiple of Student's."""
     outside, widths = dict.fromkeys(WAYS, 0), dict.fromkeys(WAYS, 0.0)
     for repetition in range(repetitions):
         differences = draw(generator(repetition, "intervals", queries), queries)

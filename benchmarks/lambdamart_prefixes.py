@@ -1,13 +1,13 @@
-"""The switch points of Ferro et al. (2018), t = 100, 200, 300, 400 of T = 500 trees, with their first stage shared, and
-as four separate LightGBM trainings: 1,400 trees instead of 2,000.
+"""The switch points of Ferro et al. (2018), t = 100, 200, 300, 400 of T = 500 trees, with the first stage shared,
+against four separate LightGBM trainings: 1,400 trees instead of 2,000.
 
     python benchmarks/lambdamart_prefixes.py [FOLDER] [--json] [--curriculum mse|relevant_count]
 
-Once one after the other with all threads, and once as a search runs them: as many at a time as there are cores, with a
-thread each. LightGBM's own trainings come one after the other with all threads, as a script has them.
-FOLDER is a LETOR folder; without one the data are made up. Both sides bin the data once a training and evaluate on dev,
-since a switch point is chosen there: ours as always, LightGBM by its own nDCG@10. Their rankings of the training data
-must be equal to the bit.
+Ours run once one after the other with all threads, and once as in a search: as many at a time as there are cores, with
+a thread each. LightGBM's run one after the other with all threads, as in a script.
+FOLDER is a LETOR folder; without one the data are made up. Both sides bin the data in each training and evaluate on
+dev, since a switch point is chosen there: ours as always, LightGBM by its own nDCG@10. Both sides' scores of the
+training data must be equal to the bit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run_of(curriculum: str, switch: int) -> TrainingRun:
 
 
 def ours(data: RankingData, curriculum: str, at_once: int) -> list[lgb.Booster]:
-    """The trees of each training, from an empty cache; trainings at once share the cores."""
+    """The trees of each training, from an empty cache; trainings that run at once share the cores."""
     threads, before = torch.get_num_threads(), os.environ.get("XDG_CACHE_HOME")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once) as pool:
         os.environ["XDG_CACHE_HOME"] = folder

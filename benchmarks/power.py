@@ -1,4 +1,4 @@
-"""How many queries and seeds see a difference, and what the tests of `tune-cl confirm` do where there is none.
+"""How many queries and seeds show a difference, and what the tests of `tune-cl confirm` do where there is none.
 
     python benchmarks/power.py noise STORAGE/NAME [--split test]     noise in the values of a confirmed search
     python benchmarks/power.py power [--difference 0.01] [noise]     share of confirmations that find a difference
@@ -77,9 +77,9 @@ def rates(
 
 
 def estimate(values: np.ndarray, baseline: np.ndarray) -> Noise:
-    """Noise of one configuration from the values [N, Q] of one and of the baseline, N at least 2.
+    """Noise of one configuration, from its values [N, Q] and the baseline's, N at least 2.
 
-    Two-way analysis of variance of the differences: a component is what its mean square has beyond the residual's.
+    Two-way analysis of variance of the differences: a component is the excess of its mean square over the residual's.
     Two configurations differ by the noise of both, so each has half of the variance.
     """
     differences = values - baseline

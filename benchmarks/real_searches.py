@@ -1,13 +1,14 @@
-"""What does its user get from a search? Searches with real trainings, whose finds are trained again under new seeds.
+"""What does a user get from a search? Searches with real trainings, whose finds are trained again under new seeds.
 
     python benchmarks/real_searches.py [--data docstrings] [--searches 10] [--seeds 3] [--dev 100] [--json]
 
-Each search runs as `driven.py` drives it. Random search trains TRIALS configurations to their end; the others have as
-many iterations. After a quarter, a half and all of them the configuration with the highest dev value so far is taken,
-as the search would name it. `seen` is that value less the baseline's in the same search; `new seeds` the mean best dev
-value of its trainings under seeds that no search has seen, less that of the baseline's under the same seeds: what is
-left without the luck of the best of many. Points of 100 of the metric, means over searches with 95 % intervals. pbt is
-compared here alone: on recorded curves it cannot be simulated, since its trials take weights from each other."""
+Each search runs in `driven.py`. Random search trains TRIALS configurations to their end; the others have as many
+iterations in all. After a quarter, a half and all of them the configuration with the highest dev value so far is taken,
+as the search would name it. `seen` is that value less the baseline's in the same search; `new seeds` is the mean best
+dev value of its trainings under seeds that no search has seen, less that of the baseline's under the same seeds: what
+is left without the luck of the best of many. Values are points of 100 of the metric, means over searches with 95 %
+intervals. pbt is compared only here: it cannot be simulated on recorded curves, since its trials copy each other's
+weights."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def main() -> None:
 
 
 class Again:
-    """Mean best dev value of a configuration's trainings under each of the seeds; each is trained once."""
+    """A configuration's best dev value, as a mean over the seeds; each configuration is trained once under each."""
 
     def __init__(self, materials: Materials, seeds: range):
         self.materials, self.seeds = materials, seeds
@@ -114,7 +115,7 @@ def searched(tree: dict[str, Any], way: str, seed: int, materials: Materials) ->
         if len(finds) == len(marks):
             break
     assert best is not None and baseline is not None
-    # a search that ends before its iterations are used up names the same to the end
+    # a search that ends before its iterations are used up keeps its find
     return baseline, finds | {share: best for share in SHARES if share not in finds}
 
 

@@ -2,11 +2,11 @@
 
     python benchmarks/record_curves.py FOLDER [--wikiqa PATH] [--mediqa PATH] [--semeval PATH] [--configurations 60]
 
-Trains every configuration with every seed of its study in one process, without Ray, and appends a line a training to
-FOLDER/STUDY.jsonl; what is there already is not done again. A study is a ranker on a data set. Trainings are small, so
-that hundreds of them fit into an hour of one core; those of the studies `...-wide` are as one searches: learning rates
-over two decades, all dev queries. With `--scaled STUDY`, the studies named also have trainings whose whole budget is a
-rung (`search.grace: scaled`)."""
+Trains every configuration with every seed of its study in one process, without Ray, and appends one line per training
+to FOLDER/STUDY.jsonl; trainings that are already there are left out. A study is a ranker on a data set. Trainings are
+small, so that hundreds of them fit into an hour of one core; those of the studies `...-wide` are as in a real search:
+learning rates over two decades, all dev queries. With `--scaled STUDY`, the studies named also have trainings whose
+whole budget is a rung (`search.grace: scaled`)."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ SCORINGS = ("context_words", "response_words", "bm25_std", "random")
 
 @dataclass(frozen=True)
 class Study:
-    """A ranker on a data set, and how its trainings are made. `dev_queries`: so many of the first; None: all."""
+    """A ranker on a data set, and how its trainings are made. `dev_queries`: how many, from the first; None: all."""
 
     data: str
     ranker: str
     rates: tuple[float, float]
     iterations: int = 12
-    batches: int = 8  # an iteration
+    batches: int = 8  # per iteration
     dev_queries: int | None = 64
     relevance: int = 1  # `evaluation.relevance_level`
 
@@ -101,15 +101,15 @@ def prepared(study: Study, sources: dict[str, str]) -> Materials:
 
 
 def with_fewer_dev_queries(data: RankingData, count: int | None) -> RankingData:
-    """The data with the first `count` of its dev queries alone; None: with all."""
+    """The data with only the first `count` of its dev queries; None: with all."""
     dev = data.splits["dev"]
     first = some_queries(dev, np.arange(len(dev))[:count])
     return replace(data, splits={**data.splits, "dev": first})
 
 
 def trainings(sources: dict[str, str], options: argparse.Namespace) -> Iterator[tuple[str, TrainingRun, int]]:
-    """(study, training, budget in iterations): round by round a seed more, in each one configuration after the other
-    over all studies."""
+    """(study, training, budget in iterations): seed by seed, and under each seed configuration by configuration over
+    all studies."""
     studies = {name: STUDIES[name] for name in options.studies}
     for seed in SEEDS:
         for index in range(options.configurations):
@@ -151,7 +151,7 @@ def configured(study: Study, sources: dict[str, str], settings: dict[str, Any], 
         "max_iterations": study.iterations,
         "batches_per_iteration": study.batches,
         "batch_size": 16,
-        "patience": study.iterations,  # none ends before
+        "patience": study.iterations,  # no training ends early
     }
     return TrainingRun.model_validate(
         {
@@ -166,7 +166,7 @@ def configured(study: Study, sources: dict[str, str], settings: dict[str, Any], 
 
 
 def record(file: Path, run: TrainingRun, budget: int, materials: Materials) -> None:
-    """Trains for the budget and appends the curve, unless it is in the file."""
+    """Trains for the budget and appends the curve, unless the file has it already."""
     if any(curve.same_training(run, budget) for curve in read_curves(file)):
         return
     started = time.perf_counter()

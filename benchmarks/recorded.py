@@ -1,6 +1,6 @@
 """Recorded learning curves: what the simulator and the schedulers' benchmark read instead of training.
 
-A file holds JSON lines, gzipped if its name ends in .gz, one a training:
+A file holds JSON lines, one per training, gzipped if its name ends in .gz:
 
     settings    flat keys of `curriculum` in force, and `training.lr`
     seed        of the training
@@ -41,7 +41,7 @@ class Curve:
 
     @classmethod
     def of(cls, run: TrainingRun, budget: int, values: np.ndarray, seconds: float) -> Curve:
-        """`values`: of each dev query after each iteration, float [iterations, queries], from 0 to 1."""
+        """`values`: each dev query's value after each iteration, float [iterations, queries], from 0 to 1."""
         levels = np.rint(values * LEVELS).astype(np.uint8)
         text = base64.b64encode(levels.tobytes()).decode()
         dev = tuple(round(float(value), 6) for value in values.mean(axis=1))

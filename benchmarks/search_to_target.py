@@ -3,15 +3,14 @@
     python benchmarks/search_to_target.py [--studies '*-wide'] [--searches 100] [--json]
     python benchmarks/search_to_target.py --real SEEDS [--data docstrings] [--dev 100] [--json]
 
-The target of a study is the best final dev value of random search that trains TRIALS configurations to their end, its
-median over searches. Recorded: trainings are tried in a random order, the same for every way, one at a time, as many as
-the study has; the schedulers know of no other end. `ratio` is the median number of iterations over that of random
-search, with a 95 % interval of a bootstrap over pairs of searches. A search that never sees the target counts as
-infinitely long (null in JSON); `reached` is the share of those that do.
+The target of a study is the best final dev value of a random search that trains ALL recorded or TRIALS real
+configurations to their end, the median over searches. Recorded: trainings are tried in a random order, the same for
+every way, one at a time, up to all that the study has; the schedulers know of no other end. `ratio` is the median
+number of iterations over that of random search, with a 95 % interval of a bootstrap over pairs of searches. A search
+that never sees the target counts as infinitely long (null in JSON); `reached` is the share of searches that see it.
 
-Real: searches with real trainings, a seed each, as `driven.py` drives them. Random search makes TRIALS trials; the
-others have as many iterations as it took in all to see the median of its final values, and begin as many trials as they
-like."""
+Real: searches with real trainings in `driven.py`, each with its own seed. Random search makes TRIALS trials; the others
+get at most as many iterations as its longest search made, and begin as many trials as they like."""
 
 from __future__ import annotations
 
@@ -141,7 +140,7 @@ def seen(tree: dict[str, Any], way: str, seed: int, materials: Materials, target
 
 
 def told(way: str, seed: int, values: list[float]) -> list[float]:
-    """The values, after a line on stderr about their search."""
+    """Prints a line about their search to stderr and returns the values."""
     print(f"{way}, seed {seed}: {len(values)} iterations, best {max(values):.4f}", file=sys.stderr, flush=True)
     return values
 
@@ -152,7 +151,7 @@ def first_at(values: list[float], target: float) -> float:
 
 
 def rows_of(work: str, target: float, found: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """A row a way; `found`: iterations of each search by way, paired by place."""
+    """One row for each way. `found`: by way, the iterations of each search, paired by position."""
     rng = generator(0, "bootstrap of searches")
     places = rng.integers(len(found[RANDOM]), size=(2000, len(found[RANDOM])))
     whole = np.array(found[RANDOM])
@@ -169,7 +168,7 @@ def rows_of(work: str, target: float, found: dict[str, list[float]]) -> list[dic
 
 
 def ratio(ours: np.ndarray, whole: np.ndarray) -> float:
-    """Of the medians; 1 where neither is finite."""
+    """Of the medians; 1 if neither is finite."""
     above, below = np.median(ours), np.median(whole)
     return 1.0 if np.isinf(above) and np.isinf(below) else float(above / below)
 

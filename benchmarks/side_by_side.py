@@ -1,4 +1,4 @@
-"""Two ways of the same work, timed alternately in one process, and the ratio with its spread."""
+"""Two ways of doing the same work, timed alternately in one process, and their ratio with its spread."""
 
 from __future__ import annotations
 
@@ -69,5 +69,5 @@ def tell(comparison: Comparison, as_json: bool) -> None:
 
 
 def shown(value: float | None, digits: int = 2) -> str:
-    """A number; none stands for a search that half the time never sees the target."""
+    """A number as text; ∞ for None, if half of the searches never see the target."""
     return "∞" if value is None else f"{value:.{digits}f}"

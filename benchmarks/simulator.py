@@ -51,8 +51,8 @@ class Simulated:
 
 @dataclass
 class Simulation:
-    """A search: `candidates` in the order in which they are tried, at most `iterations` of them in all. It ends before
-    when a value of `target` is seen.
+    """A search that tries `candidates` in their order and makes at most `iterations` iterations in all. It ends as soon
+    as it sees a value of at least `target`.
 
     `workers` train at a time; the earliest to be free asks first, the lowest number among equals. `delay(worker)`
     gives the ticks that an iteration takes on a worker.
@@ -89,7 +89,7 @@ class Simulation:
         return self
 
     def _next(self, others_run: bool) -> str | None:
-        """The trial that a free worker takes up: a paused one, else a new one."""
+        """What a free worker takes up: a paused trial, else a new one."""
         untried = self.candidates[len(self.trials) :]
         name = self.scheduler.next_paused(last=not untried and not others_run)
         if name:
@@ -109,7 +109,7 @@ class Simulation:
             trial.budget, trial.done = self.scheduler.budget(name), 0
 
     def _iterate(self, name: str) -> bool:
-        """One iteration of a trial; whether it keeps its worker."""
+        """Makes one iteration of a trial; returns whether the trial keeps its worker."""
         trial = self.trials[name]
         value = trial.recorded.dev[trial.budget][trial.done]
         queries = trial.recorded.queries[trial.budget][trial.done]

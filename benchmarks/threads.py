@@ -2,9 +2,9 @@
 
     python benchmarks/threads.py ../shared/data/answers/wikiqa [--steps 60] [--repeats 6] [--json]
 
-Two processes stay alive; in turn one of them trains ConvKNRM alone, and both do at once. The ratio is how many times
-the work a second two of them do. The same with a matrix product that stays in a core's own cache says what of that is
-the machine: cores that share a clock, or a cache with others.
+Two processes stay alive; by turns one of them trains ConvKNRM alone, and both do at once. The ratio is how many times
+as much work per second the two do. A matrix product that stays in a core's own cache is measured in the same way; it
+shows how much of that is due to the machine: cores that share a clock, or a cache with others.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def works_of(data: str, steps: int) -> dict[str, Callable[[], object]]:
 
 
 def work(number: int, data: str, steps: int, repeats: int, together: Barrier, taken: Queue) -> None:
-    """Each work in turn: alone in one of the processes, the other one waiting, then in both."""
+    """Each kind of work in turn: alone in one process while the other waits, then in both."""
     works = works_of(data, steps)
     for repeat in range(repeats + 1):
         for name, call in works.items():
@@ -53,7 +53,7 @@ def work(number: int, data: str, steps: int, repeats: int, together: Barrier, ta
 
 
 def measured(data: str, steps: int, repeats: int) -> dict[tuple[str, int, bool], float]:
-    """Seconds of the slower process by work, repeat, and whether it was alone; the first repeat does not count."""
+    """Seconds of the slower process by work, repeat, and whether it was alone; the first repeat is left out."""
     context = multiprocessing.get_context("spawn")
     together, taken = context.Barrier(CORES), context.Queue()
     arguments = (data, steps, repeats, together, taken)

@@ -2,10 +2,10 @@
 
     python benchmarks/trial_start.py [--trials 6] [--json]
 
-Both are Ray Tune searches of the same ConvKNRM trainings on the built-in data, one at a time, one step each. A trial's
-start is the time from the end of the trial before it to its first result, less the seconds of its own iteration. The
-first trial, which starts Ray's workers, does not count. The peer's data comes from our cache, so that only what a trial
-must do anew is counted. Ends in an error if a trial fails or the two give different losses.
+Both are Ray Tune searches of the same ConvKNRM trainings on the built-in data, one at a time, one iteration each. A
+trial's start is the time from the end of the trial before it to its first result, less the seconds of its own
+iteration. The first trial, which starts Ray's workers, does not count. The peer's data comes from our cache, so that
+only what a trial must do anew is counted. Ends in an error if a trial fails or the two give different losses.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHOSEN = {
 
 
 class Clock(tune.Callback):
-    """Seconds that each trial took beyond its own iteration, and its loss."""
+    """Seconds that each trial took beyond its own iteration, and the trials' losses."""
 
     def __init__(self) -> None:
         self.free = time.perf_counter()
@@ -50,7 +50,7 @@ class Clock(tune.Callback):
 
 
 class Alone(RankerTrainable):
-    """The same training; every trial is a new actor that reads its own data."""
+    """The same training, but every trial is a new actor that reads its own data."""
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         return False
