@@ -12,7 +12,7 @@ from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.randomness import generator
 
 WORDS = 200  # of the made-up language: w0, w1, ...
-QUERY_WORDS = 3  # a turn
+QUERY_WORDS = 3  # per turn
 DOCUMENT_WORDS = (5, 13)  # shortest, longest + 1
 
 
@@ -21,8 +21,8 @@ def tiny_data(
 ) -> RankingData:
     """Ranking data with the splits train, dev and test.
 
-    queries     a split, or for each split by name
-    candidates  a query: one or two relevant ones (grade 1), which repeat words of the query; the rest
+    queries     in each split, or by split's name
+    candidates  of each query: one or two relevant ones (grade 1), which repeat words of the query; the rest
                 share none (grade 0, every fifth of them unjudged: -1)
     turns       most utterances of a query; query i has 1 + i % turns
     Candidates are in no order; first-stage scores are noise around the grade, so the run is imperfect.

@@ -1,4 +1,4 @@
-"""A search that has ended, and what trains its confirmation in this process."""
+"""A search that has ended, and a stand-in for Ray that trains its confirmation in this process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, data: Path) -> Place:
-    """A search that has ended: baseline, root twice, linear, and one that failed after the highest dev value."""
+    """A search that has ended: the baseline, linear, root twice, and a failed trial with the highest dev value."""
     (tmp_path / "toy.yaml").write_text(SPACE)
     experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(data))
     place = Place(tmp_path / "runs", "toy")
@@ -82,7 +82,7 @@ def searched(experiment: Experiment, digest: str, place: Place) -> Iterator[dict
 
 
 class LocalCrew:
-    """Trains in this process, one after the other. `fails`: why a training fails; `left`: trainings until Ctrl-C."""
+    """Trains in this process, one by one. `fails`: why trainings fail, by name; `left`: trainings until Ctrl-C."""
 
     fails: dict[str, str] = {}  # noqa: RUF012 - set by a test
     left: int = 1000
@@ -118,7 +118,7 @@ class NoWriter:
 
 @pytest.fixture
 def crew(monkeypatch: pytest.MonkeyPatch) -> type[LocalCrew]:
-    """Stands in for Ray, and no MLflow."""
+    """The crew that stands in for Ray; MLflow is left out."""
 
     @contextmanager
     def no_ray(address: str | None) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: a cache of their own, and the real data where it is there."""
+"""Fixtures shared by all tests: a cache of their own, and the real data if it is there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from trainables.training import device
 
-# A shell that starts the tests in the background has them, and all they start, ignore Ctrl-C.
+# A shell that starts the tests in the background makes them, and all that they start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -24,10 +24,10 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 @pytest.fixture(autouse=True)
 def no_gpu_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests compute on the CPU wherever they run, but for those of GPUs, and a trial leaves no reservation behind."""
+    """All tests but those of GPUs compute on the CPU, wherever they run, and a trial leaves no reservation behind."""
     monkeypatch.setattr(device, "_reserved", 0)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")  # so that it is put back
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")  # so that monkeypatch restores it
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
 

@@ -12,7 +12,7 @@ HEADER = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\
 
 
 def trec_files(runs: bool = True) -> dict[str, str]:
-    """Two queries a split, with four judged documents; `a` wants d1, `b` wants d2."""
+    """Two queries per split, with four judged documents; `a` wants d1, `b` wants d2."""
     files = {"collection.tsv": COLLECTION}
     for split in ("train", "dev", "test"):
         files[f"queries.{split}.tsv"] = f"{split}-a\tcat\n{split}-b\tdog running\n"
@@ -31,7 +31,7 @@ def trec_files(runs: bool = True) -> dict[str, str]:
 
 
 def wikiqa_files() -> dict[str, str]:
-    """Two answerable questions a split, which share a sentence, and one that has no right sentence."""
+    """Two answerable questions per split, which share a sentence, and one that has no right sentence."""
     rows = (("1", "who sat ?", "S1", 1), ("1", "who sat ?", "S2", 0), ("2", "who ran ?", "S2", 1),
             ("2", "who ran ?", "S3", 0), ("3", "who flew ?", "S4", 0))  # fmt: skip
     texts = {"S1": "the cat sat", "S2": "the dog ran", "S3": "a bird sang", "S4": "nobody"}
@@ -46,7 +46,7 @@ def wikiqa_files() -> dict[str, str]:
 
 
 def conversation_files() -> dict[str, str]:
-    """Two contexts a split, of one and of two utterances; the second has one wrong response twice."""
+    """Two contexts per split, of one and of two utterances; the second has one wrong response twice."""
     return {
         f"{name}.tsv": f"1\t{name} where is the cat ?\tit sat here\n0\t{name} where is the cat ?\tI agree\n"
         f"1\thello {name}\twho ran ?\tthe dog\n" + f"0\thello {name}\twho ran ?\tI agree\n" * 2
@@ -55,7 +55,7 @@ def conversation_files() -> dict[str, str]:
 
 
 def letor_files() -> dict[str, str]:
-    """Two queries a split of two rows and one row; feature 2 is in one row only, and two rows have a docid."""
+    """Two queries per split, of two rows and of one; feature 2 is in one row only, and two rows have a docid."""
     starts = {"train": 1, "vali": 3, "test": 5}
     return {
         f"{name}.txt": f"2 qid:{start} 1:0.5 2:-1e-3 4:3 # docid = cat{start} inc = 1\n0 qid:{start} 1:0.25\n"
@@ -81,7 +81,7 @@ def insurance_v1_files() -> dict[str, str]:
 
 
 def insurance_v2_files() -> dict[str, str]:
-    """One question a split; right answer 2 is not in its pool."""
+    """One question per split; right answer 2 is not in its pool."""
     files = {"vocabulary": VOCABULARY, "InsuranceQA.label2answer.token.encoded": ANSWERS}
     for split in ("train", "valid", "test"):
         name = f"InsuranceQA.question.anslabel.token.100.pool.solr.{split}.encoded"
@@ -104,7 +104,7 @@ SNLI_ROWS = (("neutral", "a cat", "a dog", "1"), ("-", "one", "two", "2"), ("ent
 
 
 def snli_files(structured: bool = True) -> dict[str, str]:
-    """Three pairs a split, one of them without a gold label."""
+    """Three pairs per split, one of them without a gold label."""
     keys = ("gold_label", "sentence1", "sentence2", "pairID")
     rows = [dict(zip(keys, row, strict=True)) for row in SNLI_ROWS]
     table = "".join("\t".join((*row, "more")) + "\n" for row in ((*keys[:3], keys[3]), *SNLI_ROWS))
@@ -121,7 +121,7 @@ def quora_files() -> dict[str, str]:
 
 
 def quora_whole_files() -> dict[str, str]:
-    """The published file: ten pairs, one question with a quotation mark and a line end, and a pair that lacks one."""
+    """The file as published: ten pairs, one with a quotation mark and a line end, and a pair that lacks a question."""
     rows = [f"{n}\t{n}1\t{n}2\twho sat {n} ?\twhich cat sat ?\t{n % 2}\n" for n in range(10)]
     rows[3] = '3\t31\t32\t"what is ""a\ncat"" ?"\twhich cat ?\t1\n'
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
@@ -129,7 +129,7 @@ def quora_whole_files() -> dict[str, str]:
 
 
 def squad_files() -> dict[str, str]:
-    """One paragraph a split of three sentences, one of them with an initial; the answers are in the second."""
+    """One paragraph of three sentences per split, one of them with an initial; the answers are in the second."""
     text = "The cat sat.  Dr. A. Dog ran 2.5 miles! Nobody flew."
     start = text.index("2.5")
     made = {}

@@ -66,7 +66,7 @@ def _xlnet() -> Any:
     return transformers.XLNetTokenizerFast(vocab=_pieces(["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]))
 
 
-# Configuration class, its sizes under its own names, and the tokenizer.
+# Configuration class, its sizes under the class's own names, and the tokenizer.
 KINDS: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {
     "bert": ("BertConfig", SIZES, _wordpiece),
     "electra": ("ElectraConfig", SIZES | {"embedding_size": 16}, _wordpiece),

@@ -1,4 +1,4 @@
-"""Synthetic feature data for rankers of trees: seeded, learnable, with labels 0 to 4."""
+"""Synthetic feature data for rankers that grow trees: seeded, learnable, with labels 0 to 4."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def letor_data(
 ) -> RankingData:
     """Feature data as the LETOR reader gives it: label = a noisy, cut monotone function of the features.
 
-    queries     a split (train 40, dev 12, test 12)
-    candidates  a query, at least; every third query has three more
+    queries     per split (train 40, dev 12, test 12)
+    candidates  per query, at least; every third query has three more
     width       features, at least 3, which the label depends on
     """
     sizes = dict(queries or {"train": 40, "dev": 12, "test": 12})

@@ -1,7 +1,7 @@
 """Machines of their own on this one: network, process and mount namespaces, with an SSH server in each.
 
-What `ray up` needs of a machine is an address, SSH, rsync and a home. Each namespace has these, a /tmp and processes of
-its own; the rest of the file system is shared, as machines share an NFS. Needs root, iproute2 and openssh-server.
+`ray up` needs an address, SSH, rsync and a home on a machine. Each namespace has these, with its own /tmp and
+processes; the rest of the file system is shared, as machines share an NFS. Needs root, iproute2 and openssh-server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 SUBNET = "10.213.77"
 BRIDGE = "tunecl-br"
 TOOLS = ("ip", "unshare", "sshd", "ssh", "ssh-keygen", "rsync")
-# Folders under /tmp or /root that stay shared ($SHARED) are bound into the machine's own before these cover the old.
+# Shared folders ($SHARED) are bound into the machine's own /tmp and /root before these are mounted over the old ones.
 BOOT = """
 set -e
 mount --make-rprivate /
@@ -40,7 +40,7 @@ exec "$SSHD" -D -f "$MACHINE/sshd_config" -E "$MACHINE/sshd.log"
 
 
 def missing() -> str | None:
-    """Why this machine cannot hold others, or None."""
+    """Why machines cannot be made on this one, or None."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if lacking := [tool for tool in TOOLS if not shutil.which(tool)]:
@@ -56,7 +56,7 @@ def run(*command: str) -> None:
 
 @dataclass
 class Machine:
-    """One machine. `shared`: folders under /tmp or /root that it sees as this one does."""
+    """One machine. `shared`: folders under /tmp or /root that it sees as this machine does."""
 
     number: int
     folder: Path
@@ -116,7 +116,7 @@ class Machine:
     def cut_power(self) -> None:
         """Ends every process of the machine at once; its disk stays."""
         if self.process is not None:
-            self.process.send_signal(signal.SIGKILL)  # of `unshare`, whose child, process 1 in there, dies with it
+            self.process.send_signal(signal.SIGKILL)  # of `unshare`, whose child, the machine's process 1, dies with it
             self.process.wait()
             self.process = None
 
@@ -128,7 +128,7 @@ class Machine:
 
 @contextmanager
 def machines(count: int, folder: Path) -> Iterator[list[Machine]]:
-    """As many machines on a network of their own, whose root this one can reach with the key at folder/key."""
+    """As many machines as asked for, on their own network; this machine's root can log in to them with folder/key."""
     key = folder / "key"
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
     shared = [Path(sys.base_prefix), Path(sys.prefix), Path(__file__).resolve().parents[1]]

@@ -46,7 +46,7 @@ def data_folder(folder: Path) -> Path:
 
 
 class Case:
-    """A search of `trials` trials beside the baseline; made trial by trial, written by `write`."""
+    """A search, made trial by trial by `add` and written by `write`."""
 
     def __init__(self, folder: Path, name: str = "toy"):
         space = folder / f"{name}.yaml"
@@ -69,7 +69,7 @@ class Case:
     def add(
         self, dev: list[float], outcome: str | None = None, reason: str | None = None, audit: int | None = None
     ) -> str:
-        """A trial with these dev values; the first added is the baseline. An outcome of None: it still runs."""
+        """Adds a trial with these dev values; the first one is the baseline. With outcome None it still runs."""
         number = sum(event["event"] == "trial" for event in self.events)
         trial, baseline = trial_id(number), number == 0
         draw = self.experiment.space.sample(generator(7, "report trial", number))
@@ -89,7 +89,7 @@ class Case:
         self.events.append({"event": event, "trial": trial, "time": self.time, **other})
 
     def per_query(self, folder: str, split: str, seed: int) -> Path:
-        """Random values of single queries, as trials and confirmations leave them."""
+        """Random values for each query, as trials and confirmations leave them."""
         path = self.place.folder / "trials" / folder / f"{split}.per_query.tsv"
         values = generator(seed, "per query").random(QUERIES)
         write_per_query(path, [f"{split}-{i}" for i in range(QUERIES)], dict.fromkeys(METRICS, values))
@@ -131,7 +131,7 @@ class Case:
 
 
 def whole(folder: Path, others: int = 14) -> Case:
-    """A search that has all there may be: completed, stopped, failed and running trials, NaN, another metric."""
+    """A search with everything there may be: completed, stopped, failed and running trials, NaN, another metric."""
     case = Case(folder)
     case.add([0.30, 0.40, 0.45, 0.44, 0.43, 0.42, 0.41, 0.40], "baseline")
     random = generator(3, "report curves")

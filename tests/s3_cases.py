@@ -1,4 +1,4 @@
-"""A storage in S3: a real HTTP server of it on this machine (moto), and several machines that use it."""
+"""A storage in S3: a real HTTP server for it on this machine (moto), and several machines that use it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tune_cl.mirror import MirroredJournal
 from tune_cl.place import Place, new_place
 
 BUCKET = "searches"
-NEVER = 1000.0  # seconds between two sends: the test sends itself
+NEVER = 1000.0  # seconds between two sends: the tests send by themselves
 TOLD = {"event": "interrupted", "time": 1.0}
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """Query of the addresses on this server."""
+    """The query string of addresses on this server."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     served = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     served.start()
@@ -52,7 +52,7 @@ def s3(server: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
 
 
 def on_another_machine(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    """From here on as on a machine of another name, with a cache of its own."""
+    """From here on, everything is as on a machine of another name, with a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     monkeypatch.setattr(mirror.socket, "gethostname", lambda: home.name)
 

@@ -1,4 +1,4 @@
-"""Micro-batches: another amount of memory, the same gradient; out of memory, the training goes on."""
+"""Micro-batches: another amount of memory, the same gradient; and trainings that go on when memory runs out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def materials() -> Materials:
 
 
 def start(run: TrainingRun, materials: Materials, device: str | None = "cpu") -> Training:
-    """Without dropout, whose masks differ from device to device, and between a batch and its parts."""
+    """A training without dropout, whose masks would differ between devices, and between a batch and its parts."""
     training = Training(run, materials, device)
     for module in training.module.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -109,7 +109,7 @@ class SmallDevice(RankerModule):
     def forward(self, **inputs: Any) -> Tensor:
         size = len(inputs["places"])
         self.sizes.append(size)
-        torch.rand(1)  # something random happens before memory runs out
+        torch.rand(1)  # advances the random state before memory runs out
         if size > self.room:
             raise torch.OutOfMemoryError("tried to allocate 1 PiB")
         return self.inside(**inputs)
@@ -131,8 +131,8 @@ def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(
         training.iterate()
         training.iterate()
     assert [row["train_loss"] for row in small.history] == [row["train_loss"] for row in asked.history]
-    np.testing.assert_allclose(small.best_scores, asked.best_scores, rtol=1e-5)  # scored in other batches
-    assert module.sizes[:4] == [14, 8, 4, 4]  # pairs of documents: 7, 4, then 2 samples
+    np.testing.assert_allclose(small.best_scores, asked.best_scores, rtol=1e-5)  # batches of another size for scoring
+    assert module.sizes[:4] == [14, 8, 4, 4]  # two documents per sample: 7, 4, then 2 samples
     assert small.accumulation.samples == 2
     said = capsys.readouterr().err
     assert said.startswith("cpu is out of memory with 7 samples at a time: going on with 4 (training.micro_batch)")
@@ -178,7 +178,7 @@ def test_scoring_goes_on_in_smaller_batches(materials: Materials) -> None:
     ],
 )
 def test_what_is_out_of_memory(error: Exception, lacks: bool) -> None:
-    """An error of another kind is passed on: no smaller batch would mend it."""
+    """Other errors are passed on: a smaller batch would not mend them."""
 
     def work() -> None:
         raise error
@@ -204,7 +204,7 @@ def no_room(*_: Any, **__: Any) -> None:
 def test_where_the_ranker_or_its_moments_do_not_fit_the_work_fails(
     materials: Materials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With advice, and as the result of a trial: one that raises would be tried again."""
+    """With advice, and as a trial's result: a trial that raises would be tried again."""
     message = (
         "the ranker, or what its optimiser keeps, does not fit in the memory of cpu; a smaller ranker, .*resources"
     )

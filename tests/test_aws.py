@@ -1,4 +1,4 @@
-"""Workers on AWS: on spot where it is granted, on demand where it is not, and no other error swallowed."""
+"""Workers on AWS: spot where it is granted, on demand where it is not, and no other error swallowed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOT_OF_SPOT = ("InvalidAMIID.NotFound", "UnauthorizedOperation", "VcpuLimitExcee
 
 
 class Market:
-    """EC2 with so many instances on spot; then, or on demand too, it refuses with an error."""
+    """EC2 that grants `spot` instances on spot, then refuses; without `demand` it refuses those on demand too."""
 
     def __init__(self, start: Callable[..., list[Any]], spot: int, error: str, demand: bool = True):
         self.start, self.spot, self.error, self.demand = start, spot, error, demand
@@ -56,7 +56,7 @@ class Market:
 
 
 class Account:
-    """A cluster file as `ray up` resolves it, and the provider that it makes."""
+    """A cluster file as `ray up` resolves it, and the node provider made from it."""
 
     def __init__(self, ec2: Any):
         config = filled_in(read("cluster.yaml"), own_group(ec2))
@@ -76,7 +76,7 @@ class Account:
         return self.provider.create_node(self.node_types[kind]["node_config"], TAGS, count)
 
     def running(self) -> list[str]:
-        """How each instance was bought."""
+        """For each instance, how it was bought."""
         return sorted(instance.instance_lifecycle or "on demand" for instance in self.ec2.instances.all())
 
 
@@ -156,7 +156,7 @@ def test_nodes_without_spot_are_ray_s_own_business(account: Account) -> None:
 
 
 class AtOnce:
-    """In place of the provider's threads."""
+    """Runs work at once, in place of the provider's threads."""
 
     def submit(self, work: Callable[..., None], *arguments: Any) -> None:
         work(*arguments)
@@ -179,7 +179,7 @@ class Autoscaler:
         self.scheduler = ResourceDemandScheduler()
 
     def round(self, number: int, trials: int) -> None:
-        """One of its rounds, with trials that wait for a GPU each."""
+        """One round of the autoscaler, with trials that wait for a GPU each."""
         heads = [key for key, one in self.cloud.get_non_terminated().items() if one.node_type == "head"]
         head = NodeState(
             node_id=b"h", status=NodeStatus.RUNNING, ray_node_type_name="head", instance_id=heads[0],
@@ -215,6 +215,6 @@ def test_the_autoscaler_gets_its_workers_whatever_spot_grants(spot: int, account
 
 
 def test_the_autoscaler_finds_the_image_of_every_node(account: Account) -> None:
-    """Ray 2.60 looks `image` up even where `worker_image` says which, and then no worker is ever set up."""
+    """Ray 2.60 looks up `image` even if `worker_image` is given; if it is missing, no worker is ever set up."""
     images = {kind: Autoscaler(account).config.get_docker_config(kind)["image"] for kind in ("head", "gpu")}
     assert images["head"].endswith("-cpu") and images["gpu"].endswith("-gpu")

@@ -1,4 +1,4 @@
-"""`tune-cl baseline`: each setting's document and run file, what is refused."""
+"""`tune-cl baseline`: each setting's document and run file, and what is refused."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_embedding_takes_the_vectors_that_ranker_embedding_has(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     untrained = ranker_settings({"name": "embedding"}).model_dump()
-    assert untrained["word2vec"] == "skipgram"  # those of a small collection's cbow lie close together
+    assert untrained["word2vec"] == "skipgram"  # cbow vectors of a small collection lie close together
     assert document(capfd, str(folder), "embedding")["params"] == {
         key: untrained[key] for key in ("vectors", "vector_size", "word2vec")
     }

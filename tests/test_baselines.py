@@ -1,4 +1,4 @@
-"""Baselines against sums by hand, against BM25 computed anew, and of public collections."""
+"""Baselines against sums by hand, against BM25 computed anew, and on public collections."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_documents_below_the_depth_count_as_not_retrieved() -> None:
 
 
 def test_the_best_point_of_the_grid_is_chosen_and_the_first_of_equals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranking by length only (b = 1) puts the short relevant document first; b = 0 the long one with more matches."""
+    """Ranking by length alone (b = 1) puts the short relevant document first; b = 0 the long one with more matches."""
     data = data_of(["cat"], ["cat", "cat cat dog dog dog dog dog dog", "dog"], [[1, 0, 0]])
     points = ({"k1": 2.0, "b": 0.0}, {"k1": 2.0, "b": 1.0}, {"k1": 3.0, "b": 1.0})
     monkeypatch.setattr(Bm25Baseline, "grid", points)
@@ -193,7 +193,7 @@ def test_sdm_is_the_sum_by_hand() -> None:
     red = fox = idf(2)
     den = idf(3)
     words = [sum(bm25(weight, 1, length) for weight in (red, fox, den)) for length in (3, 8)] + [bm25(den, 1, 1)]
-    # document 0: `red fox` and, without the stop word, `fox den` stand as they do in the query
+    # document 0: `red fox` and, without the stop word, `fox den` stand as in the query
     ordered = [bm25(red + fox, 1, 3) + bm25(fox + den, 1, 3), 0.0, 0.0]
     # document 1: `fox red` in the other order; fox at 0 and den at 7 just fit a window of 8
     unordered = [ordered[0], bm25(red + fox, 1, 8) + bm25(fox + den, 1, 8), 0.0]

@@ -38,7 +38,7 @@ def made(reference: Literal["paper", "study"] = "paper") -> tuple[BidafTModule, 
 
 
 def test_parameter_count_follows_from_the_layers() -> None:
-    """At the sizes of Seo et al. (2017): 100 dimensions of words, 100 of characters, 100 hidden units a direction."""
+    """At the sizes of Seo et al. (2017): 100 dimensions of words, 100 of characters, 100 hidden units per direction."""
     module = BidafTModule(
         torch.zeros(3, 100), np.zeros((3, 25), np.uint8), 36, BidafTSettings.model_validate({}), 32, from_front=False
     )

@@ -1,4 +1,4 @@
-"""What `tune-cl check` forecasts where trials reserve GPUs, or where there are some that they do not reserve."""
+"""What `tune-cl check` forecasts if trials reserve GPUs, or if there are GPUs that they do not reserve."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["device_state"]  # a fixture
     [
         (1, 0, None, 8), (3, 0, None, 2), (1, 0, 3, 3), (1, 0, 30, 8),
         (1, 1, None, 2), (1, 0.4, None, 4), (4, 0.25, None, 2), (0, 0.5, None, 4), (1, 1, 1, 1),
-        (1, 3, None, 1), (16, 0, None, 1),  # more than there is: what `run` would refuse
+        (1, 3, None, 1), (16, 0, None, 1),  # more than there is: `run` would refuse
     ],
 )  # fmt: skip
 def test_trials_at_a_time_are_as_many_as_both_kinds_of_places_hold(
@@ -83,7 +83,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def rows(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]:
-    """What `check` prints, by the name of the row."""
+    """What `check` prints, by the row's name."""
     assert main(["check", *arguments]) == DONE
     lines = [re.split(r"  +", line.strip(), maxsplit=1) for line in capfd.readouterr().out.splitlines()[2:]]
     return {line[0]: line[-1] for line in lines}
@@ -180,7 +180,7 @@ SECONDS = {"conv_knrm": 1.0, "knrm": 3.0, "bert": 50.0}
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
-    """The trainings that are measured; a ranker has its own pace, and a batch takes as long as it is large."""
+    """The trainings that are measured; a ranker has its own pace, and time grows with the batch size."""
     seen: list[TrainingRun] = []
 
     def pace(run: TrainingRun, *_: Any, **__: Any) -> float:
@@ -243,7 +243,7 @@ def test_a_sampler_weighs_rankers_by_priors_and_conditions(
     )
     trials = {pace["of"]["ranker.name"]: pace["trials"] for pace in told["paces"]}
     shares = {"conv_knrm": 1 / 6 + 3 / 8, "knrm": 1 / 6 + 1 / 8, "bert": 1 / 6}
-    drawn = 99  # one is the baseline, one the prior's most likely
+    drawn = 99  # one trial is the baseline, one the prior's most likely choice
     assert trials["conv_knrm"] == pytest.approx(2 + drawn * shares["conv_knrm"], abs=4)
     assert trials["knrm"] == pytest.approx(drawn * shares["knrm"], abs=4)
     assert trials["bert"] == pytest.approx(drawn * shares["bert"], abs=4)
@@ -309,7 +309,7 @@ def test_a_trial_has_the_threads_of_its_cores_as_far_as_there_are_any(monkeypatc
 def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """10 s an iteration, two trials at a time on half a GPU each, and pre-training before them, one after the other."""
+    """10 s per iteration; pre-training first, on its own, then two trials at a time on half a GPU each."""
     monkeypatch.setattr(
         "trainables.training.forecast.seconds_per_iteration", lambda run, materials, threads, device: 10.0
     )

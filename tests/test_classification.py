@@ -91,7 +91,7 @@ def test_probabilities_of_large_logits() -> None:
 def test_accuracy_counts_the_highest_logit(data: RankingData) -> None:
     split = data.splits["dev"]
     logits = np.eye(3, dtype=np.float32)[np.roll(split.grade, 1)]
-    logits[0] = 0.5  # equal ones: the first class
+    logits[0] = 0.5  # all equal: the first class
     expected = np.roll(split.grade, 1) == split.grade
     expected[0] = split.grade[0] == 0
     judge = judge_of(data, split, 1)
@@ -228,7 +228,7 @@ def test_a_training_refuses_what_does_not_fit(data: RankingData) -> None:
 def test_the_form_of_a_folder_tells_the_task(tmp_path: Path) -> None:
     for number, files in enumerate(FORMS.values()):
         folder = write_folder(tmp_path / str(number), files)
-        if "collection.tsv" not in files or "run.train.txt" in files:  # without a run it would be retrieved by Java
+        if "collection.tsv" not in files or "run.train.txt" in files:  # otherwise Java would retrieve candidates
             assert task_of(str(folder)) == load_data(DataConfig(source=str(folder))).task
     assert task_of("docstrings") == task_of("/no/such/folder") == task_of("ir_datasets:antique") == "ranking"
 

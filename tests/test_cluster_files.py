@@ -1,4 +1,4 @@
-"""The cluster files: valid for Ray, closed to the world, and what they start is what this release was tested with."""
+"""The cluster files: valid for Ray, closed to the world, and starting what this release was tested with."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read(name: str) -> Config:
 
 @pytest.fixture
 def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """EC2 of an empty account on this machine; Ray's key pair goes to a home of its own."""
+    """EC2 of an empty account, simulated on this machine; Ray's key pair goes to a home of its own."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.setenv(key, "testing")
@@ -57,13 +57,13 @@ def own_group(ec2: Any) -> str:
 
 
 def filled_in(config: Config, group: str) -> Config:
-    """The file as a user fills it in."""
+    """The cluster file, filled in as a user does it."""
     text = yaml.safe_dump(config).replace("sg-REPLACE", group).replace("ami-REPLACE", "ami-12c6146b")
     return yaml.safe_load(text.replace("fs-REPLACE", "fs-1234"))
 
 
 def open_to_the_world(ec2: Any) -> list[str]:
-    """Groups with a rule for the whole Internet."""
+    """Security groups with a rule for the whole Internet."""
     groups = ec2.security_groups.all()
     ranges = [
         (group.id, rule["CidrIp"]) for group in groups for one in group.ip_permissions for rule in one["IpRanges"]
@@ -86,7 +86,7 @@ def test_the_aws_file_starts_a_cluster_that_is_closed_to_the_world(aws: Any) -> 
 
 
 def test_without_a_group_of_ones_own_ray_opens_port_22_to_everybody(aws: Any) -> None:
-    """Why the file names a group: if Ray stops doing so, the file can be simpler."""
+    """Why the file names a security group: if Ray stops doing this, the file can be simpler."""
     config = filled_in(read("cluster.yaml"), own_group(aws))
     for node in config["available_node_types"].values():
         del node["node_config"]["SecurityGroupIds"]
@@ -108,7 +108,7 @@ def test_the_head_runs_no_trials_and_workers_are_spot_first() -> None:
     assert gpu["resources"] == {"CPU": 8, "GPU": 1} and gpu["min_workers"] == 0
     assert gpu["max_workers"] == config["max_workers"]
     assert gpu["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
-    assert config["provider"]["module"] == "tune_cl.aws.SpotFirst"  # of which tests/test_aws.py
+    assert config["provider"]["module"] == "tune_cl.aws.SpotFirst"  # tested in tests/test_aws.py
 
 
 def test_no_key_is_left_to_defaults_that_ray_has_for_its_own_provider_alone() -> None:
@@ -121,7 +121,7 @@ def test_no_key_is_left_to_defaults_that_ray_has_for_its_own_provider_alone() ->
 
 @pytest.mark.skipif(shutil.which("rsync") is None, reason="there is no rsync")
 def test_data_in_the_checkout_is_not_sent_along_with_it(tmp_path: Path) -> None:
-    """Only the folder at its top: trainables/data is code."""
+    """Only the folder `data` at its top is left out: trainables/data is code."""
     (tmp_path / "from/trainables/data").mkdir(parents=True)
     (tmp_path / "from/data").mkdir()
     for name in ("cluster.yaml", "cluster.local.yaml"):
@@ -192,7 +192,7 @@ def test_the_rayjob_goes_on_after_a_loss_and_goes_away_at_the_end() -> None:
 
 
 def test_the_rayjob_s_search_asks_for_every_worker() -> None:
-    """A search without a number puts as many trials forward as there are places: for one GPU, one."""
+    """A search without search.max_concurrent runs as many trials as there are places: with one GPU, one."""
     (job,) = documents("kuberay-rayjob.yaml")
     (workers,) = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert f"--set search.max_concurrent={workers['maxReplicas']}" in job["spec"]["entrypoint"]
@@ -209,7 +209,7 @@ def test_every_pod_may_write_to_the_volume() -> None:
 
 
 def test_a_worker_fits_on_a_gpu_node() -> None:
-    """Of 8 CPUs and 32 GiB Kubernetes itself takes some; GPU nodes are often closed to what does not tolerate it."""
+    """Kubernetes itself takes some of 8 CPUs and 32 GiB; GPU nodes often accept only pods that tolerate their taint."""
     worker = pods()["worker"]
     asked = worker["containers"][0]["resources"]
     assert asked["requests"] == asked["limits"] == {"cpu": "6", "memory": "24Gi", "nvidia.com/gpu": "1"}
@@ -227,7 +227,7 @@ def test_the_driver_and_a_forwarded_port_reach_mlflow() -> None:
     assert all(is_allowed_host_header(hosts, host) for host in (urlsplit(uri).netloc, "127.0.0.1:5000"))
     assert not is_allowed_host_header(hosts, "elsewhere:5000")
     assert server["spec"]["replicas"] == 1 and server["spec"]["strategy"] == {"type": "Recreate"}
-    assert not server["spec"]["template"]["spec"]["enableServiceLinks"]  # MLFLOW_PORT would be tcp://...
+    assert not server["spec"]["template"]["spec"]["enableServiceLinks"]  # else MLFLOW_PORT would be tcp://...
 
 
 @pytest.mark.parametrize("name", ["cluster.yaml", "deploy/Dockerfile"])

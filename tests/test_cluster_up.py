@@ -1,4 +1,4 @@
-"""`ray up` for real: cluster.local.yaml on machines of their own, a search on them, and a machine that dies in it.
+"""`ray up` for real: cluster.local.yaml on machines of their own, a search on them, and a machine that dies meanwhile.
 
 Takes some minutes, and root, namespaces and an SSH server: skipped, with the reason, where one is missing.
 TUNE_CL_CLUSTER_TESTS=1 fails there instead, TUNE_CL_CLUSTER_TESTS=0 skips everywhere.
@@ -58,7 +58,7 @@ class Cluster:
         self.config.write_text(yaml.safe_dump(config))
 
     def ray(self, *arguments: str, seconds: float = 240) -> subprocess.CompletedProcess[str]:
-        """`ray ARGUMENTS` with a home, a token and a temporary folder of its own."""
+        """Runs `ray ARGUMENTS` with a home, a token and a temporary folder of its own."""
         environment = os.environ | {"HOME": str(self.home), "RAY_TMPDIR": str(self.folder / "ray"),
                                     "RAY_UP_enable_autoscaler_v2": "0", "RAY_USAGE_STATS_ENABLED": "0"}  # fmt: skip
         return subprocess.run(
@@ -74,21 +74,21 @@ class Cluster:
         assert started.returncode == 0, started.stdout + started.stderr
 
     def on_head(self, command: str) -> subprocess.Popen[str]:
-        """A shell command on the head, in the environment that docs/cluster.md has there."""
+        """Starts a shell command on the head, in the environment that docs/cluster.md sets there."""
         shell = f"export PATH=$HOME/tune_cl_env/bin:$PATH RAY_AUTH_MODE=token OMP_NUM_THREADS=1; {command}"
         options = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
         login = ("ssh", *options, "-i", str(self.head.key), f"root@{self.head.address}")
         return subprocess.Popen([*login, shell], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def nodes(self) -> dict[str, bool]:
-        """Address of each node that was ever there, and whether it is alive."""
+        """The address of each node there ever was, and whether it is alive."""
         program = "import ray, json; ray.init('auto', logging_level=40, log_to_driver=False); "
         program += "print(json.dumps([[n['NodeManagerAddress'], n['Alive']] for n in ray.nodes()]))"
         asked = self.on_head(f'python -c "{program}"')
         out, err = asked.communicate(timeout=120)
         assert asked.returncode == 0, err
         alive: dict[str, bool] = {}
-        printed = next(line for line in out.splitlines() if line.startswith("[["))  # Ray adds remarks
+        printed = next(line for line in out.splitlines() if line.startswith("[["))  # Ray adds remarks before and after
         for address, lives in json.loads(printed):
             alive[address] = alive.get(address, False) or lives
         return alive
@@ -117,7 +117,7 @@ def until(condition: Any, what: str, seconds: float = 300) -> None:
 
 
 def ran_trials(machine: Machine) -> bool:
-    """Whether a trial's process was started there: its log names the actor."""
+    """Whether a trial's process was started on the machine: its log names the actor."""
     logs = (machine.folder / "tmp" / "tune_cl_ray").glob("session_*/logs/worker-*.out")
     return any("actor_name:RankerTrainable" in log.read_text() for log in logs)
 

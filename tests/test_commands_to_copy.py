@@ -1,4 +1,4 @@
-"""The commands that a search prints name the cluster it ran on, where what they do needs one."""
+"""The commands that a search prints name the cluster it ran on, if what they do needs one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLUSTER = "10.0.0.7:6379"
 
 
 class LeftBehind:
-    """In place of MLflow's writer: events that it does not get rid of."""
+    """Stands in for MLflow's writer, and leaves events unsent."""
 
     trouble, run_id, view_path = "away", None, None
 
@@ -37,7 +37,7 @@ class LeftBehind:
 def session(
     folder: Path, address: str | None, monkeypatch: pytest.MonkeyPatch, interrupted: bool = False
 ) -> dict[str, Any]:
-    """A sitting of a search whose trials are done, or stopped, at once; MLflow is away."""
+    """A session of a search whose trials are done, or interrupted, at once; MLflow is away."""
 
     def run(experiment: Any, place: Any, journal: Any, materials: Any, address: Any, state: SearchState) -> SearchState:
         if interrupted:
@@ -47,7 +47,7 @@ def session(
     monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
     monkeypatch.setattr(runner, "_run", run)
     monkeypatch.setattr(runner, "leave_report", lambda place, journal: None)
-    monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no seconds
+    monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no `seconds`
     place = Place(folder, "toy")
     place.folder.mkdir(parents=True)
     told = [event for event in one_trial("toy", place.folder) if event["event"] != "search_end"]
@@ -101,7 +101,7 @@ def test_a_search_stopped_between_its_end_and_its_report_ends_with_the_next_resu
     path = journal_of(place.folder, one_trial("toy", place.folder))
     interrupted = [event["event"] for event in read_events(path)].count("interrupted")
     told: list[Place] = []
-    if written:  # by the process that was killed before it said so
+    if written:  # by a process that was killed before it could say so
         (place.folder / "report.html").write_text("whole")
     for leave in (stop, lambda place, journal: told.append(place)):
         monkeypatch.setattr(runner, "leave_report", leave)

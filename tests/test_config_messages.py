@@ -1,4 +1,4 @@
-"""What is said of wrong configurations: the nearest key, every problem at once, each on one line."""
+"""What is said about wrong configurations: the nearest key, every problem at once, each on one line."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_keys_of_a_misspelt_ranker_are_not_wrong_for_that(write: Write) -> None:
     ],
 )
 def test_a_value_that_is_no_name_is_told_the_names(given: str, shown: str) -> None:
-    """YAML makes null and false of what may be meant as none."""
+    """YAML reads as null or false what may be meant as the name `none`."""
     [(key, told)] = problems("quickstart", given).items()
     names = {"curriculum.pacing": PACINGS, "curriculum.weighting": WEIGHTINGS, "search.scheduler": SCHEDULERS,
              "metric": METRICS, "ranker.name": RANKERS}[key]  # fmt: skip
@@ -164,7 +164,7 @@ def test_what_does_not_fit_together_is_told_at_once(write: Write) -> None:
 
 
 def test_a_broken_part_is_not_missed_by_the_others(write: Write) -> None:
-    """cmaes lacks a number only where the space is known whole."""
+    """Whether cmaes lacks a number is only known if the whole space is."""
     pacing = "curriculum.pacing: {choice: [linear, none]}\nsearch.searcher: cmaes\n"
     assert problems(write(pacing)).keys() == {"search.searcher"}
     assert problems(write(pacing + "training.lr: {uniform: [1e-5, -1e-3]}\n")).keys() == {"training.lr.uniform"}
@@ -199,14 +199,14 @@ def test_a_misspelt_ranker_of_a_condition_is_told_as_that(write: Write) -> None:
 
 
 def test_a_choice_holds_each_value_once() -> None:
-    """As the configuration holds it: 5 and 5.0 are one m."""
+    """Values are compared as the configuration holds them: 5 and 5.0 are the same m."""
     assert problems("quickstart", "curriculum.m={choice: [5, 10, 5.0]}") == {
         "curriculum.m.choice": "5.0 stands there twice; each value once"
     }
 
 
 def test_a_condition_of_which_the_command_line_leaves_something_stays() -> None:
-    """delta exists with six pacings; two of them are left, or one, or none."""
+    """delta exists with six pacings; one of them is left, with or without `none`, or `none` alone."""
     for pacing, left in (("{choice: [none, linear]}", True), ("linear", True), ("none", False)):
         experiment = load_experiment("everything", [f"curriculum.pacing={pacing}", "search.points=[]"])
         assert ("curriculum.delta" in experiment.space.leaves) == left

@@ -83,7 +83,7 @@ def test_a_value_of_several_numbers_is_the_same_in_the_journal_and_in_the_baseli
 
 
 def test_a_configuration_stands_where_its_best_trial_does(place: Place) -> None:
-    """Two choices may come to the same training; here the first of them was stopped early."""
+    """Two trials may come to the same training; here the first of them has the lower value."""
     state = state_of(place)
     first, again = state.trials["t0001"], replace(state.trials["t0001"], trial="t0009", number=9, results={})
     again.results[1] = {"dev_map": 0.99, "seconds": 1.0}
@@ -121,7 +121,7 @@ def test_values_are_those_that_trec_eval_gives_the_run_files(place: Place, crew:
 
 
 def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(place: Place, crew: type[LocalCrew]) -> None:
-    """Over seeds, of which one alone has no spread; each query's mean over the seeds is one difference."""
+    """The spread is over seeds, and one seed has none; the interval is over queries, each a mean over the seeds."""
     rows = confirm(place, top=1, seeds=2)
     base, own = rows["baseline"], rows["configurations"][0]
     values = [run["value"] for run in base["runs"]]
@@ -339,7 +339,7 @@ def test_confirm_on_ray_with_mlflow(place: Place, capfd: Any) -> None:
 
 
 def confirmation_runs(place: Place) -> dict[str, Any]:
-    """MLflow's runs of the kind by name; fails where one is there twice."""
+    """MLflow's runs of kind confirmation, by name; fails if one is there twice."""
     client = MlflowClient(tracking_uri=resolve_tracking_uri(place.storage))
     experiment = client.get_experiment_by_name("toy")
     assert experiment is not None
@@ -363,7 +363,7 @@ def test_a_race_gives_no_more_seeds_to_who_cannot_win(
 
 
 def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As resume and report: the search's own address comes before the environment's, a given one before both."""
+    """As in resume and report: the search's own address precedes the environment's, and one given precedes both."""
     told = search_event("toy", name="toy", tracking_uri="sqlite:///told.db")
     journal_of(tmp_path / "toy", [told])
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///environment.db")

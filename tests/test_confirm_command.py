@@ -1,4 +1,4 @@
-"""What `tune-cl confirm` is asked by default, what it notes, and the sentences of its verdict."""
+"""What `tune-cl confirm` does by default, what it notes, and the sentences of its verdict."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_label_is_what_sets_a_trial_apart_from_the_baseline(
 
 
 def test_after_the_last_seed_nobody_leaves_the_race(place: Place, crew: type[LocalCrew]) -> None:
-    """FEWEST seeds go to everyone, so with as many in all the race is the full design."""
+    """Everyone gets FEWEST seeds, so a race over no more than these is the full design."""
     raced = confirm(place, seeds=FEWEST, race=True)
     assert raced["dropped"] == [] and [row["label"] for row in raced["configurations"]] == LABELS
 
@@ -142,7 +142,7 @@ def test_a_race_without_its_baseline_fails_in_words(place: Place, crew: type[Loc
 
 
 def test_ablations_of_one_label_are_told_apart_by_their_trials(place: Place) -> None:
-    """Two learning rates that look alike in a label are two trainings all the same."""
+    """Two learning rates that look alike in a label are still two trainings."""
     state = state_of(place)
     experiment = Experiment.from_yaml(state.yaml)
     near = state.trials["t0002"].chosen | {"training.lr": 0.02000001}
@@ -153,7 +153,7 @@ def test_ablations_of_one_label_are_told_apart_by_their_trials(place: Place) -> 
 
 
 def test_a_key_that_one_of_two_lacks_sets_them_apart() -> None:
-    """A margin is in force under loss hinge alone, and opened keys that are not stand in no label."""
+    """A margin is in force only under loss hinge; an opened key that is not in force is left out of the label."""
     ours, theirs = {"training.loss": "hinge", "training.margin": 1.0}, {"training.loss": "pairwise"}
     for one, other in ((ours, theirs), (theirs, ours)):
         assert differences(one, other) == {

@@ -1,4 +1,4 @@
-"""What a training of a confirmation leaves in its folder, and where it goes on when it was killed at its end."""
+"""What a confirmation's training leaves in its folder, and where it goes on if it was killed at its end."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_files_of_a_split_name_its_queries_every_metric_and_the_ranker(
 def test_a_training_killed_before_its_record_is_not_trained_again(
     run: TrainingRun, materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its ranker is there by then, and what says that it has ended is not."""
+    """By then its ranker is there; the record that it has ended is not."""
 
     def killed(path: Path, document: Any) -> None:
         if path.name == TRAINING:

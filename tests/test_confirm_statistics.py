@@ -38,8 +38,8 @@ def test_over_both_known_answer() -> None:
 
 
 def test_over_both_counts_what_is_in_both_errors_once() -> None:
-    """Differences 3 ± 1 by seed ± 1 by query ± .5 of the two together: squared errors 1 and 1 less .25, their residual
-    mean square 1 over 4 values (Clark 1973)."""
+    """Differences 3 ± 1 by seed ± 1 by query ± .5 by both together: squared errors 1 and 1 less .25, the residual mean
+    square 1 over 4 values (Clark 1973)."""
     differences = 3 + np.array([[-1.0], [1.0]]) + np.array([-1.0, 1.0]) + np.array([[0.5, -0.5], [-0.5, 0.5]])
     expected = 2 * scipy.stats.t.sf(3 / math.sqrt(1 + 1 - 0.25), 1)
     assert seeded_test(differences, np.zeros((2, 2))).p_both == pytest.approx(expected)
@@ -54,7 +54,7 @@ def test_over_both_has_the_freedom_of_the_fewer() -> None:
 
 
 def test_over_both_is_never_surer_than_the_test_over_seeds() -> None:
-    """Query means that do not vary, while residuals do: the errors' sum less the residual is below that of seeds."""
+    """Query means do not vary, residuals do: the sum of both errors less the residual is below that of seeds."""
     wave = np.array([0.3, -0.3, 0.1, -0.1])
     differences = np.array([0.1 + wave, 0.3 - wave])
     expected = 2 * scipy.stats.t.sf(0.2 / math.sqrt(0.02 / 2), 1)
@@ -105,7 +105,7 @@ def test_bootstrap_interval_never_shows_what_the_test_does_not(queries: int) -> 
 
 @pytest.mark.parametrize("queries", [2, 3, 5])
 def test_bootstrap_interval_of_few_queries_is_finite(queries: int) -> None:
-    """Many of their resamples are one and the same query again and again, which has no spread to divide by."""
+    """Many resamples hold a single query, repeated; their spread, which the interval divides by, is 0."""
     assert np.isfinite(bootstrap_ci(np.arange(queries) + 0.5)).all()
 
 
@@ -113,7 +113,7 @@ def test_bootstrap_interval_is_the_same_again_and_has_no_width_for_equal_differe
     differences = series(1, 50)[0]
     assert bootstrap_ci(differences) == bootstrap_ci(differences)
     assert bootstrap_ci(np.full(7, 0.25)) == (0.25, 0.25)
-    for count in (3, 7, 10):  # the mean of these is rounded
+    for count in (3, 7, 10):  # their mean is not exactly .1
         low, high = bootstrap_ci(np.full(count, 0.1))
         assert low == high == pytest.approx(0.1)
 
@@ -131,7 +131,7 @@ def test_bootstrap_interval_leaves_the_true_mean_out_no_more_often_than_it_says(
         ((0.0, 0.2), "better", ["", "‡"]),
         ((-0.2, 0.2), "better", ["", "‡"]),
         ((-0.2, 0.0), "worse", ["", ""]),
-        ((0.0, -0.2), "no difference shown", ["", ""]),  # not the one that the search recommends
+        ((0.0, -0.2), "no difference shown", ["", ""]),  # the worse one is not the one that the search recommends
         ((0.0, 0.0), "no difference shown", ["", ""]),
     ],
 )
@@ -144,7 +144,7 @@ def test_verdict_rule(shifts: tuple[float, float], verdict: str, marks: list[str
 
 @pytest.mark.parametrize(("p", "mark"), [(0.01, "‡"), (0.0101, "†"), (0.05, "†"), (0.0501, "")])
 def test_marks_and_worse_begin_at_95_percent(p: float, mark: str) -> None:
-    """p of at most .05 and .01, and marks only for more than the baseline (Penha & Hauff 2020, Table 5)."""
+    """p of at most .05 and .01; only values above the baseline are marked (Penha & Hauff 2020, Table 5)."""
     above, level, below = (Judged(SeededTest(by, (p,), p, p), p, p) for by in (0.01, 0.0, -0.01))
     assert [one.marks for one in (above, level, below)] == [mark, "", ""]
     assert [one.worse for one in (above, level, below)] == [False, False, bool(mark)]
@@ -173,7 +173,7 @@ def test_the_verdict_is_about_the_largest_marked_difference_or_the_first() -> No
 
 
 def test_marks_follow_the_corrected_value() -> None:
-    """p near .03: a dagger alone, none beside two other configurations."""
+    """p near .03: a dagger if tested alone, none beside two other configurations."""
     wave = np.tile([1.0, -1.0], 50)
     baseline, value = np.zeros((2, 100)), np.tile(0.22 + wave, (2, 1))
     [alone] = judge([(value, baseline)], "holm")
@@ -184,7 +184,7 @@ def test_marks_follow_the_corrected_value() -> None:
 
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_without_a_true_difference_the_error_rate_stays_at_the_level_stated(seeds: int) -> None:
-    """Query and residual noise, which every seed draws anew; three configurations against one baseline, after Holm."""
+    """Query noise, and residual noise drawn anew by every seed; three configurations against a baseline, after Holm."""
     found = rates(Noise(0.06, 0.0, 0.12), seeds, 200, configurations=3, repetitions=REPETITIONS)
     assert found["any"] <= MOST
     assert found["better"] <= MOST and found["worse"] <= MOST
@@ -224,7 +224,7 @@ def race(dev: np.ndarray) -> tuple[int, int]:
 
 
 def test_a_race_ends_with_the_winner_of_the_full_design_and_saves_trainings() -> None:
-    """Five configurations, ten seeds; a configuration lies 1 SD of the seeds from the next on average."""
+    """Five configurations, ten seeds; a configuration is on average 1 SD of the seeds away from the next."""
     same, trainings, repetitions = 0, 0, 400
     for repetition in range(repetitions):
         rng = generator(repetition, "race")
@@ -237,7 +237,7 @@ def test_a_race_ends_with_the_winner_of_the_full_design_and_saves_trainings() ->
 
 
 def test_the_chance_to_win_is_as_often_true_as_it_says() -> None:
-    """Of those given a chance of 20 to 40 %, or below LEAST, after 3 of 6 seeds, that share ends above the leader."""
+    """Of those given a chance of 20 to 40 %, or below LEAST, after 3 of 6 seeds, as many end above the leader."""
     given, true = [], []
     for repetition in range(2000):
         rng = generator(repetition, "chances")

@@ -99,7 +99,7 @@ def test_scores_equal_those_of_the_definition() -> None:
             counts = torch.exp(-distance.square() / (2 * module.kernels.sigma.square())).sum(1)
             features.append(torch.log(counts + 1e-6).sum(0))
     expected = module.score(torch.cat(features)[None])
-    longer = [torch.randint(1, 50, (len(ids) + 5,)) for ids in (query, document)]  # the pair's padding in the batch
+    longer = [torch.randint(1, 50, (len(ids) + 5,)) for ids in (query, document)]  # the batch's padding
     texts = Tokens.of([ids.tolist() for ids in (query, document, *longer)])
     got = module(**module.collate(texts, texts, np.array([0, 2]), np.array([1, 3])))[:1]
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)

@@ -16,7 +16,7 @@ from trainables.rankers.kernels import unit
 
 @pytest.fixture
 def products(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """The shapes of oneDNN's products, which are taken on any processor that has them."""
+    """The shapes of oneDNN's products, which are then used on any processor that has them."""
     if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
         pytest.skip("this PyTorch is built without oneDNN")
     seen: list[tuple[int, ...]] = []
@@ -42,7 +42,7 @@ def test_products_and_gradients_are_those_of_float64(
     exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
     got = with_gradients(linear(*inputs), inputs)
     right = with_gradients(functional.linear(*exact), exact)
-    assert len(products) == 3  # the result, the gradient of x, that of the weight
+    assert len(products) == 3  # the result, the gradients of x and of the weight
     for ours, plain in zip((got[0], *got[1]), (right[0], *right[1]), strict=True):
         torch.testing.assert_close(ours, plain.float(), rtol=1e-5, atol=1e-4)
 

@@ -246,7 +246,7 @@ def test_a_given_learning_rate_goes_before_the_ranker_s_own() -> None:
 
 
 def test_the_objective_switches_at_its_share_of_the_steps() -> None:
-    """.55 of 3,200 steps are 1,760, in floating point a little more."""
+    """.55 of 3,200 steps are 1,760, but slightly more in floating point."""
     run = make_run("pairwise", objective_switch="mse", switch_at=0.55)
     sizes = {"max_iterations": 100, "batches_per_iteration": 32}
     run = run.model_copy(update={"training": run.training.model_copy(update=sizes)})

@@ -1,4 +1,4 @@
-"""Extrapolated learning curves, and the scheduler that goes on with the most promising one."""
+"""Extrapolated learning curves, and the scheduler that resumes the trial with the most promising one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LAST = 12
 
 
 def value(trial: int, at: int, end: int) -> float:
-    """A curve of the model itself: level .3 + trial/50, slope .05, gain .2 past the end."""
+    """A curve as the model assumes it: level .3 + trial/50, slope .05, gain .2 past the curriculum's end."""
     after = max(at - end, 0) if end else 0
     return 0.3 + trial / 50 + 0.05 * math.log(at) + 0.2 * (1 - (after + 1) ** -0.5)
 
 
 def of_whole_curves(end: int) -> CurveModel:
-    """A model that has seen six whole trainings whose curricula end there."""
+    """A model that has seen six whole trainings whose curricula end at `end`."""
     model, rng = CurveModel(LAST), np.random.default_rng(0)
     for trial in range(6):
         model.start(f"whole {trial}", end)
@@ -35,10 +35,10 @@ def test_what_trials_show_is_expected_of_one_that_has_not_come_as_far() -> None:
     for name, end in (("paced", 6), ("plain", 0)):
         model.start(name, end)
         for at in range(1, 4):
-            model.add(name, at, value(2, at, 6))  # the same values up to here
+            model.add(name, at, value(2, at, 6))  # both have the same values so far
     (paced, plain), deviations = model.forecast(["paced", "plain"])
     assert paced == pytest.approx(value(2, LAST, 6), abs=0.02) and plain == pytest.approx(value(2, LAST, 0), abs=0.02)
-    assert 0 < deviations[1] < deviations[0]  # its gain is still to come
+    assert 0 < deviations[1] < deviations[0]  # the gain of `paced` is still to come
     mean, deviation = model.forecast_new()
     assert deviation > deviations[0] and mean == pytest.approx(value(2, LAST, 6), abs=0.05)
 
@@ -69,7 +69,7 @@ def thaw(**setup: int) -> Model:
 
 
 def pauses_at(model: Model, trial: str, level: float, until: int = LAST) -> int:
-    """The iteration after which the trial pauses on its way to `until`; 0: it goes on."""
+    """The iteration after which the trial pauses on its way to `until`; 0 if it goes on."""
     model.start(trial, 1)
     for at in range(1, until + 1):
         if model.judge(trial, at, level + 0.05 * math.log(at)) is Verdict.PAUSE:
@@ -92,7 +92,7 @@ def test_the_most_promising_trial_goes_on() -> None:
 def test_one_trial_comes_to_its_end_in_any_case() -> None:
     model = thaw()
     assert pauses_at(model, "good", 0.6, until=1) == pauses_at(model, "bad", 0.1, until=1) == 1
-    model.best["good"] = 5.0  # nothing can be expected to end above that
+    model.best["good"] = 5.0  # nothing is expected to end above that
     assert model.next_paused(last=False) is None and model.next_paused(last=True) == "good"
     model.resumed("good")
     for at in range(2, LAST + 1):
@@ -122,7 +122,7 @@ def test_a_first_rung_at_the_end_leaves_no_time_to_pause() -> None:
 
 
 def test_asking_who_goes_on_changes_nothing() -> None:
-    """A resumed search replays results, but not the questions in between."""
+    """A resumed search replays results, but not the questions asked in between."""
     asked, silent = thaw(), thaw()
     for number in range(8):
         for model in (asked, silent):
@@ -134,7 +134,7 @@ def test_asking_who_goes_on_changes_nothing() -> None:
 
 
 def test_a_forecast_among_many_trials_is_that_of_the_trial_s_own_values() -> None:
-    """Their sums stand in arrays that grow, and trials that have come as far in equal curricula share some."""
+    """Its sums are kept in growing arrays, and trials at the same iteration of equal curricula share some of them."""
     model, ends, seen = CurveModel(LAST), {}, {}
     rng = np.random.default_rng(0)
     for trial in range(150):

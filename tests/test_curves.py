@@ -43,12 +43,12 @@ def test_the_best_of_equal_trials_is_pulled_back_to_their_mean() -> None:
         bias = selection_bias({name: values.tolist() for name, values in curves.items()})
         assert bias is not None
         found.append(max(values.max() for values in curves.values()) - bias)
-    assert np.mean(found) == pytest.approx(0.5, abs=0.015)  # the best value itself is about .55
+    assert np.mean(found) == pytest.approx(0.5, abs=0.015)  # the best value is about .55
 
 
 def test_without_noise_there_is_no_bias_between_trials() -> None:
     curves = {str(trial): [0.1 * trial + 0.01 * t for t in range(12)] for trial in range(6)}
-    assert selection_bias(curves) == pytest.approx(0.005, abs=1e-9)  # the last two evaluations' mean
+    assert selection_bias(curves) == pytest.approx(0.005, abs=1e-9)  # the highest value less the mean of the last two
     assert selection_bias({"a": [0.1, 0.2, 0.3], "b": [0.1, 0.2, 0.3]}) is None
     assert selection_bias({name: [0.1, float("nan"), 0.3] for name in "abc"}) is None
 
@@ -62,14 +62,13 @@ def test_the_bias_of_three_trials_by_hand() -> None:
 
 
 def test_three_evaluations_are_enough_and_the_highest_value_is_the_best_trial() -> None:
-    """Without noise a trial is worth its level: of the trial with the highest value, not of that with the highest
-    mean."""
+    """Without noise a trial is worth its level: here that of the trial with the highest value, not the highest mean."""
     steady = {"a": [0.0, 0.5, 1.0], "b": [0.8, 0.85, 0.9], "c": [0.7, 0.7, 0.7]}
     assert selection_bias(steady) == pytest.approx(1.0 - 0.75)
 
 
 def test_a_best_at_the_edge_is_known_less_well() -> None:
-    """Its level is the mean of two evaluations, that of the others of three."""
+    """The level at the edge is a mean of two evaluations, the others' of three."""
     waves = {"a": (-1, 1, -1, 1), "b": (-1, 1, -1, 1), "c": (1, -1, 1, -1)}
     curves = {name: [level + sign * 0.1 for sign in waves[name]] for level, name in enumerate(waves, 1)}
     levels, noise = np.array([1 - 0.1 / 3, 2 - 0.1 / 3, 3.0]), 0.16 / 6

@@ -1,4 +1,4 @@
-"""Damage of a saved training is told apart from a storage, a disk or a process in trouble; and what damage costs."""
+"""Damage of a saved training is told apart from trouble with a storage, disk or process; and what damage costs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture
 def saved(config: dict[str, Any], tmp_path: Path) -> Path:
-    """A checkpoint after two iterations."""
+    """The folder of a checkpoint after two iterations."""
     trial, folder = RankerTrainable(config), tmp_path / "checkpoint_000002"
     folder.mkdir()
     trial.step()
@@ -74,7 +74,7 @@ def no_file_handles() -> Iterator[None]:
 def test_a_checkpoint_that_cannot_be_reached_is_not_damaged(
     config: dict[str, Any], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The training would begin again, and the trial leave no files; Ray tries the trial again, and the search stops."""
+    """As damage, the training would begin anew and the trial leave no files; so Ray retries it, or the search stops."""
     run = TrainingRun.model_validate(config["run"])
     artifacts = Artifacts(tmp_path / "trials", {materials_key(run): prepare(run)})
     trial = RankerTrainable(config)
@@ -95,7 +95,7 @@ def test_a_checkpoint_that_cannot_be_reached_is_not_damaged(
 
 
 def test_a_process_without_file_handles_says_so_of_every_file(config: dict[str, Any], saved: Path) -> None:
-    """safetensors says that the file is not there."""
+    """safetensors itself would say that the file is not there."""
     training = RankerTrainable(config).training
     for read in (
         lambda: checkpoint.load_tensors(saved / "weights.safetensors"),
@@ -132,7 +132,7 @@ def cut_short(model: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut_short, Path.unlink, lambda model: model.write_text("")])
 def test_trees_that_were_cut_short_are_damage(damage: Callable[[Path], Any], tmp_path: Path) -> None:
-    """LightGBM ends the process where a file ends within its trees."""
+    """LightGBM ends the process if a file ends within its trees."""
     materials = materials_of(letor_data())
     training = TreeTraining(tree_run(), materials, share=False)
     training.iterate()

@@ -1,4 +1,4 @@
-"""Bad input on the console: exit status 2, one `error: PLACE: wrong; right` line a problem, nothing written."""
+"""Bad input on the console: exit status 2, an `error: PLACE: wrong; right` line for each problem, nothing written."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_stemmed_words_are_found_and_index_and_run_are_cached(monkeypatch: pytes
     assert score[0] > score[1] > 0
     assert set(found["dev"][1].tolist()) == {0, 3}
     assert not list(cache_root().rglob("*.jsonl")), "what was handed to the process is gone"
-    monkeypatch.setattr(candidates, "_run_python", None)  # the same again needs no process
+    monkeypatch.setattr(candidates, "_run_python", None)  # the same retrieval again needs no process
     again = retrieve(documents, QUERIES, k1=0.9, b=0.4, top_k=2)
     for split, columns in found.items():
         for new, old in zip(again[split], columns, strict=True):
@@ -87,7 +87,7 @@ def test_each_setting_of_a_retrieval_has_a_run_of_its_own(
 
 
 def test_progress_of_many_queries_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    long = " ".join(f"word{number}" for number in range(1500)) + " cat"  # more than Lucene allows by itself
+    long = " ".join(f"word{number}" for number in range(1500)) + " cat"  # more words than Lucene allows by default
     found = retrieve(TextColumn.of(DOCUMENTS), {"dev": [long] + ["cat"] * 1000}, k1=0.9, b=0.4, top_k=1)
     assert len(found["dev"][0]) == 1001
     lines = capfd.readouterr().err.splitlines()
@@ -138,14 +138,14 @@ def test_judgments_are_candidates_where_nine_queries_of_ten_name_a_wrong_documen
 
 
 def test_a_judgment_without_text_is_of_no_other_document() -> None:
-    """Its row is -1, a place before query 1's first document, where query 0's last one stands."""
+    """Its row is -1: one before query 1's first document is query 0's last."""
     assert _grades(Rated.of([(1, MISSING, 3)]), np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED] * 2
     beside = Rated.of([(1, MISSING, 3), (1, 0, 2)])
     assert _grades(beside, np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED, 2]
 
 
 def test_scores_that_float32_cannot_tell_apart_are_a_tie() -> None:
-    """As trec_eval reads them: the higher document id comes first."""
+    """As in trec_eval: the higher document id comes first."""
     rows, rank = ranks(np.zeros(3, np.int64), np.array([1.0 + 1e-9, 1.0, 2.0]), np.array([0, 1, 2]))
     assert rows.tolist() == [2, 1, 0] and rank.tolist() == [1, 2, 3]
 
@@ -171,7 +171,7 @@ def test_judged_documents_without_text_are_not_added() -> None:
 
 
 def test_a_relevant_document_is_taken_for_no_other_of_the_run() -> None:
-    """Query 1's document 0 beside a run that has document 1 for query 0."""
+    """Document 0 of query 1 must not be taken for document 1 of query 0, which the run has."""
     columns = with_positives(Rated.of([(1, 0, 1)]), np.array([0]), np.array([1]), np.array([1]), np.array([0.5]))
     assert [column.tolist() for column in columns[:3]] == [[0, 1], [1, 0], [1, NO_RANK]]
 

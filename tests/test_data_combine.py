@@ -12,7 +12,7 @@ from trainables.data.combine import joined, one_split, some_queries
 
 
 def with_order(split: Split) -> Split:
-    """The split as of a file that gives its candidates last to first."""
+    """The split as if read from a file that lists its candidates last to first."""
     return replace(split, given=np.arange(len(split.document))[::-1].astype(np.int32))
 
 

@@ -1,4 +1,4 @@
-"""What `tune-cl data` shows: counts under their own names, the best and the worst of two examples, texts cut short."""
+"""What `tune-cl data` shows: counts under their own names, the best and the worst of two examples, shortened texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def graded_files() -> dict[str, str]:
-    """In dev a query of four candidates, one of them not judged, and one of a single candidate that is not relevant."""
+    """In dev, a query of four candidates, one of them unjudged, and one whose only candidate is not relevant."""
     files = trec_files()
     files["qrels.dev.txt"] = "dev-a 0 d1 1\ndev-a 0 d2 0\ndev-a 0 d4 2\ndev-b 0 d3 0\n"
     ranked = "".join(f"dev-a Q0 {name} 1 {score} x\n" for name, score in (("d2", 4), ("d1", 3), ("d4", 2), ("d3", 1)))
@@ -38,7 +38,7 @@ def shown(files: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[st
 
 
 def cells(lines: list[str]) -> dict[str, list[str]]:
-    """Rows of the tables by their first cell."""
+    """The tables' rows, by their first cell."""
     rows = [re.split(r"\s{2,}", line.strip()) for line in lines]
     return {first: rest for first, *rest in rows if rest}
 

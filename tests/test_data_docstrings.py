@@ -1,4 +1,4 @@
-"""The built-in data: what it takes from sources, and what it promises of contexts and candidates."""
+"""The built-in data: what it takes from sources, and what it promises about contexts and candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers at their edges: the smallest data, what is drawn with a fixed seed, the last value that is still taken."""
+"""Readers at their edges: the smallest data, draws under a fixed seed, the last value that is still accepted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TestLetor:
         return queries(load(write_folder(folder, files)))
 
     def test_the_same_fifth_is_dev_in_every_version(self, tmp_path: Path) -> None:
-        """Drawn anew, dev values of one version would not compare with those of the next."""
+        """If it were drawn anew, dev values of different versions could not be compared."""
         assert self.without_vali(tmp_path, 10)["dev"] == ["q2", "q6"]
 
     def test_of_two_queries_one_is_dev_and_of_one_none(self, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ class TestSquad:
     TEXT = "The cat sat. Nobody flew."
 
     def read(self, folder: Path, *answers: dict[str, Any], question: str = "Who ?") -> RankingData:
-        """Data of two questions: one on the cat, and one with these answers."""
+        """Data of two questions: one about the cat, and one with these answers."""
         cat = {"id": "1", "question": "What ?", "answers": [{"text": "cat", "answer_start": 4}]}
         asked = [cat, {"id": "2", "question": question, "answers": list(answers)}]
         tree = {"data": [{"paragraphs": [{"context": self.TEXT, "qas": asked}]}]}

@@ -214,7 +214,7 @@ class TestPairs:
         assert problems(write_folder(tmp_path, files))[0] == "SICK_train.txt:2: judgment 'MAYBE'"
 
     def test_sick_in_one_file(self, tmp_path: Path) -> None:
-        """As its authors publish it: another order of columns, and one that names the split."""
+        """As its authors publish it: columns in another order, one of which names the split."""
         rows = [row for text in sick_files().values() for row in text.splitlines()[1:]]
         sets = [name for name in ("TRAIN", "TRIAL", "TEST") for _ in range(3)]
         lines = ["\t".join(WHOLE_COLUMNS)]

@@ -51,7 +51,7 @@ def _file(folder: Path, name: str, text: str) -> LocalDownload:
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registered test dataset's content is not known to the cache by its name alone."""
+    """A registered test dataset's name alone does not tell the cache its content."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 

@@ -47,7 +47,7 @@ def candidates(data: RankingData, split: str, query: int) -> list[tuple[str, int
 
 
 def check(data: RankingData) -> None:
-    """What RankingData promises."""
+    """Checks what RankingData promises."""
     queries = np.concatenate([split.query for split in data.splits.values()])
     assert queries.tolist() == list(range(len(data.query_ids)))
     assert len(data.documents) == len(data.document_ids)
@@ -173,7 +173,7 @@ def test_a_folder_in_two_forms_is_refused(tmp_path: Path) -> None:
 class TestTrec:
     def test_candidates_of_a_run(self, tmp_path: Path) -> None:
         data = load(write_folder(tmp_path, trec_files()))
-        # Equal scores: the higher document id first, as trec_eval sorts.
+        # Among equal scores the higher document id comes first, as in trec_eval.
         assert candidates(data, "dev", 0) == [("d4", -1, 1), ("d2", 0, 2), ("d3", 0, 3)]
         assert candidates(data, "dev", 1) == [("d4", -1, 1), ("d2", 1, 2), ("d3", 0, 3)]
         assert data.splits["dev"].judged_grade.tolist() == [1, 0, 0, 0, 1, 0]

@@ -68,7 +68,7 @@ def test_retrieved_candidates_reach_the_published_level(shared: Path) -> None:
 
 
 def sizes(data: RankingData) -> dict[str, tuple[int, int]]:
-    """Queries and candidates a split."""
+    """Queries and candidates per split."""
     return {name: (len(split), len(split.document)) for name, split in data.splits.items()}
 
 
@@ -108,7 +108,7 @@ def test_every_answer_is_in_a_sentence(shared: Path) -> None:
     assert not any("left out" in note for note in data.notes)
 
 
-# Texts shared by splits, as stated beside the data: (train, dev), (train, test), (dev, test).
+# Texts that splits share, as stated beside the data: (train, dev), (train, test), (dev, test).
 @pytest.mark.parametrize(
     ("name", "kind", "counts"),
     [("nfcorpus", "queries", [4, 4, 1]), ("mediqa", "queries", [1, 0, 0]), ("mediqa", "document_texts", [15, 94, 18])],

@@ -1,4 +1,4 @@
-"""Old checkpoints are deleted beside a search: all of them where it ends well, and nothing waits where it does not."""
+"""Old checkpoints are deleted beside a search. If it ends well, it waits for all deletions; otherwise for none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tune_cl.search.deletions import deleting_aside
 
 
 class Slow:
-    """A file system of this machine whose deletions begin when it is opened, or after some seconds."""
+    """A local file system whose deletions begin when it is opened, or after some seconds."""
 
     def __init__(self, seconds: float):
         self.reached, self.opened, self.seconds = threading.Event(), threading.Event(), seconds
@@ -34,7 +34,7 @@ class Slow:
 
 
 class Old:
-    """A checkpoint there."""
+    """Stands in for an old checkpoint at this path."""
 
     def __init__(self, path: Path, filesystem: Slow):
         path.mkdir()

@@ -1,4 +1,4 @@
-"""The device that a trial reserved, and its memory that it took, by which users choose `search.resources.gpu`."""
+"""The device that a trial reserved, and the memory it took there, by which users choose `search.resources.gpu`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ GIB = 2**30
 
 @pytest.fixture(autouse=True)
 def device_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a process keeps of its device, as in a fresh one; put back afterwards."""
+    """Resets what a process remembers about its device; restores it afterwards."""
     monkeypatch.setattr(device, "_reserved", None)
     planned, coarse = torch.backends.cuda.cudnn_sdp_enabled(), torch.backends.cudnn.allow_tf32
     torch.backends.cuda.enable_cudnn_sdp(True)
@@ -56,13 +56,13 @@ def device_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That PyTorch sees, as long as it is not hidden from it."""
+    """A GPU that PyTorch sees, as long as it is not hidden."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: os.environ.get(VISIBLE) != "")
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Of a trial that reserves no GPU."""
+    """The configuration of a trial that reserves no GPU."""
     return tiny_trial(tmp_path_factory.mktemp("data"), threads=THREADS, gpu=0.0)
 
 
@@ -75,7 +75,7 @@ def test_the_peak_is_told_where_there_is_a_device(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_gpu_that_pytorch_does_not_see_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not a training on the CPU, in the trial and in the confirmation."""
+    """Neither the trial nor the confirmation trains on the CPU instead."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     message = r"the trial reserved a GPU, but PyTorch \S+ sees none on \S+: install .* search\.resources\.gpu=0"
     with pytest.raises(WorkFailed, match=message):
@@ -92,8 +92,8 @@ def test_a_gpu_that_pytorch_does_not_see_is_an_error(monkeypatch: pytest.MonkeyP
 def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
     a_gpu: None, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ray leaves the GPUs of the node visible to it. CUDA is not even asked for its memory or, as PyTorch's optimizers
-    do where they see one, for its stream: that would begin a context there."""
+    """Ray leaves the node's GPUs visible to it. CUDA must not even be asked for its memory or for its stream, as
+    PyTorch's optimizers do if they see a GPU: that would begin a context there."""
     cuda = torch.device("cuda")
     monkeypatch.setattr(
         torch.accelerator, "current_accelerator", lambda **_: cuda if torch.cuda.is_available() else None
@@ -110,7 +110,7 @@ def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
     seen: list[str] = []
     monkeypatch.setattr(tasks, "confirm_at", lambda *_: seen.append(best_device().type))
     for gpu in (0, 1):
-        monkeypatch.setenv(VISIBLE, "0")  # as Ray does before a task that reserves one
+        monkeypatch.setenv(VISIBLE, "0")  # as Ray does before a task that reserves a GPU
         assert task({}, Materials(tiny_data(), NO_TEXTS), "", "test", THREADS, gpu) is None
     assert seen == ["cpu", "cuda"]
 
@@ -124,7 +124,7 @@ def test_trials_and_confirmations_are_told_the_share(experiment: Experiment, tmp
 
 
 def test_trees_take_no_gpu_that_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It need not even be visible. The next trial in this process has it."""
+    """The GPU need not even be visible. The next trial in this process gets it."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     seen: list[str] = []
     monkeypatch.setattr(tasks, "confirm_at", lambda *_: seen.append(best_device().type))
@@ -140,7 +140,7 @@ def test_trees_take_no_gpu_that_is_reserved(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_gpu_is_told_how_to_compute(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No plans for each shape of attention, and fp32 that is fp32; a trial on the CPU sets nothing."""
+    """No plans for each shape of attention, and full-precision fp32; a trial on the CPU sets nothing."""
     monkeypatch.setattr(device, "_reserved", 0)
     best_device()
     assert torch.backends.cuda.cudnn_sdp_enabled() and torch.backends.cudnn.allow_tf32
@@ -153,7 +153,7 @@ def test_a_gpu_is_told_how_to_compute(a_gpu: None, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_share_of_a_gpu_is_a_share_of_its_memory(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the part that CUDA takes of it beside the tensors."""
+    """The share includes what CUDA itself takes beside the tensors."""
     fractions: list[float] = []
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=60 * GIB))
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
@@ -174,7 +174,7 @@ def test_memory_is_given_back_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPat
 
 
 class Alive:
-    """Trainings that are still in memory, counted whenever memory is given back."""
+    """Counts the trainings that are still in memory, whenever memory is given back."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *modules: Any):
         self.trainings: weakref.WeakSet[Training] = weakref.WeakSet()
@@ -204,7 +204,7 @@ def test_the_last_training_is_gone_before_the_next_is_made(
     damaged.mkdir()
     trainable.save_checkpoint(str(damaged))
     (damaged / "weights.safetensors").write_bytes(b"")
-    trainable.load_checkpoint(str(damaged))  # begins anew
+    trainable.load_checkpoint(str(damaged))  # the training begins anew
     assert alive.seen == [0, 0] and trainable.step()["iteration"] == 1
 
 

@@ -1,6 +1,6 @@
-"""A training step never waits for the device: the queue of a GPU would run dry at each.
+"""A training step never waits for the device: each time, a GPU's queue would run dry.
 
-PyTorch's `meta` device has shapes and no numbers: an operation that asks for one fails there."""
+PyTorch's `meta` device has shapes and no numbers: an operation that asks for a number fails there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CASES |= {"bert, checkpointing": {"name": "bert", "checkpointing": True}}
 
 
 class Copies(TorchDispatchMode):
-    """Counts copies from the CPU to the device by whether the CPU waits for their end."""
+    """Counts copies from the CPU to the device that the CPU waits for, and the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,14 +50,14 @@ class Copies(TorchDispatchMode):
 
 @pytest.fixture(autouse=True)
 def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The meta device has no autocast, and nobody packs for it."""
+    """Replaces autocast, which the meta device lacks, and gives it a GPU's settings."""
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
     monkeypatch.setitem(GROUP_COST, "meta", GROUP_COST["cuda"])
     monkeypatch.setitem(AT_ONCE, "meta", AT_ONCE["cuda"])
 
 
 def step_on_meta(data: RankingData, ranker: dict[str, Any], loss: str) -> Copies:
-    """One optimiser step, but for the optimiser: it keeps the weights that the CPU had."""
+    """One step without the optimiser, which still holds the CPU's weights."""
     keys = {"loss": loss, "batch_size": 6, "precision": "fp32"}
     metric = "map" if data.task == "ranking" else "accuracy"
     run = validated({"ranker": SMALL.get(ranker["name"], {}) | ranker, "training": keys, "metric": metric})

@@ -1,5 +1,5 @@
-"""Every tune-cl command that README and docs show is one that tune-cl takes: its options, spaces and keys exist. So do
-the project's files that they name."""
+"""Every tune-cl command that README and docs show is valid: its options, spaces and keys exist. So do the project's
+files that they name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FENCED = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^    (tune-cl .*)$", re.MULTILINE)
 INLINE = re.compile(r"`(?:OMP_NUM_THREADS=1 )?(tune-cl [^`]+)`")
 FILE = re.compile(r"(?<![\w./])(?:tune_cl|trainables|search_spaces|tests|benchmarks|docs|deploy)/[\w/-]+\.\w+")
-PATTERN = re.compile(r"\.\.\.|\[--|[<|]|--\w+$")  # shows a form, or names an option, and is no command
+PATTERN = re.compile(r"\.\.\.|\[--|[<|]|--\w+$")  # shows a form, or names an option: no whole command
 KEYS = {*configuration_fields(()), *SEARCH_KEYS, *(key for name in RANKERS for key in ranker_fields(name))}
 
 
@@ -53,7 +53,7 @@ def test_a_command_of_the_docs_is_taken(line: str) -> None:
     for setting in getattr(options, "overrides", ()):
         assert setting.partition("=")[0] in KEYS
     space = getattr(options, "space", None) or ""
-    if space.islower() and not space.endswith(".yaml"):  # NAME stands for any
+    if space.islower() and not space.endswith(".yaml"):  # NAME stands for any space
         assert find_space(space).exists()
 
 

@@ -63,7 +63,7 @@ def test_pairs_are_laid_out_as_the_tokenizer_does(folder: Folder) -> None:
     assert torch.equal(inputs["input_ids"], expected["input_ids"])
     assert torch.equal(inputs["attention_mask"], expected["attention_mask"].bool())
     if "token_type_ids" in inputs:
-        segments = expected["token_type_ids"] * expected["attention_mask"]  # of padding no one asks
+        segments = expected["token_type_ids"] * expected["attention_mask"]  # segments of padding do not matter
         assert torch.equal(inputs["token_type_ids"], segments)
 
 

@@ -1,4 +1,4 @@
-"""The command evaluate: published tables, comparisons, and what it says of wrong input."""
+"""The command evaluate: published tables, comparisons, and what it says about wrong input."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_correction_is_over_the_runs_of_each_metric(files: dict[str, str]) -> No
 
 @pytest.mark.parametrize(("correction", "times"), [("none", 1), ("bonferroni", 2), ("holm", 2)])
 def test_the_correction_is_the_one_asked_for(correction: str, times: int, files: dict[str, str]) -> None:
-    """Of two runs one is worse, the other the same: p of the first is the smaller one."""
+    """One of two runs is worse, the other the same: the worse one has the smaller p."""
     test = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], ["map"], correction=correction)
     worse = test["runs"][1]["vs_first"]["map"]
     assert worse["p_adjusted"] == pytest.approx(times * worse["p"]) and 0 < worse["p"] < 0.5
@@ -141,7 +141,7 @@ def test_a_query_with_negative_grades_only_counts_zero(grade: int) -> None:
 
 
 def test_mrr_is_cut_in_trec_eval_order() -> None:
-    """Ten documents of one score: d9 ranks first and d0 last, whatever the order they stand in."""
+    """Ten documents with the same score: d9 ranks first and d0 last, in whatever order they are given."""
     ids = [f"d{i}" for i in range(10)]
     run = {"top": dict.fromkeys(ids, 1.0), "low": dict.fromkeys(ids, 1.0)}
     values = per_query({"top": {"d7": 1}, "low": {"d6": 1}}, run, parse_metrics(["mrr@3", "mrr"]))

@@ -1,4 +1,4 @@
-"""Search-space files and command-line options to checked experiments; every problem told at once."""
+"""From search-space files and command-line options to checked experiments; every problem reported at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def problems(space: str, *overrides: str) -> dict[str, str]:
-    """Place -> what is wrong and what would be right."""
+    """By place: what is wrong and what would be right."""
     with pytest.raises(ConfigError) as caught:
         load_experiment(space, overrides)
     found = {problem.place: f"{problem.wrong}; {problem.right}" for problem in caught.value.problems}

@@ -38,7 +38,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def in_mlflow(uri: str, journal: Path) -> dict[str, list[tuple[int, float]]]:
-    """Points of the dev value by trial, each run's as they were sent; fails where a trial has two runs."""
+    """The dev value's points by trial, each run's as they were sent; fails if a trial has two runs."""
     client = MlflowClient(uri)
     search = next(read_events(journal))
     experiment = client.get_experiment_by_name(search["space"])
@@ -56,7 +56,7 @@ def in_mlflow(uri: str, journal: Path) -> dict[str, list[tuple[int, float]]]:
 def test_a_driver_killed_at_a_random_byte_goes_on_exactly(
     seed: int, experiment: Experiment, database: str, tmp_path: Path
 ) -> None:
-    """The journal may end within a line, and MLflow had been told up to some point before."""
+    """The journal may end within a line, and MLflow has events up to some point before that."""
     whole = Crew(tmp_path / "whole", experiment).work()
     expected = summary(tmp_path / "whole")
     begun, _, rest = (tmp_path / "whole" / FILE).read_text().partition("\n")
@@ -121,7 +121,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def trained(config: dict[str, Any], folder: Path, checkpoint: Path | None = None) -> list[dict[str, Any]]:
-    """Results up to the end, with a checkpoint for each in `folder`."""
+    """Results up to the end; each leaves a checkpoint in `folder`."""
     trainable, results = RankerTrainable(config | {"checkpoint": str(checkpoint) if checkpoint else None}), []
     while not (results and results[-1]["done"]):
         results.append(trainable.step())
@@ -134,7 +134,7 @@ def trained(config: dict[str, Any], folder: Path, checkpoint: Path | None = None
 def test_a_training_that_cannot_be_made_fails_at_once_and_the_next_begins(
     config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing that Tune would retry: a ranker that does not fit does not fit the second time."""
+    """Tune must not retry it: a ranker that does not fit will not fit the second time either."""
 
     def refuse(*_: Any) -> None:
         raise WorkFailed("does not fit")
@@ -145,7 +145,7 @@ def test_a_training_that_cannot_be_made_fails_at_once_and_the_next_begins(
         result = trainable.train()
         assert (result["failed"], result["done"]) == ("does not fit", True)
         trainable.save(str(tmp_path))
-        trainable.load_checkpoint(str(tmp_path))  # Tune restores a trial whose process died
+        trainable.load_checkpoint(str(tmp_path))  # as Tune restores a trial whose process died
     assert trainable.reset_config(config | {"checkpoint": None}) and "failed" not in trainable.step()
 
 
@@ -188,7 +188,7 @@ def test_a_damaged_checkpoint_costs_an_iteration_and_is_said(
 def test_a_trial_whose_last_checkpoint_is_damaged_as_it_ends_leaves_files_of_the_one_before(
     whole: int, config: dict[str, Any], experiment: Experiment, tmp_path: Path
 ) -> None:
-    """Its two checkpoints that Ray keeps, `whole` of them whole; the search goes on either way."""
+    """Ray keeps its last two checkpoints, of which `whole` are undamaged; the search goes on in any case."""
     run = TrainingRun.model_validate(config["run"])
     trained(config, tmp_path / "ray")
     artifacts = Artifacts(tmp_path / "trials", {materials_key(run): prepare(run)})
@@ -208,7 +208,7 @@ def test_a_trial_whose_last_checkpoint_is_damaged_as_it_ends_leaves_files_of_the
     assert trial.artifacts == (str(tmp_path / "trials" / "t0000") if whole else None)
     assert ranker == (str(tmp_path / "trials" / "best-ranker") if whole else None)
     notes = [event["text"] for event in read_events(crew.journal.path) if event["event"] == "note"]
-    damaged = [str(folder) for folder in reversed(kept[whole:])] * 2  # for its files, and for its ranker
+    damaged = [str(folder) for folder in reversed(kept[whole:])] * 2  # once for its files, once for its ranker
     assert [text.split(" is damaged")[0] for text in notes] == damaged
     assert (tmp_path / "trials" / "t0000" / "dev.per_query.tsv").exists() == bool(whole)
 

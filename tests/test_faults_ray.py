@@ -1,4 +1,4 @@
-"""Faults on real Ray, counted exactly: processes that die, trials that cannot start, nodes that go and come."""
+"""Faults on real Ray, counted exactly: processes that die, trials that cannot start, nodes that come and go."""
 
 from __future__ import annotations
 
@@ -92,15 +92,15 @@ def test_trials_go_on_where_processes_and_nodes_die(
     for trial in state.by_number():
         expected = {"t0002": [], "t0003": [1]}.get(trial.trial, [1, 2, 3, 4, 5, 6])
         assert sorted(trial.results) == expected, trial.trial
-    assert steps_of(folder, "t0001") == [1, 2, 3, 3, 4, 5, 6]  # the lost step, and no other, was made again
+    assert steps_of(folder, "t0001") == [1, 2, 3, 3, 4, 5, 6]  # the lost step was made again, and no other
     assert "there is no such model" in str(state.trials["t0002"].reason)
     assert state.trials["t0003"].reason == "the training loss became nan"
     repeated = sum(len(steps_of(folder, trial)) for trial in outcomes if trial not in FAULTS) - 4 * 6
-    assert 0 <= repeated <= 2  # of the one trial that the lost node had
+    assert 0 <= repeated <= 2  # by the only trial on the lost node
 
 
 def test_trials_share_the_gpus_of_a_node(cluster: Cluster, experiment: Experiment, tmp_path: Path) -> None:
-    """Ray's own count of GPUs: there need be none. Two are on the node, and half of one is a trial's."""
+    """Ray's own count of GPUs: no real ones are needed. The node has two, and a trial takes half of one."""
     cluster.add_node(num_cpus=4, num_gpus=2)
     resources, folder, at_once = Resources(cpu=1, gpu=0.5), tmp_path / "search", []
     experiment = replace(experiment, search=experiment.search.model_copy(update={"resources": resources}))
@@ -129,7 +129,7 @@ search: {trials: 2, resources: {cpu: 2}}
 def test_what_trials_share_is_trained_where_they_are(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Teacher and pre-training: the head, with the driver, trains nothing; a node has neither files nor the cache."""
+    """The head, with the driver, trains neither teacher nor pre-training; nodes have neither files nor the cache."""
     folders = (("FOLDER", 5), ("OTHER", 6))
     space = TAUGHT
     for name, queries in folders:
@@ -138,7 +138,7 @@ def test_what_trials_share_is_trained_where_they_are(
     (tmp_path / "toy.yaml").write_text(space)
     experiment = load_experiment(str(tmp_path / "toy.yaml"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "node"))
-    cluster.add_node(num_cpus=2)  # the other has room for one
+    cluster.add_node(num_cpus=2)  # the other node has room for one trial
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
     [made] = materials_of(experiment, cluster.address).values()
     assert made.teacher is not None and made.start
@@ -179,7 +179,7 @@ def break_down() -> float:
 
 @pytest.fixture(scope="module")
 def local_ray() -> Iterator[str]:
-    """A Ray of this machine; its address. For the tests after the cluster's: a process has one Ray at a time."""
+    """The address of a Ray on this machine. For tests after those of the cluster: a process has one Ray at a time."""
     with ray_session(None):
         yield ray.get_runtime_context().gcs_address
 
@@ -205,7 +205,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_trials_whose_checkpoint_finds_no_space_go_on_or_fail_with_the_reason(
     local_ray: str, experiment: Experiment, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One trial finds space again when it is retried; for another there is none until it has failed."""
+    """One trial has space again when it is retried; another has none until it has failed."""
     folder, faults = tmp_path / "search", {"t0001": "full", "t0002": "stays full"}
     monkeypatch.setattr(ray_tune, "RETRIES", 1)
 
@@ -228,7 +228,7 @@ def test_trials_whose_checkpoint_finds_no_space_go_on_or_fail_with_the_reason(
 def test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_it(
     local_ray: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """Ray would count it as a failure of the trial, log it or quote it in an error of its own, and go on."""
+    """Ray itself would count the error as a failure of the trial, log it or quote it in another error, and go on."""
     (tmp_path / "toy.yaml").write_text(SPACE)
     experiment = load_experiment(str(tmp_path / "toy.yaml"), ["search.trials=3", "training.max_iterations=3"])
     folder, faults = tmp_path / "search", {"t0001": "raises"} if "failed" in what else {}
@@ -275,7 +275,7 @@ def test_a_node_that_cannot_run_trials_ends_the_search_with_the_reason(
     assert said == []
     monkeypatch.setattr(nodes_module, "SLOW", 0.0)
     check = NodeCheck(said.append)
-    for _ in range(3):  # no process answers at once
+    for _ in range(3):  # nothing can have answered yet
         check(ray.nodes())
     assert (
         len(said) == 1 and "has started no process for 0 s, so no trial; raylet.err in /tmp/ray/session_" in said.pop()
@@ -290,7 +290,7 @@ def test_a_node_that_cannot_run_trials_ends_the_search_with_the_reason(
     check.here["no-such-package"] = "1.0"
     with pytest.raises(WorkFailed, match="cannot run trials: it lacks no-such-package; install them, then resume"):
         answered(check)
-    (tmp_path / "only_here.py").write_text("def versions(packages): return {}")  # a module that the node has not
+    (tmp_path / "only_here.py").write_text("def versions(packages): return {}")  # a module that the node lacks
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(nodes_module, "versions", importlib.import_module("only_here").versions)
     with pytest.raises(WorkFailed, match="No module named 'only_here'; install tune-cl there, then resume"):
@@ -298,7 +298,7 @@ def test_a_node_that_cannot_run_trials_ends_the_search_with_the_reason(
 
 
 def test_a_local_ray_refuses_those_without_its_token(local_ray: str, tmp_path: Path) -> None:
-    """Ray on Linux listens on every interface; the token keeps others out. `ray.init` would ask for 20 seconds."""
+    """Ray on Linux listens on every interface; the token keeps others out. `ray.init` would retry for 20 seconds."""
     program = "import sys; from ray._raylet import GcsClient; print(len(GcsClient(sys.argv[1]).get_all_node_info()))"
     stranger = os.environ | {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 32}
     refused, answered = (

@@ -43,7 +43,7 @@ def test_the_share_of_the_neural_score_starts_at_sigmoid_of_minus_one() -> None:
 
 
 def test_candidates_that_are_not_in_the_run_get_the_lowest_score() -> None:
-    """Of their query; of the split where the query has none at all."""
+    """The lowest of the query; of the split if the query has none."""
     split = tiny_data(queries=4, candidates=4).splits["train"]
     nan = float("nan")
     scores = first_stage_scores(with_scores(split, [3.0, nan, 2.0, nan, nan, nan, nan, nan, -50.0]))

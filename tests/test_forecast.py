@@ -44,7 +44,7 @@ def test_repeats_run_to_their_end_where_others_stop_at_rungs(tmp_path: Path) -> 
 
 
 def measured(experiment: Experiment, trials: list[tuple[Flat, float]]) -> SearchState:
-    """A search whose trials, the baseline first where it has no choice, have made the iteration that is measured."""
+    """A search whose trials (without choices: the baseline) have made the iterations that are measured."""
     names = {"name": "s", "data": {}, "ranker": "conv_knrm", "rankers": [], "metric": "map", "seed": 0, "yaml": ""}
     events: list[Event] = [{"event": "search", "baseline": "t0", "time": 0.0, **names}]
     for number, (chosen, seconds) in enumerate(trials):
@@ -60,7 +60,7 @@ def measured(experiment: Experiment, trials: list[tuple[Flat, float]]) -> Search
 
 
 def first_of(experiment: Experiment, trials: list[tuple[Flat, float]], slots: int) -> Event:
-    """What the first trial's measured iteration tells."""
+    """What the first trial's measured iteration forecasts."""
     told = Forecaster(experiment).event(measured(experiment, trials), "t0", slots)
     assert told is not None
     return told
@@ -107,7 +107,7 @@ def test_never_more_than_at_most(tmp_path: Path, scheduler: str, iterations: int
 
 
 class LateBaseline(Crew):
-    """The baseline is so slow that it trains only when nothing else does: the most that a budget cannot stop."""
+    """The baseline is so slow that it trains only when nothing else does: the worst case for a budget."""
 
     def work(self) -> Crew:
         while True:
@@ -151,7 +151,7 @@ def test_no_scheduler_passes_the_bound(scheduler: str, tmp_path: Path) -> None:
 
 
 class BetterAndBetter(Crew):
-    """No trial is ever below one before it, so that none is stopped."""
+    """No trial is below an earlier one, so that none is stopped."""
 
     def value(self, plan: Plan, done: int) -> float:
         return self.search.state.trials[plan.trial].number + done / 100
@@ -174,7 +174,7 @@ def test_trials_that_start_anew_after_a_rung_make_its_iterations_as_well(tmp_pat
         ([], 2, 10, 20, None),
         (["search.hours=4"], 2, 4, 8, "search.hours"),
         (["search.hours=10"], 2, 10, 20, None),
-        (["search.hours=0.5"], 2, 2, 0.5 * 2 + 1.5, "search.hours"),  # the baseline goes on by itself, to hour 2
+        (["search.hours=0.5"], 2, 2, 0.5 * 2 + 1.5, "search.hours"),  # the baseline goes on alone, to hour 2
         (["search.cost=12", "search.price.cpu_hour=3"], 2, 2, 4, "search.cost"),
         (["search.cost=12", "search.price.cpu_hour=3", "search.hours=1"], 2, 2, 3, "search.hours"),
         (["search.cost=3", "search.price.cpu_hour=3"], 1, 2, 2, "search.cost"),
@@ -233,7 +233,7 @@ def test_any_number_of_repeats_is_forecast_at_once() -> None:
 
 
 def test_combinations_without_a_difference_are_noted(tmp_path: Path) -> None:
-    """That `scoring` has no effect where nothing is paced, and δ none either."""
+    """`scoring` has no effect without a pacing, and neither has δ."""
     path = tmp_path / "toy.yaml"
     text = (
         "ranker: conv_knrm\ncurriculum: {pacing: {choice: [none, root, linear]}, scoring: {choice: [random, turns]SO}}"

@@ -1,4 +1,4 @@
-"""A storage server that hangs, a process of moto's that is stopped: it takes connections and answers none."""
+"""A storage server that hangs (moto's process is stopped): it takes connections and answers none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tune_cl.state import replay
 
 BUCKET = "searches"
 CHECKPOINT = b'"event": "checkpoint"'
-ATTEMPTS = 3  # of the S3 client at a request, some 10 s together
+ATTEMPTS = 3  # of the S3 client per request, some 10 s together
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def server(keys: None, listening: socket.socket) -> Iterator[tuple[subprocess.Po
 
 
 def test_a_request_that_nobody_answers_fails_after_three_attempts(listening: socket.socket) -> None:
-    """PyArrow would make eleven, for 99 s, in which not even Ctrl-C is heard."""
+    """PyArrow would make eleven attempts, for 99 s, in which not even Ctrl-C is noticed."""
     connections = []
 
     def take() -> None:
@@ -104,7 +104,7 @@ def test_an_old_checkpoint_is_deleted_when_its_storage_answers_again(
 def test_a_search_whose_storage_hangs_goes_on_with_it(
     server: tuple[subprocess.Popen[bytes], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server stops when an old checkpoint is to be deleted, for longer than a client waits."""
+    """The server stops for longer than a client waits, when an old checkpoint is to be deleted."""
     process, s3 = server
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
@@ -115,12 +115,12 @@ def test_a_search_whose_storage_hangs_goes_on_with_it(
     place = place_of(s3, "toy")
     wait_for_events(running, place.journal, "checkpoint", 3)
     known = place.journal.read_bytes().count(CHECKPOINT)
-    while place.journal.read_bytes().count(CHECKPOINT) < known + 1:  # without a pause: what is deleted is gone at once
+    while place.journal.read_bytes().count(CHECKPOINT) < known + 1:  # no sleep: deletions come at once
         assert running.poll() is None
     process.send_signal(signal.SIGSTOP)
     with pytest.raises(OSError, match="NETWORK_CONNECTION"):
         storage.exists(s3)
-    time.sleep(2.0)  # for clients that began somewhat later
+    time.sleep(2.0)  # for clients whose requests began somewhat later
     process.send_signal(signal.SIGCONT)
     out, err = finish(running)
     assert "Traceback" not in err

@@ -1,4 +1,4 @@
-"""On a real GPU: the numbers of a CPU, no waiting, and memory that runs out. What a CPU can show of these paths is in
+"""On a real GPU: the numbers of a CPU, no waiting, and memory that runs out. What a CPU can show of this is in
 test_device_memory.py, test_device_waits.py and test_accumulation.py."""
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from trainables.training.training import Training
 from tune_cl.journal import read_events
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU here")
-GPU = None  # what a training takes by itself
+GPU = None  # the device that a training takes by default
 
 
 @pytest.fixture(autouse=True)
 def all_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As in a process that divides no GPU."""
+    """As in a process that does not share its GPU."""
     monkeypatch.setattr(device, "_reserved", None)
     yield
     torch.cuda.set_per_process_memory_fraction(1.0)
@@ -47,7 +47,7 @@ def run_of(ranker: dict[str, Any], **training: Any) -> TrainingRun:
 
 
 def gradients(run: TrainingRun, materials: Materials, on: str | None) -> tuple[float, dict[str, Tensor]]:
-    """Loss and gradient of the first batch, on the CPU, in float64: in float32 some gradients are rounding alone."""
+    """Loss and gradient of the first batch, on the CPU, in float64: in float32 some gradients are mere rounding."""
     training = start(run, materials, on)
     training.module.double()
     if training.batcher.first_stage is not None:
@@ -82,7 +82,7 @@ def test_a_step_never_waits(case: tuple[TrainingRun, Materials], precision: str)
     run, materials = case
     training = Training(run_of(run.ranker, precision=precision), materials, GPU)
     first, second = training.batcher.batches(0, 2)
-    training._step(0, first)  # plans and allocates
+    training._step(0, first)  # makes plans and allocates memory
     torch.cuda.set_sync_debug_mode("error")
     try:
         training._step(1, second)
@@ -113,7 +113,7 @@ def test_bf16_is_taken_where_the_gpu_computes_it_and_changes_scores_little() -> 
 
 
 def peak(run: TrainingRun, materials: Materials) -> tuple[int, float, Training]:
-    """Bytes that an iteration had at most, its loss, and the training."""
+    """The most bytes that an iteration had, its loss, and the training."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     training = start(run, materials, GPU)
@@ -125,7 +125,7 @@ def test_where_memory_runs_out_the_micro_batch_is_halved_and_the_loss_stays(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ranker = {"name": "bert", "dropout": 0.0}
-    data = tiny_data(queries={"train": 200, "dev": 12, "test": 12}, candidates=8, seed=3)  # scoring takes less
+    data = tiny_data(queries={"train": 200, "dev": 12, "test": 12}, candidates=8, seed=3)  # scoring needs less
     run = run_of(ranker, batch_size=1024)
     materials = prepare(run, data)
     whole, expected, _ = peak(run, materials)
@@ -146,14 +146,14 @@ def test_a_share_of_a_gpu_is_a_share_of_its_memory() -> None:
     allowed = int(0.2 * total) - CONTEXT
     if free < 1.2 * allowed:
         pytest.skip("others use this GPU")
-    kept = torch.cuda.memory_reserved()  # what trainings before this one left: cuBLAS keeps its workspaces
+    kept = torch.cuda.memory_reserved()  # left by earlier trainings: cuBLAS keeps its workspaces
     torch.empty(allowed - kept - 64 * 2**20, dtype=torch.uint8, device="cuda")
     with pytest.raises(torch.OutOfMemoryError):
         torch.empty(allowed + 64 * 2**20, dtype=torch.uint8, device="cuda")
 
 
 def test_trials_share_a_gpu_in_a_real_search(tmp_path: Path) -> None:
-    """Two at once, each with the memory that it took in its results; none on the GPU where none is reserved."""
+    """Two at once, each with the memory it took in its results; without a reservation nothing is on the GPU."""
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
     (tmp_path / "toy.yaml").write_text(SPACE.replace("max_concurrent: 1", "max_concurrent: 2"))
     for share, name in ((0.25, "shared"), (0, "without")):

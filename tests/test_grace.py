@@ -1,4 +1,4 @@
-"""When trials may be judged: the end of a curriculum, its shrinking with a rung's budget, and rungs by name."""
+"""When trials may be judged: a curriculum's end, its scaling with a rung's budget, rungs; and schedulers by name."""
 
 from __future__ import annotations
 

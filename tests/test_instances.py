@@ -57,21 +57,21 @@ def test_drawn_negatives_are_uniform_over_lower_grades() -> None:
 
 def test_pointwise_negatives_are_not_relevant() -> None:
     instances = make_instances(graded(GRADES), pairwise=False, negatives=2, relevance_level=2)
-    assert len(instances) == 6  # two positives of grade 2 and more, each with two drawn negatives
+    assert len(instances) == 6  # two positives of grade 2 or more, each with two drawn negatives
     positive, negative = instances.draw(np.arange(6), generator(2, "test"))
     assert (positive >= 0).tolist() == [True, False, False] * 2
     assert set(negative[positive < 0].tolist()) <= {0, 2, 3, 4, 7}
 
 
 def partly_found(ranks: list[int]) -> Split:
-    """Grades 0, 3 and 1 of one query, with these ranks in the run."""
+    """One query with grades 0, 3 and 1, and these ranks in the run."""
     return replace(graded([[0, 3, 1]]), rank=np.array(ranks, np.int32))
 
 
 @pytest.mark.parametrize("pairwise", [True, False])
 @pytest.mark.parametrize("negatives", ["all", 3])
 def test_what_the_run_did_not_find_is_no_negative(pairwise: bool, negatives: int | str) -> None:
-    """Such a candidate is there because it is relevant: here of grade 1, below the other's 3."""
+    """Such a candidate is there only because it is relevant: here of grade 1, below the other's 3."""
     instances = make_instances(partly_found([1, 2, NO_RANK]), pairwise, negatives, 1 if pairwise else 3)
     drawn = instances.draw(np.arange(len(instances)), generator(0, "test"))[1]
     assert set(drawn[drawn >= 0].tolist()) == {0}

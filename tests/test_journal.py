@@ -72,7 +72,7 @@ def test_torn_last_line_is_cut_and_said(tmp_path: Path, keep: int) -> None:
     whole = path.read_bytes()
     last = whole.splitlines(keepends=True)[-1]
     path.write_bytes(whole + last[:keep])
-    assert len(list(read_events(path))) == 2  # a reader does not wait for the owner to mend the file
+    assert len(list(read_events(path))) == 2  # a reader does not wait for the owner's repair
     with Journal(tmp_path / "s") as journal:
         assert journal.note is not None and "dropped" in journal.note
         assert path.read_bytes() == whole
@@ -109,7 +109,7 @@ def test_damage_before_the_last_line_is_refused_and_named(tmp_path: Path) -> Non
         Journal(tmp_path / "s")
     assert path.read_bytes() == before
     path.unlink()
-    Journal(tmp_path / "s").close()  # the refused opening let go of the lock
+    Journal(tmp_path / "s").close()  # the refused opening released the lock
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
@@ -129,7 +129,7 @@ def test_failed_write_leaves_no_part_of_a_line(
 def test_an_event_that_cannot_wait_is_given_up_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As the event of a Ctrl-C while the disk is full, however patient the journal is."""
+    """Such as the event of a Ctrl-C while the disk is full, however patient the journal is."""
     with Journal(tmp_path / "s") as journal:
         journal.append(SEARCH)
         with monkeypatch.context() as patch, pytest.raises(OSError, match="disk"):
@@ -191,7 +191,7 @@ def test_replay_gives_the_state_of_the_search() -> None:
 
 
 def test_all_trials_share_the_names_of_parameters_and_metrics(tmp_path: Path) -> None:
-    """Each line of a file has its own; they would be half of what a trial's parameters take in memory."""
+    """Each line of a file has its own names; kept, they would be half of what a trial's parameters take in memory."""
     params, told = {"curriculum.pacing": "root", "training.lr": 0.1}, [result(0, 1, 0.3), result(1, 1, 0.2)]
     path = written(tmp_path / "s", SEARCH, trial(0, **params), trial(1, **params), *told)
     one, other = replay(read_events(path)).by_number()
@@ -208,7 +208,7 @@ def test_first_result_of_an_iteration_stays_and_a_trial_may_go_on() -> None:
 
 
 def test_a_clock_that_is_set_back_takes_no_time_away() -> None:
-    later = [{"event": "of another reader", "time": at} for at in (4.0, 2.0, 3.0)]  # after 1.0
+    later = [{"event": "of another reader", "time": at} for at in (4.0, 2.0, 3.0)]  # SEARCH is at 1.0
     assert replay([SEARCH, *later]).seconds == 3 + 0 + 1
 
 
@@ -234,4 +234,4 @@ def test_append_costs_the_driver_little(tmp_path: Path) -> None:
         start = time.perf_counter()
         for iteration in range(100):
             journal.append(result(0, iteration, 0.5))
-        assert (time.perf_counter() - start) / 100 < 0.05  # seconds a result, against 0.307 of Ray's own callback
+        assert (time.perf_counter() - start) / 100 < 0.05  # seconds per result; Ray's own callback takes 0.307

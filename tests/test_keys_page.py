@@ -49,14 +49,14 @@ def test_the_page_has_the_default(key: str) -> None:
 
 @pytest.mark.parametrize("key", [key for key in FIELDS if "number" in VALUES[key]])
 def test_the_page_has_the_range_that_a_wrong_number_is_told(key: str) -> None:
-    """But for `inf`, which two keys take beside it, and the name of what a list is."""
+    """But for `inf`, which two keys take as well, and for `one of`."""
     told = expected(FIELDS[key].annotation, FIELDS[key].metadata).removeprefix("one of ")
     assert told.replace(", or ", " or ") == VALUES[key].removesuffix(", or inf").replace(", or ", " or ")
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
 def test_the_page_has_the_default_of_each_ranker(ranker: str) -> None:
-    """Where rankers differ: VALUE (`ranker`, `ranker`); VALUE (...)."""
+    """Where rankers differ, the page has: VALUE (`ranker`, `ranker`); VALUE (...)."""
     for key, field in ranker_fields(ranker).items():
         if key != "ranker.name":
             parts = DEFAULTS[key].split("; ")

@@ -206,7 +206,7 @@ def test_a_saved_ranker_is_cut_at_the_best_iteration(data: RankingData, tmp_path
 
 
 def saturating_run() -> TrainingRun:
-    """Whose first stage can split no further after some trees: later trees have lower numbers than their rounds."""
+    """Its first stage can split no further after some trees: later trees have lower numbers than their rounds."""
     keys = {"leaves": 4, "min_data_in_leaf": 30}
     run = tree_run(iterations=10, ranker=keys, subset="label_extremes", switch=20)
     return run.model_copy(update={"training": run.training.model_copy(update={"lr": 1.0})})
@@ -268,7 +268,7 @@ def test_a_share_that_is_no_whole_number_of_queries_is_rounded_up(share: float, 
 
 
 def test_label_extremes_are_those_that_the_data_has(data: RankingData) -> None:
-    """Of grades 1 to 3, for example, 1 and 3."""
+    """With grades 1 to 3, the extremes are 1 and 3."""
     split = replace(data.splits["train"], grade=np.clip(data.splits["train"].grade, 1, 3))
     rows = stages(tree_run(subset="label_extremes", switch=4), data, split)[0].rows
     np.testing.assert_array_equal(rows, np.flatnonzero(split.grade != 2))
@@ -334,13 +334,13 @@ def test_wrong_data_is_told_before_training(data: RankingData) -> None:
         prepare(validated({"ranker": "conv_knrm"}), data)
     with pytest.raises(DataError, match=r"curriculum\.feature: feature 9, but 'letor' has 8"):
         training_notes(tree_run(subset="feature_ndcg", feature=9), materials_of(data))
-    training_notes(tree_run(subset="feature_ndcg", feature=8, switch=8), materials_of(data))  # the last one
+    training_notes(tree_run(subset="feature_ndcg", feature=8, switch=8), materials_of(data))  # its last feature
 
 
 def test_labels_that_never_differ_within_a_query_are_told_before_training() -> None:
     data = letor_data({"train": 3, "dev": 2, "test": 2})
     train = data.splits["train"]
-    train.grade[:] = train.owner % 2  # those of two queries differ, which no pair is made of
+    train.grade[:] = train.owner % 2  # labels differ between queries, but pairs are made within one
     with pytest.raises(DataError, match="no training query has both a relevant and a less relevant candidate"):
         prepare(tree_run(), data)
     train.grade[:2] = 0, 1

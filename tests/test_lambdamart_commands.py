@@ -60,7 +60,7 @@ def test_train_then_rerank(folder: Path, tmp_path: Path, capfd: pytest.CaptureFi
     assert document["samples_per_second"] > 0 and document["test"]["ndcg@10"] > 0.5
     output_of(capfd, "rerank", document["checkpoint"], "--data", str(folder), "--output", str(run))
     assert without_tag(run) == without_tag(Path(document["run_file"]))
-    assert output_of(capfd, *arguments)["dev"] == document["dev"]  # taken up at its end
+    assert output_of(capfd, *arguments)["dev"] == document["dev"]  # resumed at its end
     told = error_of(capfd, "rerank", document["checkpoint"], "--query", "x", "--documents", str(run))
     assert told == "error: --query: lambdamart reads features, no texts; --data FOLDER\n"
     told = error_of(

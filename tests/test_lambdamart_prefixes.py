@@ -1,4 +1,4 @@
-"""Trainings of trees that begin alike grow their first stage once."""
+"""Tree trainings that begin alike grow their first stage once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def grown(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rounds LightGBM is asked for, call by call."""
+    """How many rounds each call asks LightGBM for."""
     asked: list[int] = []
     train, update = lgb.train, lgb.Booster.update
 
@@ -110,7 +110,7 @@ def test_entries_appear_whole_and_the_longest_serves(own_cache: None, data: Rank
     assert store.at(1) is None and store.rounds() == []
     store.keep(6, booster)
     store.keep(10, booster)
-    store.keep(8, booster)  # 10 are there
+    store.keep(8, booster)  # no effect: 10 are there
     assert store.rounds() == [6, 10]
     seven = Prefixes("key").at(7)
     assert seven is not None and seven.num_trees() == 7

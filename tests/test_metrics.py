@@ -128,4 +128,4 @@ def test_a_thousand_queries_take_milliseconds() -> None:
         start = time.perf_counter()
         evaluator(scores)
         seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.1  # about 10 ms; room for a busy machine, none for a loop over queries
+    assert min(seconds) < 0.1  # about 10 ms; leaves room for a busy machine, but not for a loop over queries

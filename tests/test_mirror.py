@@ -27,7 +27,7 @@ def lease_of(place: Place) -> dict | None:
 
 
 def wait_for_beat(place: Place) -> int:
-    """Until the lease is renewed; returns how often it has been."""
+    """Waits until the lease is renewed; returns its number of renewals."""
     first, deadline = lease_of(place), time.monotonic() + 30
     assert first is not None
     while (now := lease_of(place)) == first:
@@ -68,7 +68,7 @@ def test_a_driver_that_was_suspended_while_it_sent_leaves_the_journal_of_the_nex
 ) -> None:
     place = begun(s3)
     gate = Gate(monkeypatch, "config.yaml")
-    journal = opened(place)  # renews its lease as rarely: all of the machine sleeps
+    journal = opened(place)  # renews its lease only every NEVER seconds: the whole machine sleeps
     journal.append(TOLD)
     (place.folder / "config.yaml").write_text("seed: 1\n")
     sending = threading.Thread(target=journal._attempt)
@@ -101,7 +101,7 @@ def test_a_driver_that_slept_while_it_renewed_its_lease_leaves_the_journal_of_th
             second = opened(place_of(s3, "toy"), watch=0.1)
         second.append(events(2)[1])
         assert second._attempt()
-        journal._lease.renew(taking=True)  # it had looked before it slept, and writes now
+        journal._lease.renew(taking=True)  # it had checked the lease before it slept, and writes now
         assert not journal._attempt()
         with pytest.raises(WorkFailed, match="another driver has taken over"):
             journal.append(TOLD)
@@ -129,7 +129,7 @@ def test_a_send_whose_answer_was_lost_is_not_taken_for_another_drivers(
 
 
 def test_a_driver_that_died_on_this_machine_is_not_outwaited(s3: str) -> None:
-    """The lock of the copy's journal says that it is gone."""
+    """The lock of the copy's journal shows that it is gone."""
     place = begun(s3)
     with opened(place):
         left = storage.read(place.below("driver.json")) or b""
@@ -169,7 +169,7 @@ def test_a_lease_that_is_none_is_another_programs(content: bytes, s3: str) -> No
 
 
 def test_a_search_whose_copy_cannot_be_kept_any_more_ends(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No outage, so waiting would not help; nor may it run on with nothing of it reaching the storage."""
+    """This is no outage, so waiting would not help; nor may the search run on while nothing reaches the storage."""
     place = begun(s3)
     journal = opened(place, every=0.05)
 
@@ -222,7 +222,7 @@ def test_a_lease_that_another_took_since_its_release_stays(s3: str, monkeypatch:
 
 
 def test_a_copy_at_the_same_path_of_a_machine_of_the_same_name_is_another_one(s3: str) -> None:
-    """Two containers of one image."""
+    """As in two containers of one image."""
     place = begun(s3)
     with opened(place):
         os.rename(place.folder, place.folder.with_name("of-the-first"))

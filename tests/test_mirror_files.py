@@ -1,4 +1,4 @@
-"""What of a search's copy goes to the storage in S3 and what comes from there, in order and out of it."""
+"""Which files of a search's copy go to the storage in S3 and which come from there, and in what order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def away(*_: object) -> None:
 def test_a_driver_that_ends_while_the_storage_is_away_no_longer_keeps_others_out(
     s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its process may go on for long, as that of a notebook does."""
+    """Its process may live on for long, as a notebook's does."""
     place = begun(s3)
     journal = opened(place, every=0.02)
     with monkeypatch.context() as outage:
@@ -50,7 +50,7 @@ def test_each_outage_is_said_once(s3: str, monkeypatch: pytest.MonkeyPatch, capl
 
 
 def test_no_event_comes_before_the_files_it_speaks_of(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file and its event that are written while others are sent wait for the next time."""
+    """A file and its event that are written during a send wait for the next one."""
     place = begun(s3)
     gate = Gate(monkeypatch, "large.bin")
     with opened(place) as journal:
@@ -69,7 +69,7 @@ def test_no_event_comes_before_the_files_it_speaks_of(s3: str, monkeypatch: pyte
 
 
 def test_hidden_files_and_those_in_hidden_folders_are_not_sent(s3: str) -> None:
-    """What is being written has such a name."""
+    """Files that are being written have such names."""
     place = begun(s3)
     with opened(place):
         for name in (".half.txt", ".tune_cl-1/half.txt", "trials/.tune_cl-2/deep/half.txt", "trials/whole.txt"):
@@ -109,7 +109,7 @@ def test_what_was_pulled_is_not_sent_back(s3: str, tmp_path: Path, monkeypatch: 
 def test_a_file_that_the_storage_never_had_is_sent_after_a_pull(
     s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its driver died before; another machine's went on."""
+    """This machine's driver died before it was sent; another machine's driver went on."""
     place = begun(s3)
     (place.folder / "notes.txt").write_text("of this machine")
     with monkeypatch.context() as patch:
@@ -138,7 +138,7 @@ def test_a_wrong_name_leaves_no_copy_of_a_search(s3: str) -> None:
 
 @pytest.mark.parametrize("resumed", [True, False])
 def test_a_search_that_was_deleted_in_the_storage_ends(resumed: bool, s3: str) -> None:
-    """Of it only the journal would come back, without the files it speaks of."""
+    """Otherwise only its journal would come back, without the files that the journal names."""
     place = begun(s3, f"toy-{resumed}") if resumed else new_place(s3, "toy", "toy")
     with opened(place) as journal:
         journal.append(TOLD)

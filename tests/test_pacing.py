@@ -58,7 +58,7 @@ def test_the_code_differs_behind_the_end_of_cubic_only(name: str, n: int) -> Non
     ("name", "share"), [("quadratic", 0.8 + (1 - 0.8**1.54) ** 2), ("cubic", 0.8 + (1 - 0.8**1.87) ** 3)]
 )
 def test_the_exponents_of_the_code_do_not_end_at_one_for_another_delta(name: str, share: float) -> None:
-    """At T the bare formula still stands, and everything is open behind it: the paper has neither of them."""
+    """At T it is still the bare formula; after T everything is open. The paper has neither case."""
     schedule = Schedule(name, 1000, 0.8)
     assert schedule.share(1000) == pytest.approx(share) and share < 0.9
     assert schedule.share(1001) == 1

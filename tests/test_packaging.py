@@ -1,4 +1,4 @@
-"""What is published: the wheel holds everything and runs anywhere, and the declared dependencies are the used ones."""
+"""What is published: the wheel holds everything and runs anywhere; declared dependencies are used, and no others."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pins() -> dict[str, Version]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: a `build/` left in the checkout would carry deleted modules into the wheel."""
+    """Built from a copy: a `build/` left in the checkout would add deleted modules to the wheel."""
     tree = tmp_path_factory.mktemp("tree")
     for package in PACKAGES:
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))

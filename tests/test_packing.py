@@ -1,4 +1,4 @@
-"""Packed batches hold each sequence once, in the cheapest groups, and attention goes by sequence."""
+"""Packed batches hold each sequence once, in the cheapest groups, and attention stays within a sequence."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def states(lengths: list[int], asking: int | None = None) -> tuple[dict[str, Any
 
 
 def plain_attention(packed: dict[str, Any], sides: list[Tensor], kept: list[Tensor]) -> Tensor:
-    """Sequence by sequence, by the formula: rows [M, H, D] in the order of the queries. `kept`: dropout masks of the
-    groups, or none."""
+    """Attention sequence by sequence, by the formula: rows [M, H, D] in the order of the queries. `kept`: the groups'
+    dropout masks, if any."""
     query, key, value = (side[0] for side in sides)
     alone = query.shape[1] != key.shape[1]
     results, asked, start = [], 0, 0
@@ -118,7 +118,7 @@ def test_attention_is_softmax_attention_within_a_sequence(
 def test_in_a_sliding_window_padding_spreads_nothing(
     lengths: list[int], dropout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Padding that is far from its sequence has nothing to read, and attention to nothing is no number."""
+    """Padding far from its sequence has nothing to attend to, and attention to nothing is not a number."""
     packed = pack(padded(lengths), group_cost=1000, first_position=0)
     sides = [torch.randn(1, 3, 12 * len(lengths), 4, dtype=torch.float64).requires_grad_() for _ in range(3)]
     arguments: dict[str, Any] = {"dropout": dropout, "groups": packed["groups"], "reads": packed["reads"]}
@@ -128,7 +128,7 @@ def test_in_a_sliding_window_padding_spreads_nothing(
     for place, start in zip(packed["places"].tolist(), packed["starts"].tolist(), strict=True):
         assert start == 12 * place
         q, k, v = (side[0, :, start : start + 12] for side in sides)
-        length = lengths[place]  # one group keeps the order
+        length = lengths[place]  # a single group keeps the order
         near = (torch.arange(12)[:, None] - torch.arange(12)).abs() < 4
         weights = (q @ k.mT / 2).masked_fill(~(near & (torch.arange(12) < length)), -torch.inf)[:, :length].softmax(-1)
         right.append((weights @ v).transpose(0, 1))
@@ -148,7 +148,7 @@ VIEWS |= {"squeeze", "unsqueeze", "slice"}
 
 
 class Operations(TorchDispatchMode):
-    """Counts what a device would be asked to do: each operation that is no mere view."""
+    """Counts the operations that a device would be asked for: all but mere views."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -180,6 +180,6 @@ def operations(lengths: list[int], packed: bool) -> int:
 
 @pytest.mark.parametrize("lengths", [[7, 7, 7], [3, 7, 5]])
 def test_one_group_asks_a_device_for_no_more_than_padding_does(lengths: list[int]) -> None:
-    """Small batches take as long on a GPU as it takes to launch them."""
+    """On a GPU, the time of small batches is the time it takes to launch operations."""
     packed, plain = operations(lengths, packed=True), operations(lengths, packed=False)
     assert packed <= 1.05 * plain

@@ -1,4 +1,4 @@
-"""Shipped spaces of the papers' studies: what they vary, and that every part of them can be trained."""
+"""Shipped spaces for the papers' studies: what they vary, and that every part of them can be trained."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def test_the_pacing_study_is_that_of_the_paper() -> None:
 
 
 def test_the_weighting_studies_are_those_of_the_paper() -> None:
-    """MacAvaney et al. 2020: up to 130 iterations of 32 batches of 16 pairs, patience 15, no clipping, rate 2e-5; first
-    of all each heuristic with the m of 20 that the code has."""
+    """MacAvaney et al. 2020: up to 130 iterations of 32 batches of 16 pairs, patience 15, no clipping, rate 2e-5; the
+    first points are each heuristic with m = 20, as in the authors' code."""
     for name in ("macavaney2020_curricula", "macavaney2020_end"):
         training = load_experiment(name).base_run().training
         assert training.model_copy(update=MACAVANEY) == training, name
@@ -110,7 +110,7 @@ def test_the_similarity_study_has_the_rank_hinge() -> None:
 
 
 def test_the_quickstart_judges_no_trial_inside_its_curriculum() -> None:
-    """At iterations 1, 2, 4 and 8, but not before its own T and m are over."""
+    """At iterations 1, 2, 4 and 8, but not before the trial's own T and m are over."""
     experiment = load_experiment("quickstart")
     assert experiment.rungs == [1, 2, 4, 8] and experiment.search.grace == "curriculum"
     slow = {

@@ -1,4 +1,4 @@
-"""Storage that is away for a while, as a trial and the driver meet it."""
+"""Storage that is away for a while, as a trial and as the driver meet it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainables.training import saves
 
 
 def failing(times: int, error: OSError, then: Callable[..., Any]) -> tuple[Callable[..., Any], list[int]]:
-    """`then`, behind as many failures; and the calls so far."""
+    """`then`, preceded by as many failures; and a list that grows with each call."""
     calls: list[int] = []
 
     def call(*arguments: Any, **options: Any) -> Any:
@@ -86,11 +86,11 @@ def test_a_trial_saves_when_its_storage_is_back(tmp_path: Path) -> None:
 
 
 def test_attempts_that_fail_halfway_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither half a checkpoint in the storage, nor the state on the node."""
+    """Neither half a checkpoint in the storage nor the state on the node."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "node"))
     (tmp_path / "node").mkdir()
     trial, store = Saver({}), StorageContext(str(tmp_path / "storage"), "search", trial_dir_name="trial")
-    trial.calls.extend([1, 1])  # its own failures are over
+    trial.calls.extend([1, 1])  # from here on the trial itself does not fail
     trial._storage, persist, attempts = store, store.persist_current_checkpoint, []
 
     def halfway(checkpoint: Any) -> Any:
@@ -109,7 +109,7 @@ def test_attempts_that_fail_halfway_leave_nothing_behind(tmp_path: Path, monkeyp
 
 
 class Clock:
-    """`time.monotonic` of its own."""
+    """A clock of its own for `time.monotonic`."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -119,7 +119,7 @@ class Clock:
 
 
 class Clocked(ClusterTrainable):
-    """`config`: seconds of an iteration and of a checkpoint, by which `clock` goes on."""
+    """Moves `clock` on; `config`: the seconds of an iteration and of a checkpoint."""
 
     clock: Clock
     made = 0
@@ -154,7 +154,7 @@ def test_dear_checkpoints_take_a_tenth_of_the_time(
 
 
 class ThreeIterations:
-    """A training whose states say how far it is."""
+    """A training whose saved states say how far it is."""
 
     iteration = 0
 

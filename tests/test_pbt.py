@@ -25,7 +25,7 @@ def population(*values: float) -> Pbt:
 
 
 def first_copy(pbt: Pbt) -> tuple[str | None, str | None]:
-    """Who goes on next, and whom it copies."""
+    """Which trial goes on next, and which one it copies."""
     trial = pbt.next_paused(False)
     change = pbt.change(trial) if trial else None
     return trial, change.source if change else None
@@ -87,7 +87,7 @@ def test_the_end_of_a_trial_and_the_baseline_wait_for_nobody() -> None:
 
 
 def test_a_population_that_will_not_be_whole_goes_on_once_no_new_trial_comes() -> None:
-    """As where search.hours ends the search before all its trials have begun."""
+    """For example, if search.hours ends the search before all its trials have begun."""
     pbt = population(0.1, 0.2, 0.3)
     pbt.setup = replace(pbt.setup, population=4)
     assert pbt.next_paused(False) is None

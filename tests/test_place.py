@@ -118,7 +118,7 @@ def test_what_may_not_be_written_is_the_storage_s_or_the_cache_s_fault(number: i
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The buckets asked for; of these `there` alone exists."""
+    """The buckets asked for; only `there` exists."""
     found: list[str] = []
     monkeypatch.setattr(module, "exists", lambda address: found.append(address) or "there" in address)
     return found

@@ -1,4 +1,4 @@
-"""How many trials are put forward follows the nodes that are there."""
+"""The number of trials put forward follows the nodes that are there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORKER = {"CPU": 8.0, "GPU": 2.0}
 
 
 class Nodes:
-    """Stands for a cluster, and for the clock."""
+    """Stands in for a cluster, and for the clock."""
 
     def __init__(self, *resources: dict[str, float]):
         self.alive = list(resources)
@@ -39,14 +39,14 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Nodes:
     made = Nodes(HEAD, WORKER)
     monkeypatch.setattr(module.ray, "nodes", made.nodes)
     monkeypatch.setattr(module.time, "monotonic", made.monotonic)
-    monkeypatch.setattr(module, "NodeCheck", lambda say: list)  # asks no node anything
+    monkeypatch.setattr(module, "NodeCheck", lambda say: list)  # asks the nodes nothing
     return made
 
 
 @pytest.mark.parametrize(
     ("cpu", "gpu", "expected"),
     [
-        (1, 0, 8), (3, 0, 2), (16, 0, 0), (1, 3, 0),  # a trial lies on one node
+        (1, 0, 8), (3, 0, 2), (16, 0, 0), (1, 3, 0),  # a trial cannot span nodes
         (1, 1, 2), (1, 2, 1), (1, 0.5, 4), (1, 0.4, 4), (1, 0.2, 8), (0, 0.1, 20), (0.5, 0.25, 8), (4, 0.25, 2),
     ],
 )  # fmt: skip
@@ -63,7 +63,7 @@ def test_nodes_that_come_and_go_are_seen_while_the_search_runs(nodes: Nodes) -> 
     places = Places(Resources(gpu=0.5), None, cluster=True)
     assert places() == 4
     nodes.alive.append(WORKER)
-    assert places() == 4 and nodes.reads == 1  # not asked at each trial
+    assert places() == 4 and nodes.reads == 1  # nodes are not read for each trial
     nodes.now += READ_SECONDS
     assert places() == 8
     nodes.lost, nodes.alive = nodes.alive[1:], nodes.alive[:1]
@@ -81,7 +81,7 @@ def test_a_cluster_is_asked_for_more_than_it_holds_and_a_machine_is_not(
 
 
 def test_a_trial_of_several_gpus_waits_for_a_node_that_has_them(nodes: Nodes) -> None:
-    """One trial is put forward all the same, so that an autoscaler sees what is wanted."""
+    """One trial is put forward all the same, so that an autoscaler sees what is needed."""
     said: list[str] = []
     places = Places(Resources(cpu=4, gpu=4), None, cluster=True, say=said.append)
     for _ in range(3):

@@ -30,7 +30,7 @@ FILES = trec_files()
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where commands are called: a folder with a space and data."""
+    """The folder where commands are called, with a space and data."""
     folder = write_folder(tmp_path / "here", {"space.yaml": SPACE})
     write_folder(folder / "trec", FILES)
     monkeypatch.chdir(folder)
@@ -38,7 +38,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rejected(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    """The error lines of a command that is refused, as a file tree that it leaves alone."""
+    """The error lines of a command that is refused and leaves the file tree alone."""
     before = sorted(Path().rglob("*"))
     assert main(list(arguments)) == BAD_INPUT
     shown = capfd.readouterr()
@@ -49,7 +49,7 @@ def rejected(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 # -- folders that cannot be written to --------------------------------------------------------------------------------
 
 
-# Nobody can make a folder in /proc, though to root its permissions say yes.
+# Nobody can make a folder in /proc, although for root its permissions allow it.
 @pytest.mark.parametrize(
     ("arguments", "option"),
     [
@@ -85,7 +85,7 @@ def test_a_place_is_tried_out_and_left_as_it_was(here: Path) -> None:
 
 @pytest.mark.parametrize("left", [b"", b'{"event": "sea'])
 def test_a_run_that_was_stopped_before_its_first_event_leaves_no_search(here: Path, left: bytes) -> None:
-    """Its name is neither taken nor known."""
+    """Its name is not taken, and no search of the name is known."""
     place = new_place("runs", None, "space")
     place.open().close()
     place.journal.write_bytes(left)
@@ -220,7 +220,7 @@ def test_candidates_of_splits_without_a_run_are_retrieved_where_judgments_are_sp
     (here / "trec" / "run.train.txt").unlink()
     (here / "trec" / "qrels.train.txt").write_text("train-a 0 d1 1\ntrain-b 0 d2 1\n")
     with (here / "trec" / "qrels.dev.txt").open("a") as qrels:
-        qrels.write("dev-a 0 gone 1\n")  # allowed where there is a run
+        qrels.write("dev-a 0 gone 1\n")  # allowed if there is a run
     data = load(here / "trec")
     assert candidates(data, "train", 0) == [("d1", 1, 1)]
     assert candidates(data, "test", 1) == [("d4", -1, 1), ("d2", 1, 2), ("d3", 0, 3)]
@@ -258,7 +258,7 @@ def test_a_baseline_without_parameters_has_nothing_to_tune(here: Path, capfd: py
 def test_a_collection_is_searched_where_a_judged_document_has_no_text(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As with the run that the data has, which every other command reads."""
+    """Such a judgment is also accepted beside the run that the data has, which every other command reads."""
     files = trec_files()
     files["qrels.test.txt"] += f"{files['qrels.test.txt'].split()[0]} 0 gone 1\n"
     folder = write_folder(tmp_path / "data", files)
@@ -333,7 +333,7 @@ def test_a_trial_that_reserves_nothing_is_refused(cpu: str, capfd: pytest.Captur
 def test_a_ranker_knows_its_data_from_any_folder(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """And under another name: the candidates are those that it was trained with."""
+    """And under another name: it ranks the candidates that it was trained with."""
     few = ["data.top_k=2", "training.max_iterations=1", "training.batches_per_iteration=1", "ranker.filters=2"]
     options = [part for one in few for part in ("--set", one)]
     assert main(["train", "--data", "trec", "--ranker", "conv_knrm", "--output", "trained", *options]) == DONE

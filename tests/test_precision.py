@@ -1,4 +1,4 @@
-"""Which number format a training runs in: as asked, or by what hardware and ranker can do."""
+"""Which number format a training uses: the one asked for, or one that hardware and ranker can use."""
 
 from __future__ import annotations
 

@@ -38,13 +38,13 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def data() -> RankingData:
-    """The target: few training queries."""
+    """The target data: few training queries."""
     return tiny_data(queries={"train": 4, "dev": 12, "test": 4}, candidates=5, seed=1)
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Related data: other queries of the same made-up language, and more of them."""
+    """Related data: other queries in the same made-up language, and more of them."""
     related = tiny_data(queries={"train": 60, "dev": 10, "test": 2}, candidates=5, seed=2)
     return write_trec_folder(related, tmp_path_factory.mktemp("related") / "data")
 
@@ -62,7 +62,7 @@ def training_of(run: TrainingRun, data: RankingData) -> Training:
 
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
-    """The pre-trainings that are done, in order."""
+    """The pre-trainings that are run, in order."""
     runs: list[TrainingRun] = []
     train = pretraining.pretrained_weights
     monkeypatch.setattr(pretraining, "pretrained_weights", lambda run, *rest: [runs.append(run), train(run, *rest)][1])
@@ -138,7 +138,7 @@ def test_a_training_starts_from_what_was_learned_on_related_data(
 
 
 def map_of_what_was_learned(run: TrainingRun, data: RankingData, training: Training) -> float:
-    """MAP of the weights of a training on the queries that its pre-training learned from."""
+    """MAP of a training's weights on the queries that its pre-training learned from."""
     other = load_pretrain_data(run, data)
     _, text = joint_text(*ranker_of(run), data, other)
     related = Training(pretraining_run(run), Materials(other, text), device="cpu")
@@ -239,7 +239,7 @@ def test_keys_are_in_force_with_data_to_pretrain_on_only(source: Path) -> None:
 
 
 def test_data_without_a_training_split_is_divided(data: RankingData, tmp_path: Path) -> None:
-    """As XQuAD: one file of questions. Nine tenths train, one tenth chooses the best iteration."""
+    """Like XQuAD, one file of questions. Nine tenths train, one tenth chooses the best iteration."""
     answers = [{"text": "It", "answer_start": len("The lake is deep. ")}]
     paragraphs = [
         {

@@ -76,7 +76,7 @@ def test_everything_is_in_the_space_of_everything() -> None:
 
 
 def test_a_search_of_everything_forecasts_curves_and_tries_the_papers_first() -> None:
-    """docs/decisions.md: the scheduler to choose for a search over curricula."""
+    """The scheduler is the one that docs/decisions.md recommends for a search over curricula."""
     experiment = load_experiment("everything")
     assert (experiment.search.scheduler, experiment.search.searcher, len(experiment.search.points)) == (
         "model",
@@ -93,7 +93,7 @@ def test_a_search_of_everything_waits_for_the_objective_to_switch() -> None:
 
 
 def test_what_is_shown_where_nothing_else_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
-    """Eleven steps from 0 to T = 1000 of root 2 and δ .33 (.7446 at the middle), eleven iterations from 0 to 20."""
+    """Eleven steps from 0 to T = 1000 of root 2, δ .33 (.7446 in the middle), and eleven iterations from 0 to 20."""
     shares = {row["step"]: row["share"] for row in document(capfd, "pace", "root")}
     assert list(shares) == list(range(0, 1001, 100))
     assert [shares[step] for step in (0, 500, 1000)] == pytest.approx([0.33, 0.744614, 1], abs=1e-6)

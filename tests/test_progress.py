@@ -1,4 +1,4 @@
-"""A search as it runs, on the terminal: the panel, and what is told above it."""
+"""The progress of a search on the terminal: the panel, and the lines above it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tune_cl.wording import describe
 
 
 def trial(number: int, dev: float, outcome: str | None = None, paused: bool = False) -> list[Event]:
-    """What a journal holds of a trial with one iteration."""
+    """A trial with one iteration, as a journal holds it."""
     params = {"curriculum.pacing": "step" if number else "none", "ranker.name": "conv_knrm", "training.lr": 0.001}
     chosen = {"curriculum.delta": 0.3, "curriculum.pacing": "step", "curriculum.T": 0.4} if number else {}
     told = {"number": number, "params": params | chosen, "chosen": chosen, "seed": 0, "baseline": not number}

@@ -15,7 +15,7 @@ from tune_cl.state import replay
 
 
 class Terminal(StringIO):
-    """As wide as COLUMNS says."""
+    """A terminal as wide as COLUMNS says."""
 
     def isatty(self) -> bool:
         return True

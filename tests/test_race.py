@@ -1,4 +1,4 @@
-"""The race of `search.repeats` by itself: who trains again under which seed, and when that is judged."""
+"""The race of `search.repeats` on its own: what trains again under which seed, and when that is decided."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUERIES = np.linspace(-1, 1, 20)
 
 
 def race(seeds: int, *trainings: tuple[str, float]) -> tuple[Race, list[bool]]:
-    """Trainings that end one after the other with this mean over QUERIES, which vary by one standard deviation."""
+    """A race of trainings that end one after the other, each with this mean over its queries."""
     raced, again = Race(seeds, "a"), []
     for number, (configuration, mean) in enumerate(trainings):
         raced.begun(f"t{number}", configuration)
@@ -67,7 +67,7 @@ def test_a_second_seed_may_end_a_race() -> None:
 
 
 def test_only_seeds_that_both_have_are_compared() -> None:
-    """The incumbent's later seeds were luckier: under the first, b is above it."""
+    """The incumbent's later seeds were luckier: under the first, b is better."""
     _, again = race(3, ("a", 0.2), ("a", 0.9), ("a", 0.9), ("b", 0.3))
     assert again[-1]
 
@@ -88,7 +88,7 @@ def test_the_baseline_is_due_under_all_its_seeds_as_soon_as_it_has_begun() -> No
 
 
 def test_who_ends_before_the_baseline_is_judged_after_its_last_seed() -> None:
-    """In the order in which they came to their ends; what failed is out at once."""
+    """In the order in which the trainings ended; one that failed is out at once."""
     raced = Race(2, "a")
     for trial, configuration in (("t0", "a"), ("t1", "a"), ("t2", "b"), ("t3", "c"), ("t4", "d")):
         raced.begun(trial, configuration)
@@ -111,7 +111,7 @@ def test_a_baseline_that_fails_under_a_seed_gets_no_more_and_the_others_go_on() 
 def test_whatever_ends_when_the_incumbent_was_held_against_the_baseline_on_the_same_seeds(
     data: st.DataObject, seeds: int, places: int
 ) -> None:
-    """Trainings of five configurations in as many places at a time; any of those that run may be the next to end."""
+    """Five configurations train in `places` places at a time; any training that runs may be the next to end."""
     raced, new, running, events = Race(seeds, "a"), list("abcde"), [], []
     while True:
         while len(running) < places and (raced.due or new):
@@ -138,7 +138,7 @@ def test_whatever_ends_when_the_incumbent_was_held_against_the_baseline_on_the_s
 
 
 def again_from(events: list[Any], seeds: int) -> Race:
-    """The race that a journal's events lead to."""
+    """The race rebuilt from a journal's events."""
     raced = Race(seeds, "a")
     for kind, trial, configuration, *rest in events:
         if kind == "begun":

@@ -30,7 +30,7 @@ SMALL = {
 }
 LEARNING_RATES = {"drmm_tks": 2e-2}  # 80 steps are few for a network that reads 20 numbers; others learn with 2e-3
 NETWORKS = [name for name in sorted(RANKERS) if not load_ranker(name).grows_trees]
-SAME_START = {"embedding"}  # before training it is the cosine, whatever the seed
+SAME_START = {"embedding"}  # its first score is the cosine, whatever the seed
 VARIANTS = {
     "bert, classification": {"name": "bert", "head": "classification"},
     "conv_knrm + first stage": {"name": "conv_knrm", "add_first_stage": True},
@@ -229,7 +229,7 @@ def test_costs_are_positive_and_bounded(case: Case) -> None:
     assert costs.shape == (3,)
     assert np.all(np.diff(costs) > 0) and costs[0] > 0
     assert costs[2] == MAX_LENGTH
-    assert module.collate(texts, texts, *rows)  # what costs promise, collate can hold
+    assert module.collate(texts, texts, *rows)  # what `costs` has counted can be collated
 
 
 def test_the_order_of_twenty_pairs_can_be_learned(case: Case) -> None:
@@ -250,7 +250,7 @@ def test_the_order_of_twenty_pairs_can_be_learned(case: Case) -> None:
 
 
 def test_prepare_reads_the_declared_settings_only(case: Case) -> None:
-    """Trials that agree in these share one text side."""
+    """Trials that agree in these settings share one text side."""
     recorder = Recorder(case.settings)
     case.ranker.prepare(case.data, recorder, seed=1)
     assert recorder.read <= case.ranker.text_keys

@@ -1,4 +1,4 @@
-"""A Ray of this machine and what is left of it: signals, process groups and garbage are as they were before."""
+"""A local Ray and what is left of it: signals, process groups and garbage collection are as they were before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tune_cl.ray_session import ray_session
 
 @pytest.fixture
 def heard() -> Iterator[list[int]]:
-    """The signals that reach the handlers of the process."""
+    """The signals that reach the process's handlers."""
     numbers: list[int] = []
 
     def hear(number: int, frame: FrameType | None) -> None:
@@ -37,7 +37,7 @@ def heard() -> Iterator[list[int]]:
 
 
 def elsewhere(work: Callable[[], object]) -> None:
-    """Does the work in a thread; raises what it raises."""
+    """Does the work in another thread; raises what it raises."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -54,7 +54,7 @@ def elsewhere(work: Callable[[], object]) -> None:
 
 
 def is_caught(number: int) -> bool:
-    """As the kernel has it: Ray's C++ core takes a handler away behind Python's back."""
+    """Whether the kernel has a handler for it: Ray's C++ core takes one away behind Python's back."""
     [mask] = re.findall(r"^SigCgt:\s*(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
     return bool(int(mask, 16) >> number - 1 & 1)
 
@@ -127,7 +127,7 @@ def test_garbage_is_collected_before_and_after_but_not_meanwhile() -> None:
 def test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session(
     where: Callable[[Callable[[], object]], None], heard: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the address of another Ray in the environment."""
+    """Even if the environment has the address of another Ray."""
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     monkeypatch.setenv("RAY_DEDUP_LOGS", "1")
     monkeypatch.delenv("TUNE_GLOBAL_CHECKPOINT_S", raising=False)

@@ -1,4 +1,4 @@
-"""What our adaptors take from Ray's books, on Ray's own trial objects; no Ray runs."""
+"""What our adaptors remove from Ray's records, on Ray's own trial objects; no Ray runs."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_a_trial_that_has_ended_keeps_its_id_and_little_else(rungs: _Rungs) -> N
         assert one.config == one._Trial__unresolved_config == {"trial": f"t{number:04d}"}
         assert one.run_metadata.last_result == one.metric_analysis == one.evaluated_params == {}
         assert one.experiment_tag == "" and one.run_metadata.checkpoint_manager.best_checkpoint_results == []
-        assert one.get_json_state()  # Ray's snapshot at the end
+        assert one.get_json_state()  # as Ray does for its snapshot at the end
     assert running.config["run"] == {"seed": 1} and running.last_result["training_iteration"] == 12
     assert rungs.alive == [new, running]
     assert len({id(one.placement_group_factory) for one in (ended, failed, running, new)}) == 1
 
 
 class Told:
-    """The checkpoints that a search is told of."""
+    """The checkpoints that a search is told about."""
 
     def __init__(self) -> None:
         self.checkpoints: list[tuple[str, int, str]] = []
@@ -78,10 +78,10 @@ def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _
 
 
 def test_of_a_trial_that_goes_on_the_checkpoint_of_the_pause_is_kept_too(rungs: _Rungs, tmp_path: Path) -> None:
-    """Another trial may have yet to go on from it (pbt), until all have come to the next pause."""
+    """Under pbt another trial may yet go on from it, until all have reached the next pause."""
     old, number, left = Deletions(), 0, []
     recorder = _Recorder.into(cast("Search", Told()), [], str(tmp_path), old)
-    for _ in range(3):  # each time Ray has another trial
+    for _ in range(3):  # each time as a new trial of Ray's
         one = trial(0)
         rungs.on_trial_add(None, one)
         for _ in range(3):

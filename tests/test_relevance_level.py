@@ -47,7 +47,7 @@ LEVEL_2 = {"relevance_level": 2}
 
 @pytest.fixture(scope="module")
 def graded() -> RankingData:
-    """Tiny data whose relevant documents have grade 2, and every other one that is not, grade 1."""
+    """Tiny data whose relevant documents have grade 2; of the others, those in even rows have grade 1."""
     data = tiny_data(queries=24, candidates=6, seed=5)
     splits = {}
     for name, split in data.splits.items():
@@ -217,7 +217,7 @@ def test_trees_choose_their_subset_by_the_level() -> None:
 
 
 def test_the_report_shows_answers_of_the_level_alone(tmp_path: Path) -> None:
-    """No document of its data has a higher grade than 1."""
+    """In this data no document has a grade above 1."""
     case = whole(tmp_path)
     case.events[0]["yaml"] = load_experiment(str(tmp_path / "toy.yaml"), ["evaluation.relevance_level=2"]).to_yaml()
     found, _ = report(case)

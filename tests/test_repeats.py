@@ -1,4 +1,4 @@
-"""`search.repeats` in a search: when repeats come, and what is made of a configuration's several trainings."""
+"""`search.repeats` in a search: when repeats run, and what a configuration's several trainings are used for."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_repeats_come_at_once_run_to_the_end_and_count_as_trials(tmp_path: Path)
     own = 0
     for trial in trials:
         own = 0 if not trial.repeat_of else own + 1
-        assert trial.seed == trial.params["seed"] == seed_of(0, own)  # no other configuration comes in between
+        assert trial.seed == trial.params["seed"] == seed_of(0, own)  # no other configuration comes between repeats
         if trial.repeat_of:
             first = state.trials[trial.repeat_of]
             assert trial.chosen == first.chosen and first.outcome in ("completed", "baseline")
@@ -102,7 +102,7 @@ def test_the_sampler_hears_of_a_configuration_when_its_race_is_over(
 
 
 def test_a_race_compares_the_trainings_that_count(tmp_path: Path) -> None:
-    """Under grace scaled, a trial is several trainings, one after the other; the best iteration is of the last."""
+    """Under grace scaled a trial is several trainings, one after the other; its best iteration is in the last one."""
     search = Crew(tmp_path / "a", toy(tmp_path, "search.grace=scaled")).work().search
     finals = search.state.finals()
     means = {
@@ -158,7 +158,7 @@ def test_the_result_shows_means_where_there_are_several_seeds() -> None:
     plain |= {"seeds": [0, 9], "dev_mean": 0.42, "devs": [0.4, 0.44]}
     shown = render(document)
     assert "+0.0300 x on dev. The best of many trials on a few seeds" in shown and "mean over seeds" in shown
-    plain |= {"seeds": [0], "dev_mean": 0.4, "devs": [0.4]}  # its second training failed
+    plain |= {"seeds": [0], "dev_mean": 0.4, "devs": [0.4]}  # the second training failed
     assert "+0.1000 x on dev over the seeds that both have. The best of many trials on one seed" in render(document)
 
 

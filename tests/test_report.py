@@ -1,4 +1,4 @@
-"""The report: every section, whatever the search went through; one file that loads nothing and lets no text out."""
+"""The report: every section, whatever the search went through; one file that loads nothing and keeps text as text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOADING = {"img", "link", "iframe", "object", "embed", "video", "audio", "base",
 
 
 class Reader(HTMLParser):
-    """Takes a page apart: sections and their text, elements that load something; fails where tags do not nest."""
+    """Takes a page apart: sections and their text, elements that load something; fails if tags do not nest."""
 
     def __init__(self, text: str):
         super().__init__()

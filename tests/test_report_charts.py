@@ -1,4 +1,4 @@
-"""Where the report's charts put what they are given, read back from the drawings."""
+"""Where the report's charts draw the values they are given, read back from the drawings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Found = list[dict[str, str]]
 
 
 def elements(drawing: str, kind: str, role: str | None = None) -> Found:
-    """The attributes of the elements of a kind, of one class where it is given."""
+    """The attributes of all elements of a kind, or of those with a class."""
     found = [dict(re.findall(r'([\w-]+)="([^"]*)"', given)) for given in re.findall(rf"<{kind}( [^>]*)>", drawing)]
     return [each for each in found if role in (None, each.get("class"))]
 
@@ -108,7 +108,7 @@ def test_ticks_stay_inside_the_range_two_is_a_step_and_counts_have_whole_ones() 
 
 
 def test_intervals_reach_from_end_to_end_the_best_above_plain_training() -> None:
-    """On an axis that holds all of it: the interval of one group is far wider than the means are apart."""
+    """On an axis that holds all of it: one group's interval is far wider than the means are apart."""
     pairs = [(Interval(0.5, 0.1, 0.9), Interval(0.4, 0.3, 0.5)), (Interval(0.6, math.nan, math.nan),) * 2]
     chart = interval_chart(["a", "b"], pairs, "map")
     (best, plain), dots = elements(chart, "line", "bar"), elements(chart, "circle")
@@ -134,7 +134,7 @@ def test_a_share_that_chance_reaches_too_is_not_beyond_it() -> None:
 
 
 def test_the_last_tick_of_rows_is_not_cut_off() -> None:
-    """The axis ends a hair behind 1."""
+    """The axis ends slightly before 1."""
     ticks = elements(interval_chart(["a"], [(Interval(0.5, 0.05, 0.97),) * 2], "map"), "text", "tick")
     assert max(at(tick, "x")[0] for tick in ticks) == RIGHT - 6
 
@@ -164,7 +164,7 @@ def test_zero_is_in_sight_where_every_query_gained() -> None:
 
 
 def test_many_queries_share_bars_the_last_of_which_ends_with_them() -> None:
-    """One more than there are pixels: two a bar, one in the last."""
+    """One query more than there are pixels: two per bar, one in the last."""
     assert [queries_a_bar(count) for count in (1, MOST_BARS, MOST_BARS + 1)] == [1, 1, 2]
     differences = np.arange(1.0, MOST_BARS + 2)
     heights = bars(differences)
@@ -184,7 +184,7 @@ def traveller(number: int, place: float, dev: float, **chosen: object) -> Travel
 
 
 def test_a_trial_goes_through_its_choices_and_numbers_down_to_its_dev_value() -> None:
-    """Lines through the same choice are kept apart, those through numbers stand where they are."""
+    """Lines through the same choice are spread, those through the same number are not."""
     best = traveller(1, 1.0, 0.5, pacing="root", n=1, delta=0.0)
     worst = traveller(2, 0.0, 0.3, pacing="root", n=3, delta=1.0)
     chart = parallel_chart(LEAVES, [best, worst], "map")
@@ -227,7 +227,7 @@ def test_a_value_that_the_space_no_longer_lists_has_its_place() -> None:
 
 
 def test_names_of_choices_have_room() -> None:
-    """The outer two stand inward. Where names are long every other one stands lower, and each has twice the room."""
+    """The outer two names grow inwards. Of long names every other one stands lower, and each has twice the room."""
 
     def names(*options: str) -> Found:
         chart = parallel_chart({"x": Choice(options=options)}, [traveller(1, 1.0, 0.5, x=options[0])], "map")

@@ -1,4 +1,4 @@
-"""The report on early stopping's fairness and on the Pareto set."""
+"""The report on how fair early stopping was, and on the Pareto set."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_trial_that_failed_is_not_in_the_pareto_set(tmp_path: Path) -> None:
 
 
 def test_what_a_trial_took_counts_from_its_first_training_on(tmp_path: Path) -> None:
-    """Its dev values are those since it went on from another trial's weights, behind iteration 1."""
+    """Its dev values begin after iteration 1, with another trial's weights; its cost counts from the start."""
     case = Case(tmp_path)
     case.add([0.6, 0.5, 0.4], "baseline")
     state = gather(case.write()).state

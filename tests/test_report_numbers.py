@@ -32,7 +32,7 @@ def test_importance_needs_eight_trials() -> None:
 
 def test_importance_is_eta_squared_of_the_ranks() -> None:
     """Ranks 1 to 8 in the groups {1..4} and {5..8}: 32 of the sum of squares 42 lie between them. The best group is the
-    one of the highest mean, however many the others are."""
+    one with the highest mean, however many trials the others have."""
     values = list("aaaabbbb")
     found = importance("x", values, np.arange(8.0) ** 2, values)
     assert found and found.share == pytest.approx(32 / 42) and found.best == "b"
@@ -82,7 +82,7 @@ def test_what_is_beyond_chance_is_so_after_correction() -> None:
 
 
 def test_the_interval_of_tau_is_that_of_fieller_hartley_and_pearson() -> None:
-    """The variance of atanh τ is .437 / (n - 4); a perfect order counts as half an exchanged pair less."""
+    """The variance of atanh τ is .437 / (n - 4); a perfect order counts as if half a pair were exchanged."""
     final = np.arange(12.0)
     tau, half = 1 - 2 * 5 / 66, 1.96 * math.sqrt(0.437 / 8)
     found = rank_agreement(2, final[[1, 0, 2, 3, 5, 4, 6, 7, 8, 11, 10, 9]], final)
@@ -120,7 +120,7 @@ def trials(*dev: list[float], past: list[int] | None = None, audit: int = 0, **p
 
 
 def cells(text: str) -> list[list[str]]:
-    """Rows of the first table of a page."""
+    """The rows of a page's first table."""
     rows = re.findall(r"<tr>(.*?)</tr>", text)
     return [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows]
 
@@ -134,7 +134,7 @@ def test_a_rung_knows_the_best_value_up_to_it_and_none_behind_it() -> None:
 
 
 def test_the_table_of_rungs_counts_trials_with_a_value_and_their_tau() -> None:
-    """At 1 two pairs of ten stand the wrong way round; the sixth trial has no value until 2."""
+    """At 1 two of ten pairs are in the wrong order; the sixth trial has no value until 2."""
     early = [[0.2], [0.1], [0.3], [0.5], [0.4], [math.nan]]
     whole_order = trials(*([*first, 0.6 + place / 10] for place, first in enumerate(early)))
     count, tau, interval = fairness._agreement(whole_order, whole_order.ended, 1)
@@ -165,8 +165,7 @@ def test_groups_of_five_and_more_are_split_by_pacing_and_by_m() -> None:
     ],
 )
 def test_slow_curricula_are_judged_at_the_first_rung(early: list[float], told: tuple[str, str]) -> None:
-    """The slow four end above the quick four. At iteration 1 they stood below them, or did not; later it does not
-    matter."""
+    """The slow four end above the quick four. At iteration 1 they are below them, or not; later it does not matter."""
     curves = [[value, 1 + place / 10] for place, value in enumerate(early)]
     [shown] = fairness._slow(trials(*curves, past=[1] * 4 + [8] * 4))
     assert "At iteration 1 the 4 trials with the longer curricula" in shown
@@ -200,7 +199,7 @@ def test_without_a_scheduler_all_ran_to_the_end() -> None:
 
 
 def test_a_bias_that_may_be_chance_is_not_shown() -> None:
-    """Slow ones stood worse by two places on average, with p of some .2."""
+    """Slow trials were two places worse on average, with p about .2."""
     curves = [[value, 1 + place / 10] for place, value in enumerate([0.1, 0.5, 0.2, 0.6, 0.3, 0.7, 0.4, 0.8])]
     [shown] = fairness._slow(trials(*curves, past=[1] * 4 + [8] * 4))
     p = re.search(r"p (0\.\d+)", shown)
@@ -209,7 +208,7 @@ def test_a_bias_that_may_be_chance_is_not_shown() -> None:
 
 def test_audited_trials_are_held_against_the_best_and_the_median_of_those_let_through() -> None:
     found = trials([0.9], [0.5], [0.6], [0.7], [0.1], [0.65], [0.8], audit=3)
-    found.ended[0][0].baseline = True  # which no scheduler lets through or stops
+    found.ended[0][0].baseline = True  # no scheduler lets the baseline through or stops it
     [told] = fairness._audit(found)
     assert (
         "Of the 3 audited trials 1 ended above the best trial that was let through (0.7000), 2 above the median" in told
@@ -268,7 +267,7 @@ def test_only_rises_above_all_before_are_drawn_and_a_repeated_result_costs_nothi
     case = Case(tmp_path)
     case.add([0.5, 0.45], "baseline")
     case.add([0.3, 0.4], "completed")
-    case.events.insert(-1, dict(case.events[-2]))  # a trial that went on from a checkpoint tells its last result again
+    case.events.insert(-1, dict(case.events[-2]))  # a trial going on from a checkpoint reports its last result again
     case.add([0.4, 0.6], "completed")
     case.add([0.9], "failed", "it broke")
     findings = gather(case.write())
@@ -370,7 +369,7 @@ def test_a_confirmation_without_a_part_is_damaged(lacking: str, tmp_path: Path) 
 
 
 def test_trees_are_counted_by_each_training_s_own_number_an_iteration() -> None:
-    """Plain training, 5 trees an iteration, has .5 with 10; what it never reaches takes more than its 15."""
+    """Plain training, with 5 trees per iteration, reaches .5 with 10; what it never reaches takes more than its 15."""
 
     def trial(trees_each: int, dev: list[float], baseline: bool = False) -> Any:
         results = dict(enumerate(dev, 1))

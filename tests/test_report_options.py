@@ -1,4 +1,4 @@
-"""The report says what is true of searches with repeats, and of schedulers that judge within a curriculum."""
+"""What the report says about searches with repeats, and about schedulers that judge within a curriculum."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tune_cl.search.runner import baseline_of, best_of
 
 
 def found(folder: Path, *options: str) -> Findings:
-    """What the report reads of a search that was run without Ray."""
+    """What the report reads from a search that was run without Ray."""
     (folder / "toy.yaml").write_text(SPACE)
     Crew(folder / "a", load_experiment(str(folder / "toy.yaml"), ["search.searcher=random", *options])).work()
     return gather(Place(folder, "a"))

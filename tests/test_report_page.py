@@ -1,4 +1,4 @@
-"""What the report calls things, and what its drawings and tables say of themselves."""
+"""What the report calls things, and what its drawings and tables say about themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report says of single queries and of kinds of them, and its tables for people and for papers."""
+"""What the report says about single queries and kinds of queries, and its tables for people and for papers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_twelve_largest_domains_are_shown_largest_first() -> None:
 
 
 def test_lengths_are_mean_words_of_an_utterance_in_thirds() -> None:
-    """Means 1, 2, 3 and 4: the thirds end at 2 and at 3, which belong to the shorter side."""
+    """Means 1, 2, 3 and 4: the thirds end at 2 and at 3, which belong to the third below."""
     contexts = [["a"], ["a b c", "a"], ["a b c"], ["a b c d", "a b c d"]]
     assert members(by_length(values_of(contexts, [0.0] * 4, [0.0] * 4))) == {
         "to 2": [0, 1], "2 to 3": [2], "over 3": [3],

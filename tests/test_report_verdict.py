@@ -1,4 +1,4 @@
-"""The first words of the report: what the confirmation has shown, and what it has not."""
+"""The report's first words: what the confirmation has shown, and what it has not."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ OF_ITS_OWN = (
 def test_where_no_difference_is_shown_the_interval_does_not_say_that_one_is(
     tmp_path: Path, interval: list[float], p_adjusted: float, told: str
 ) -> None:
-    """It is of one configuration, the test is of all; on the terminal as in the report."""
+    """The interval is of one configuration, the test of all; the terminal says so as the report does."""
     case = whole(tmp_path)
     case.confirm(verdict="no difference shown", storage="", queries=90)
     path = case.place.folder / "confirmation" / "test.json"
@@ -151,7 +151,7 @@ def test_a_search_over_other_keys_alone_speaks_of_the_baseline(tmp_path: Path) -
 
 
 def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
-    """Not of the one that happens to be highest on test, which is named beside it."""
+    """Not of the one that happens to be highest on test, which is mentioned too."""
     tested = {"p_adjusted": 0.08, "ci95": [-0.017, -0.001], "marks": "", "also_differs": [], "has_curriculum": True}
     rows = [{"label": "root", "trial_id": "t0005", "difference": -0.009, **tested}]
     rows += [{"label": "step", "trial_id": "t0002", "difference": 0.002, **tested, "ci95": [-0.01, 0.014]}]

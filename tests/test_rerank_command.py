@@ -1,4 +1,4 @@
-"""`tune-cl rerank`: one task at a time, texts with scores of their own, and data that the ranker can read."""
+"""`tune-cl rerank`: one task at a time, texts with their own scores, and data that the ranker can read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOP = 2
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with data of rankings and of pairs, and a ranker of each; that of rankings saw the TOP candidates."""
+    """A folder with data to rank and pairs to classify, and a ranker for each; the first one saw the TOP candidates."""
     folder = tmp_path_factory.mktemp("rerank")
     made = tiny_data(queries={"train": 10, "dev": 5, "test": 5}, candidates=5, turns=1)
     few = ["--set", f"data.top_k={TOP}", *SMALL_OPTIONS]
@@ -150,7 +150,7 @@ def test_only_texts_that_are_scored_are_tokenised(
 def test_other_data_has_all_of_its_candidates(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The keys that the ranker was trained with are of its own data, which a home folder may lead to."""
+    """The keys that the ranker was trained with hold only for its own data, which may be given by way of ~."""
     shutil.copytree(place / "data", tmp_path / "copy")
     monkeypatch.setenv("HOME", str(place))
     counts = []

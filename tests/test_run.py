@@ -44,8 +44,8 @@ def state(place: Path, storage: str) -> SearchState:
 
 
 def wait_for_iterations(running: subprocess.Popen[str], place: Path, storage: str, session: int, count: int) -> None:
-    """Until the session, from 1, has reported as many iterations. Those before it may have gone further than they were
-    waited for: a signal at once would find a process that has not yet said what a signal does."""
+    """Waits until the session (from 1) has reported `count` iterations. Results of earlier sessions do not count: a
+    signal sent at once would meet a process that has not yet set its handlers."""
     journal = place / storage / "toy" / "journal.jsonl"
     wait_for_events(running, journal, "session", session)
     events = [event["event"] for event in read_events(journal)]
@@ -54,7 +54,7 @@ def wait_for_iterations(running: subprocess.Popen[str], place: Path, storage: st
 
 
 def assert_stopped(place: Path, storage: str, said: tuple[str, str]) -> None:
-    """That a search was stopped with its state saved: in its last words, its journal, and MLflow."""
+    """Checks that a search was stopped with its state saved: by its last words, its journal, and MLflow."""
     out, err = said
     assert out == "" and "Traceback" not in err
     last = err.rstrip().splitlines()[-1]
@@ -71,7 +71,7 @@ def assert_stopped(place: Path, storage: str, said: tuple[str, str]) -> None:
 
 
 def numbers(searched: SearchState) -> dict[str, Any]:
-    """All that must not depend on interruptions."""
+    """All values that must not depend on interruptions."""
     return {trial.trial: (trial.params, trial.outcome, trial.dev("map")) for trial in searched.by_number()}
 
 
@@ -81,7 +81,7 @@ def as_yaml(value: Any) -> str:
 
 @pytest.fixture(scope="module")
 def whole(place: Path) -> dict[str, Any]:
-    """The document of an unbroken search."""
+    """The document of an uninterrupted search."""
     out, _ = finish(start(place, *search(place, "whole")))
     return json.loads(out)
 
@@ -127,14 +127,14 @@ def test_the_best_ranker_ranks(place: Path, whole: dict[str, Any]) -> None:
 
 
 def test_names_of_folders_may_have_spaces_and_quotes(place: Path, whole: dict[str, Any]) -> None:
-    """Ray starts workers by a line of shell with the path of Python as it stands."""
+    """Ray starts workers with a shell line that has Python's path unquoted."""
     folder = place / "it's mine $HOME"
     folder.mkdir()
     (folder / "venv").symlink_to(sys.prefix)
     shutil.copytree(place / "data", folder / "data")
     shutil.copy(place / "toy.yaml", folder)
     out, _ = finish(start(folder, *search(folder, "the runs"), python=str(folder / "venv" / "bin" / "python")))
-    best = json.loads(out)["best"] | {"params": ...}  # they name the folder of the data
+    best = json.loads(out)["best"] | {"params": ...}  # parameters name the data's folder
     assert best == whole["best"] | {"params": ...}
 
 
@@ -196,7 +196,7 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
 
 
 def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(place: Path) -> None:
-    """A driver whose raylet has gone may end at once, with status 1. One that is killed takes Ray with it still."""
+    """A driver whose raylet has gone may end at once, with status 1. One that is killed still takes Ray with it."""
     for number, storage in ((signal.SIGTERM, "job"), (signal.SIGKILL, "killed")):
         running = start(place, *search(place, storage))
         wait_for_iterations(running, place, storage, 1, 2)
@@ -205,7 +205,7 @@ def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(p
         running.send_signal(signal.SIGSTOP)
         os.killpg(running.pid, number)
         if number == signal.SIGTERM:
-            time.sleep(2)  # longer than it takes a raylet to leave
+            time.sleep(2)  # longer than a raylet takes to leave
             assert psutil.STATUS_ZOMBIE not in {process.status() for process in of_ray}
             running.send_signal(signal.SIGCONT)
             assert_stopped(place, storage, finish(running, status=130))
@@ -215,7 +215,7 @@ def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(p
 
 
 def test_impatience_changes_nothing_of_the_end(place: Path) -> None:
-    """A third Ctrl-C comes while Ray leaves the interpreter."""
+    """The third Ctrl-C comes while Ray leaves the interpreter."""
     running = start(place, *search(place, "impatient"))
     wait_for_iterations(running, place, "impatient", session=1, count=3)
     with suppress(ProcessLookupError):
@@ -257,7 +257,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver(place: Path) -> None:
-    """Ray's C++ core, which hears it there, gives the process 3 seconds."""
+    """Ray's C++ core, which receives it there, gives the process 3 seconds."""
     command = [sys.executable, "-c", STOPPED_AT_THE_END, *search(place, "at-the-end")]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 130, done.stderr
@@ -274,7 +274,7 @@ def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(place: Path, who
     out, err = finish(running, status=130)
     assert out == "" and "tune-cl confirm toy --storage" in err.splitlines()[-1]
     done = replay(read_events(journal)).confirmations
-    assert 2 <= len(done) < 120  # an event whose write is interrupted is taken back, and told again
+    assert 2 <= len(done) < 120  # an event whose write is interrupted is taken back and reported again
     judged = json.loads(finish(start(place, *confirm, "2"))[0])
     trained = replay(read_events(journal)).confirmations
     assert trained[: len(done)] == done and len(judged["seeds"]) == 2

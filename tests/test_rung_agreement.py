@@ -28,7 +28,7 @@ def test_the_given_curves_agree_as_their_table_says(shared: Path) -> None:
 
 
 def test_curves_of_two_seeds_by_hand(tmp_path: Path) -> None:
-    """Three configurations, in the same order at the end under both seeds; the first look of seed 1 turns two round."""
+    """Three configurations, which end in the same order under both seeds; the first look at seed 1 swaps two."""
     curves = {
         1: {"a": [0.1, 0.5], "b": [0.3, 0.4], "c": [0.2, 0.3]},
         2: {"a": [0.3, 0.6], "b": [0.2, 0.5], "c": [0.1, 0.2]},

@@ -1,4 +1,4 @@
-"""The sitting of a search around its trials: what stops it between two steps, and what it writes of its origin."""
+"""A session of a search around its trials: what stops it between two steps, and what it records of its origin."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tiny_folder(tmp_path: Path) -> Path:
 
 
 class Closed(LeftBehind):
-    """`closed`: how often a writer was."""
+    """Counts in `closed` how often a writer was closed."""
 
     closed = 0
 
@@ -59,9 +59,9 @@ class Closed(LeftBehind):
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """A search whose trial has ended, and MLflow away."""
+    """A search whose trial has ended, while MLflow is away."""
     monkeypatch.setattr(runner, "MlflowWriter", Closed)
-    monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no seconds
+    monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no `seconds`
     monkeypatch.setattr(Closed, "closed", 0)
     found = Place(tmp_path, "toy")
     found.folder.mkdir()
@@ -85,7 +85,7 @@ def kinds(place: Place) -> list[str]:
 def test_a_search_that_is_interrupted_once_its_end_is_told_has_ended(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the moment before `_run` gives its state back: MLflow would have it as KILLED for ever."""
+    """In the moment before `_run` returns the state: otherwise MLflow would show it as KILLED for ever."""
 
     def run(experiment: Any, place: Place, journal: Journal, *_: Any) -> SearchState:
         journal.append(the_end(place))
@@ -111,7 +111,7 @@ def test_a_search_that_is_interrupted_while_it_reads_its_journal_says_how_to_go_
 
 
 def test_a_report_of_before_the_end_is_not_the_search_s(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tune-cl report` made it while trials ran; the process was killed before the one at the end."""
+    """`tune-cl report` wrote it while trials ran; the process was killed before it wrote the one at the end."""
     report = place.folder / "report.html"
     report.write_text("so far")
     made = {"event": "artifact", "path": str(report)}
@@ -130,7 +130,7 @@ def test_a_report_of_before_the_end_is_not_the_search_s(place: Place, monkeypatc
 def test_the_commit_is_of_the_checkout_that_the_program_runs_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An installed program, in no checkout or ignored by that around it, has the commit of the working folder."""
+    """An installed program, in no checkout or ignored by the one around it, has the commit of the working folder."""
 
     def git(folder: Path, *arguments: str) -> str:
         name = ["-c", "user.name=a", "-c", "user.email=a@b"]

@@ -30,7 +30,7 @@ def test_batches_come_from_the_open_pool_without_repeats(replacement: bool) -> N
 
 @pytest.mark.parametrize("replacement", WAYS.values(), ids=WAYS)
 def test_each_batch_is_uniform_over_the_pool(replacement: bool) -> None:
-    """First batches of many seeds: those of one seed depend on each other without replacement."""
+    """First batches under many seeds: without replacement, batches of one seed depend on each other."""
     batches = [sampler(60, "step", 0.5, seed=seed, replacement=replacement).draw(0, 3, 5)[2] for seed in range(3000)]
     counts = np.bincount(np.concatenate(batches), minlength=60)
     assert (counts[30:] == 0).all()
@@ -66,7 +66,7 @@ def test_what_opens_in_the_middle_of_a_pass_joins_it() -> None:
 
 @pytest.mark.parametrize("replacement", WAYS.values(), ids=WAYS)
 def test_warm_mixing_draws_a_share_from_everything(replacement: bool) -> None:
-    """P(instance) = warm / N + (1 - warm) / pool for each of the pool, warm / N outside it."""
+    """P(instance) = warm / N + (1 - warm) / pool inside the pool, warm / N outside it."""
     one = sampler(40, "step", 0.5, horizon=1e9, replacement=replacement, warm=0.3)
     counts = np.bincount(one.draw(0, 4000, 5).ravel(), minlength=40)
     inside, total = counts[:20].sum(), counts.sum()
@@ -76,7 +76,7 @@ def test_warm_mixing_draws_a_share_from_everything(replacement: bool) -> None:
 
 
 def test_warm_mixing_takes_no_instance_out_of_the_pass() -> None:
-    """Of eight a batch, four come from everything and four from the pass over all 40."""
+    """Of the eight instances in a batch, four come from everything and four from the pass over all 40."""
     one = sampler(40, "none", replacement=False, warm=0.5)
     assert [one.draw(step, 1, 8).size and one.deck.size for step in range(5)] == [36, 32, 28, 24, 20]
 
@@ -125,7 +125,7 @@ def test_order_is_stable_and_anti_turns_it_round() -> None:
     difficulty = np.asarray([2.0, 1, 2, 0])
     assert easy_first(difficulty).tolist() == [3, 1, 0, 2]
     assert easy_first(difficulty, anti=True).tolist() == [0, 2, 1, 3]
-    many = np.tile([1.0, 0.0], 100)  # where an unstable sort shows
+    many = np.tile([1.0, 0.0], 100)  # enough values for an unstable sort to show
     assert easy_first(many).tolist() == [*range(1, 200, 2), *range(0, 200, 2)]
 
 

@@ -58,7 +58,7 @@ def test_every_searcher_has_a_maker() -> None:
 
 
 def value(chosen: Flat) -> float:
-    """Higher is better; the optimum is root, n = 5, lr = 1e-3."""
+    """Value of a trial; higher is better. The optimum is root, n = 5, lr = 1e-3."""
     score = -abs(math.log10(chosen["lr"]) + 3) + {"linear": 0.0, "step": -1.0, "root": 0.5}[chosen["pacing"]]
     return score + (chosen.get("n") == 5) * 1.0
 
@@ -68,7 +68,7 @@ def outcome_of(number: int) -> Outcome:
 
 
 def search(sampler: Sampler, trials: int, journal: list[Event], first: int = 1) -> list[Flat]:
-    """Two trials at a time; the events are those of a journal."""
+    """Runs two trials at a time; the events are those of a journal."""
     answers = []
     for number in range(first, trials + 1):
         chosen = sampler.ask(number)
@@ -225,7 +225,7 @@ def test_what_a_trial_is_told_as() -> None:
 
 
 def late_values(make: Callable[[int], Sampler], seed: int, trials: int = 24) -> float:
-    """Mean value of the last half of the trials."""
+    """Mean value over the last half of the trials."""
     sampler = make(seed)
     values = []
     for number in range(trials):

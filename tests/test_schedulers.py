@@ -1,4 +1,4 @@
-"""What each scheduler decides, the promotions of ASHA, and the searches of the simulator."""
+"""What each scheduler decides, ASHA's promotions, and the simulator's searches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WAYS = {
 
 
 def candidates(count: int, noise: float = 0.01) -> list[Recorded]:
-    """Curves c + i/count - .3/√t with noise: a later one is better; two queries."""
+    """Curves c + i/count - .3/√t with noise, over two queries: later candidates are better."""
     made = []
     for number in range(count):
         curves, queries = {}, {}
@@ -171,7 +171,7 @@ def test_paired_values_forgive_what_may_be_noise() -> None:
         return [asha.judge("b", at, 0.5, [0.5 + d for d in difference]) for at in (1, 2, 3)][-1]
 
     assert last([-0.01, -0.01, -0.01, -0.01]) is Verdict.STOP  # worse on every query
-    assert last([-0.30, 0.20, 0.20, -0.14]) is Verdict.GO_ON  # on average as much worse, but not alike
+    assert last([-0.30, 0.20, 0.20, -0.14]) is Verdict.GO_ON  # as much worse on average, but not consistently
     with pytest.raises(ValueError, match="dev queries"):
         asha = Asha(Setup(12, 2, grace="none", compare="paired"))
         asha.start("a", 1)
@@ -226,7 +226,7 @@ def test_the_median_rule_compares_means_from_the_grace_on() -> None:
 
 
 def stopped_at(curve: Callable[[int], float], end: int) -> int:
-    """The iteration at which the model ends a trial beside six whose curricula end at 8; 0: never."""
+    """The iteration at which the model ends a trial, beside six whose curricula end at 8; 0 if it never does."""
     model = Model(Setup(12, grace="none"))
     rng = np.random.default_rng(0)
     for number in range(6):
@@ -245,13 +245,13 @@ def rises(at: int) -> float:
 
 
 def rises_late(at: int) -> float:
-    """The same curve up to iteration 8, when its curriculum ends and it begins to rise again."""
+    """The same curve up to iteration 8, where its curriculum ends and it begins to rise again."""
     return rises(at) + (0.3 * (1 - (at - 8 + 1) ** -0.5) if at > 8 else 0)
 
 
 def test_the_model_waits_for_the_end_of_a_curriculum_that_brings_a_rise() -> None:
     assert stopped_at(lambda at: rises_late(at) + 0.06, end=8) == 0
-    assert 0 < stopped_at(lambda at: rises(at) + 0.06, end=0) < 8  # the same values up to there, and no rise to come
+    assert 0 < stopped_at(lambda at: rises(at) + 0.06, end=0) < 8  # the same values so far, but no rise to come
 
 
 def test_the_model_ends_what_will_not_be_best() -> None:

@@ -1,4 +1,4 @@
-"""Every scheduler runs a small search through Ray: one local Ray for all of them, real trainings."""
+"""Every scheduler runs a small search through Ray: one local Ray for all, real trainings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ search: {trials: 7, reduction_factor: 2, first_rung: 2, grace: none}
 
 
 class Unsaved(RankerTrainable):
-    """A training whose checkpoints are never due."""
+    """A training that never asks for a checkpoint."""
 
     def get_auto_filled_metrics(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         return super().get_auto_filled_metrics(*arguments, **options) | {"should_checkpoint": False}

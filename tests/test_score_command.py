@@ -53,7 +53,7 @@ def test_the_console_shows_the_texts(folder: Path, tmp_path: Path, capsys: pytes
 
 
 def test_a_pair_is_written_with_its_relevant_document_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Query a wants d1, b wants d2, of three judged documents each."""
+    """Query a wants d1 and b wants d2, each out of three judged documents."""
     folder = write_folder(tmp_path / "judged", trec_files(runs=False))
     output = tmp_path / "d.tsv"
     assert score(folder, "bm25_std", "--set", "training.negatives=all", "--output", str(output)) == 0

@@ -1,4 +1,4 @@
-"""Scoring functions: known answers of the paper and its code, and what all of them promise."""
+"""Scoring functions: known answers from the paper and its code, and what every scoring promises."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BM25_SCORES = [0.103455, 0.112748, 0.0, 0.103455]  # of the query "the cat sat"
 
 
 def make_data(queries: list[list[str]], candidates: list[list[tuple[str, int]]]) -> RankingData:
-    """A train split of queries (their utterances) with candidates (text, grade), in no first-stage run."""
+    """A train split of queries (their utterances) with candidates (text, grade), without a first-stage run."""
     sizes = [len(of_query) for of_query in candidates]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     documents = [text for of_query in candidates for text, _ in of_query]
@@ -101,7 +101,7 @@ def test_bm25_std_of_the_code_sees_two_candidates_and_the_corpus_of_these() -> N
 
 
 def test_a_document_of_two_queries_stands_in_the_corpus_once() -> None:
-    """Its word is then in one document of three, so its idf is ln(2.5 / 1.5); in two of four it would be 0."""
+    """Its word is in one of three documents, so its idf is ln(2.5 / 1.5); in two of four it would be 0."""
     made = make_data([["cat"], ["cat"]], [[("cat sat", 1), ("dog ran", 0)], [("bird flew", 0)]])
     split = made.splits["train"]
     rows = {"document": np.array([0, 1, 0, 2]), "grade": np.array([1, 0, 1, 0]), "rank": np.array([1, 2, 1, 2])}
@@ -210,7 +210,7 @@ def test_an_empty_text_has_no_words() -> None:
 
 
 def test_each_relevant_document_has_the_mean_of_the_negatives_that_it_may_get() -> None:
-    """Grades 0, 1 and 2 at ranks 1, 2 and 3: that of grade 1 stands over rank 1, that of grade 2 over ranks 1 and 2."""
+    """Grades 0, 1 and 2 at ranks 1, 2 and 3: grade 1 is paired with rank 1, grade 2 with ranks 1 and 2."""
     made = make_data([["a"]], [[("x", 0), ("y", 1), ("z", 2)]])
     hardness = [1 - (1 / 2 - 1 + 1) / 2, 1 - (1 / 3 - (1 + 1 / 2) / 2 + 1) / 2]
     assert SCORINGS["reciprocal_rank"](scored_of(made)) == pytest.approx(hardness)
@@ -226,14 +226,14 @@ def test_each_relevant_document_has_the_mean_of_the_negatives_that_it_may_get() 
     ],
 )
 def test_a_weighting_orders_by_one_minus_its_mean_ease(pairwise: bool, negatives: int | str, hardness: list) -> None:
-    """The relevant document has rank 2, the others 1 and 3."""
+    """The relevant document is at rank 2, the others at 1 and 3."""
     made = make_data([["a"]], [[("x", 0), ("y", 1), ("z", 0)]])
     values = SCORINGS["reciprocal_rank"](scored_of(made, pairwise, negatives))
     assert values == pytest.approx(hardness)
 
 
 def test_as_an_order_too_the_code_ranks_what_is_outside_the_run_1000th() -> None:
-    """The relevant document is outside the run, the other one at rank 1."""
+    """The relevant document is outside the run, the other at rank 1."""
     made = make_data([["a"]], [[("x", 0), ("y", 1)]])
     made.splits["train"].rank[1] = NO_RANK
     found = [SCORINGS["reciprocal_rank"](scored_of(made, reference=way)) for way in (PAPER, CODE)]
@@ -302,7 +302,7 @@ def with_split(data: RankingData, split: Split) -> RankingData:
 
 
 def rearranged(split: Split, queries: np.ndarray, rows: np.ndarray) -> Split:
-    """Candidate rows and queries in another order; judgements are not looked at here."""
+    """Candidate rows and queries in another order; judgements are left alone, as nothing here reads them."""
     parts = {name: getattr(split, name)[rows] for name in ("document", "grade", "rank", "score")}
     offsets = np.concatenate([[0], np.cumsum(split.sizes[queries])])
     return replace(split, query=split.query[queries], offsets=offsets, **parts)
@@ -319,7 +319,7 @@ def reversed_candidates(split: Split) -> Split:
 
 
 def by_document(scored: Scored) -> np.ndarray:
-    """Pointwise instances in the order of their documents."""
+    """Values of pointwise instances, in the order of their documents."""
     instances: Instances = scored.instances
     return np.argsort(scored.split.document[np.maximum(instances.positive, instances.negative)])
 
@@ -359,7 +359,7 @@ def test_a_changed_file_of_vectors_makes_another_entry(tmp_path: Path) -> None:
     assert difficulty("semantic_std", scored)[1]
     os.utime(tmp_path / "vectors.txt", (1, 1))
     assert not difficulty("semantic_std", scored)[1]
-    turned = tmp_path / "turned.txt"  # of the same time, as files of one archive are
+    turned = tmp_path / "turned.txt"  # with the same time stamp, like files from one archive
     turned.write_text(VECTORS.replace("blue 0 3", "blue -2 0"))
     os.utime(turned, (1, 1))
     others, cached = difficulty("semantic_std", replace(scored, vectors=str(turned)))

@@ -1,4 +1,4 @@
-"""How many candidates are scored: which pairs share a batch, how large one is, and that every pair gets its score."""
+"""How many candidates are scored: which pairs share a batch, how large batches are, and that no score is missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUERIES = Tokens(np.array([7], np.int32), np.array([0, 1]))
 
 
 class Lengths(RankerModule):
-    """A pair's score is its document's row, or its first-stage score; `room`: tokens that the device has memory for."""
+    """A pair's score is its document's row, or its first-stage score. `room`: tokens that fit in memory."""
 
     reads_first_stage = True
 
@@ -48,7 +48,7 @@ class Lengths(RankerModule):
 def scored(
     module: Lengths, lengths: list[int], precision: Precision = FP32, first_stage: np.ndarray | None = None
 ) -> np.ndarray:
-    """Scores of one pair of each length."""
+    """Scores of pairs of these lengths."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     documents, rows = Tokens(np.zeros(offsets[-1], np.int32), offsets), np.arange(len(lengths))
     return score_candidates(module, QUERIES, documents, np.zeros_like(rows), rows, CPU, precision, first_stage)
@@ -71,7 +71,7 @@ def test_a_first_stage_score_goes_with_its_pair() -> None:
 
 
 def test_the_cheapest_pairs_come_first_and_those_of_one_cost_in_their_order() -> None:
-    """So that every machine makes the same batches, and padding is little."""
+    """So that every machine makes the same batches, with little padding."""
     module, lengths = Lengths(), np.random.default_rng(4).integers(0, 20, 1000).tolist()
     scored(module, lengths)
     in_turn = [row for batch in module.batches for row in batch]
@@ -92,7 +92,7 @@ def test_batches_are_as_large_as_the_budget_and_no_larger() -> None:
 
 
 def test_memory_that_proves_too_small_halves_the_batches_for_good() -> None:
-    """Half of the padded size of the batch: an empty text within it says nothing of that."""
+    """Half of the batch's padded size fits: an empty text in it does not change that."""
     module = Lengths(room=64 * 16)
     np.testing.assert_array_equal(scored(module, [16] * 200 + [0]), np.arange(201.0))
     assert [len(batch) for batch in module.batches] == [128, 64, 64, 64, 9]

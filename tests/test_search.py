@@ -66,7 +66,7 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
 
 
 class Crew:
-    """Deterministic trainings: `checkpoint_every` iterations they save a folder to go on from."""
+    """Deterministic trainings, which save a folder every `checkpoint_every` iterations to go on from."""
 
     def __init__(self, folder: Path, experiment: Experiment, slots: int = 1, kill_after: int | None = None):
         self.folder, self.journal = folder, open_journal(folder, experiment)
@@ -78,7 +78,7 @@ class Crew:
         return self.folder / trial
 
     def work(self) -> Crew:
-        """Round after round over the running trials, one iteration each, until the search has no more."""
+        """Makes one iteration of every running trial, round after round, until the search has no more."""
         try:
             while True:
                 answer = self.ask()
@@ -92,7 +92,7 @@ class Crew:
             self.journal.close()
 
     def ask(self) -> Plan | str:
-        """Takes up trials until there is none just now."""
+        """Takes up trials until the search has none at the moment."""
         while isinstance(answer := self.search.next_trial(), Plan):
             assert answer.trial not in self.running, "a trial that still runs was begun again"
             self.running[answer.trial] = self.training(answer)
@@ -115,7 +115,7 @@ class Crew:
             if plan.queries:
                 metrics["queries"] = [value - 0.01, value + 0.01]
             keep = self.search.result(plan.trial, metrics)
-            self.ask()  # Tune does, for a free place, before the trial that it has just heard of has saved and left
+            self.ask()  # like Tune, which fills a free place before the trial just heard of has saved and left
             path = self.folder / plan.trial / str(done)
             path.mkdir(parents=True, exist_ok=True)
             self.tick()
@@ -127,7 +127,7 @@ class Crew:
             yield True
 
     def value(self, plan: Plan, done: int) -> float:
-        """What the trial has on dev after `done` iterations."""
+        """The trial's dev value after `done` iterations."""
         delta = plan.run.curriculum.delta
         return 0.3 + 0.05 * done - (delta - 0.4) ** 2 + random.Random(f"{plan.trial} {done}").random() / 50
 
@@ -215,7 +215,7 @@ def test_every_scheduler_ends_its_trials_and_survives_kills(tmp_path: Path, opti
     ways = {"baseline", "completed"} | ({"stopped_early"} if experiment.search.scheduler != "pbt" else set())
     assert len(trials) == 14 and set(outcomes) == ways
     assert all(len(dev) == 9 for _, outcome, _, dev in trials.values() if outcome in ("baseline", "completed"))
-    if slots > 1:  # which trial meets which at a rung depends on who is killed when
+    if slots > 1:  # which trials meet at a rung depends on which are killed when
         return
     kills = 0
     while True:
@@ -263,7 +263,7 @@ def test_a_scaled_trial_starts_anew_with_each_rung(tmp_path: Path) -> None:
         at = trial.best("map")
         assert at and dev[at.iteration] == at.dev
         assert crew.search.run_of(trial).training.max_iterations == len(dev)
-    for one in priced(crew.search.state):  # what was spent on the best value: the trainings before count too
+    for one in priced(crew.search.state):  # what the best value cost, earlier trainings included
         trial = crew.search.state.trials[one.trial_id]
         at = trial.best("map")
         assert at and one.iterations == trial.iterations - len(trial.dev("map")) + at.iteration
@@ -320,7 +320,7 @@ def test_iterations_used_up_stop_all_but_the_baseline(experiment: Experiment, tm
 
 
 def test_an_audit_finishes_stopped_trials_and_changes_no_other(experiment: Experiment, tmp_path: Path) -> None:
-    """The same configurations are asked and stopped as without; the audited ones end as completed."""
+    """The same configurations are asked and stopped as without an audit; audited trials end as completed."""
     stops = experiment.search.model_copy(update={"promotion": False})  # where trials pause there is no audit
     experiment = replace(experiment, search=stops)
     Crew(tmp_path / "without", experiment).work()
@@ -352,14 +352,14 @@ def test_a_killed_search_with_an_audit_ends_like_an_unbroken_one(experiment: Exp
 
 def test_the_baseline_forecasts_the_search(experiment: Experiment, tmp_path: Path) -> None:
     state = Crew(tmp_path / "a", experiment, slots=2).work().search.state
-    hours = experiment.forecast()["iterations_expected"] / 3600  # a second an iteration
+    hours = experiment.forecast()["iterations_expected"] / 3600  # an iteration takes a second
     assert state.forecast["seconds_per_iteration"] == 1.0
     assert state.forecast["hours_forecast"] == pytest.approx(hours / 2)
     assert (state.forecast["cpu_hours_forecast"], state.forecast["gpu_hours_forecast"]) == (pytest.approx(hours), 0)
 
 
 def test_a_warm_start_is_read_from_the_journal(experiment: Experiment, tmp_path: Path) -> None:
-    """A resumed search needs nothing of the earlier one, and goes on as an unbroken one."""
+    """A resumed search does not need the earlier one, and goes on as an uninterrupted one would."""
     seen = [{"chosen": experiment.space.sample(generator(1, "earlier", i)), "value": 0.1 * i, "comparable": True}
             for i in range(4)]  # fmt: skip
     for folder in ("whole", "cut"):

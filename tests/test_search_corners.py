@@ -1,4 +1,4 @@
-"""Options that rarely meet, in searches without Ray."""
+"""Combinations of options that rarely meet, in searches without Ray."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LISTS = SPACE.replace("ranker: conv_knrm", "ranker: {name: drmm_tks, hidden: {ch
 
 @pytest.mark.parametrize("searcher", ["random", "tpe", "gp", "cmaes"])
 def test_a_search_over_lists_survives_a_kill(tmp_path: Path, searcher: str) -> None:
-    """JSON gives back lists for the tuples of resolved choices."""
+    """JSON returns lists for the tuples of resolved choices."""
     (tmp_path / "toy.yaml").write_text(LISTS)
     options = [f"search.searcher={searcher}", "search.points=[{ranker.hidden: [64, 32]}]"]
     experiment = load_experiment(str(tmp_path / "toy.yaml"), options)
@@ -104,7 +104,7 @@ def test_a_last_iteration_that_uses_up_a_budget_completes_its_trial(tmp_path: Pa
 
 
 class EndsByItself(Crew):
-    """Each training is over after its second iteration, of which the first trials make more than the later ones."""
+    """Each training is done after its second iteration; earlier trials have higher values."""
 
     def training(self, plan: Plan) -> Iterator[bool]:
         for at in (1, 2):
@@ -119,7 +119,7 @@ class EndsByItself(Crew):
 
 @pytest.mark.parametrize("scheduler", ["asha", "asha, search.promotion=false", "hyperband", "median", "model"])
 def test_a_training_that_has_ended_by_itself_is_not_stopped_early(tmp_path: Path, scheduler: str) -> None:
-    """Its last iteration, or where patience ended it, may be one at which it is judged."""
+    """Its last iteration, by budget or patience, may also be one at which it is judged."""
     (tmp_path / "toy.yaml").write_text(SPACE)
     options = f"search.scheduler={scheduler}".split(", ")
     search = EndsByItself(tmp_path / scheduler, load_experiment(str(tmp_path / "toy.yaml"), options)).work().search
@@ -178,7 +178,7 @@ def test_a_trial_that_took_over_another_configuration_says_so_whenever_it_goes_o
 def test_a_trial_copies_the_iteration_that_both_were_judged_at_or_goes_on_from_its_own(
     tmp_path: Path, lost: str
 ) -> None:
-    """Killed while the population waits; before it goes on checkpoints are lost."""
+    """The search is killed while the population waits; checkpoints are lost before it goes on."""
     (tmp_path / "toy.yaml").write_text(SPACE)
     options = ["search.searcher=random", "search.scheduler=pbt", "search.interval=4"]
     experiment = load_experiment(str(tmp_path / "toy.yaml"), options)
@@ -205,7 +205,7 @@ def test_a_trial_copies_the_iteration_that_both_were_judged_at_or_goes_on_from_i
         source = str(tmp_path / "a" / change.source / "4")
         assert again["adopted"] == {"trial": change.source, "iteration": 4, "checkpoint": source} and not notes
     assert all(sorted(trial.results) == list(range(1, 10)) for trial in crew.search.state.by_number())
-    Crew(tmp_path / "a", experiment).work()  # replays as it was
+    Crew(tmp_path / "a", experiment).work()  # replays to the same state
 
 
 def kill(_: str) -> Plan:

@@ -279,7 +279,7 @@ def test_cost_and_its_limit(earlier: Case) -> None:
 
 
 def test_a_paused_trial_may_still_become_better(tmp_path: Path) -> None:
-    """All trials have begun: only one that waits can be better than the best by .5."""
+    """All trials have begun: only one that waits can still end above the best by .5."""
     case = Case(tmp_path)
     for number in range(10):
         case.add([0.3, 0.3 + number / 100], "baseline" if not number else "completed")
@@ -293,7 +293,7 @@ def test_a_paused_trial_may_still_become_better(tmp_path: Path) -> None:
 
 
 def test_chance_of_better_is_the_share_of_better_draws() -> None:
-    """Over many searches, the next of n normal draws is above mean + SD of the others as often as foretold."""
+    """Over many searches, the next of n normal draws exceeds mean + SD of the others as often as predicted."""
     values = generator(3, "normal").normal(0.3, 0.02, (4000, 9))
     levels = values[:, :8].mean(axis=1) + values[:, :8].std(axis=1, ddof=1)
     chances = {round(chance_of_better(row[:8].tolist(), level, 0.0, 1) or 0, 9)
@@ -307,7 +307,7 @@ def test_chance_of_better_by_hand() -> None:
     one = chance_of_better(values, 0.45, 0.0, 1)
     assert one == pytest.approx(0.5)
     assert chance_of_better(values, 0.45, 0.0, 3) == pytest.approx(1 - 0.5**3)
-    next_one = math.sqrt(1 + 1 / 8) * np.std(values, ddof=1)  # of a prediction, not of the mean
+    next_one = math.sqrt(1 + 1 / 8) * np.std(values, ddof=1)  # the deviation of a prediction, not of the mean
     above = scipy.stats.t.sf((0.8 + 0.1 - 0.45) / next_one, 7)
     assert chance_of_better(values, 0.8, 0.1, 1) == pytest.approx(above)
     assert chance_of_better(values, 0.8, 0.1, 3) == pytest.approx(1 - (1 - above) ** 3)

@@ -1,4 +1,4 @@
-"""Iterations until a search sees a dev value (`benchmarks/search_to_target.py`)."""
+"""Iterations that a search needs to see a dev value (`benchmarks/search_to_target.py`)."""
 
 from __future__ import annotations
 

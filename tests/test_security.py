@@ -1,4 +1,4 @@
-"""What strangers hand in cannot run code, and what is secret stays where it is."""
+"""What strangers hand in cannot run code, and secrets stay where they are."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_yaml_cannot_run_code(attack: str, where: str, tmp_path: Path, capsys: p
 
 
 class Guard(ThreadingHTTPServer):
-    """Lets through to a tracking server what shows the user and password, as a proxy with basic auth does."""
+    """A proxy with basic auth before a tracking server: lets through requests with the user and password."""
 
     def __init__(self, server: Server):
         super().__init__(("127.0.0.1", 0), Door)
@@ -78,7 +78,7 @@ class Door(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are counted, not told."""
+        """Logs nothing: requests are counted instead."""
 
 
 @pytest.fixture

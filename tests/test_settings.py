@@ -1,4 +1,4 @@
-"""Options that several commands share: as keys of an experiment, and as the address of a cluster."""
+"""Options that several commands share: keys of an experiment, and the address of a cluster."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def test_a_host_in_brackets_is_an_ipv6_address(monkeypatch: pytest.MonkeyPatch) 
         server = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:
         pytest.skip("no IPv6 here")
-    monkeypatch.setattr(settings, "_require_head", print)  # what listens there is no Ray
+    monkeypatch.setattr(settings, "_require_head", print)  # what listens there is not Ray
     with server:
         require_cluster(f"[::1]:{server.getsockname()[1]}")
 
 
 def test_what_answers_must_be_a_ray_that_knows_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray itself would ask the port of a dashboard for ever, and a cluster that refuses its token for 20 seconds."""
+    """Ray itself would ask a dashboard's port for ever, and a cluster that refuses its token for 20 seconds."""
     monkeypatch.setattr(settings, "ANSWER_SECONDS", 5.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"

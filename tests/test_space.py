@@ -30,7 +30,7 @@ def paced() -> Space:
 
 @st.composite
 def finite_spaces(draw: st.DrawFn) -> Space:
-    """Up to five keys, each conditional on a value of an earlier one or not; written in any order."""
+    """Up to five keys, each either conditional on a value of an earlier key or not; written in any order."""
     leaves: dict[str, Any] = {}
     for key in "abcde"[: draw(st.integers(1, 5))]:
         when = {}
@@ -41,7 +41,7 @@ def finite_spaces(draw: st.DrawFn) -> Space:
 
 
 def brute_force(space: Space) -> set[Any]:
-    """All assignments of all keys, each cut down to the parameters that exist."""
+    """All assignments of all keys, each reduced to the parameters that exist."""
     keys = list(space.leaves)
     found = set()
     for values in product(*(space.leaves[key].values() or () for key in keys)):
@@ -138,7 +138,7 @@ def test_a_prior_is_a_normal_distribution_of_a_sixth_of_the_range() -> None:
 
 
 def test_a_step_has_the_part_of_the_prior_that_is_nearest() -> None:
-    """Half of the draws are even, of the others .156 go to either neighbour of the prior's value."""
+    """Half of the draws are uniform; of the others a share of .156 goes to each neighbour of the prior's value."""
     rng = np.random.default_rng(1)
     drawn = np.bincount([Integer(low=0, high=2, prior=1).draw(rng) for _ in range(8000)]) / 8000
     assert drawn == pytest.approx([1 / 6 + 0.078, 1 / 6 + 0.344, 1 / 6 + 0.078], abs=0.015)
@@ -296,7 +296,7 @@ def test_leaf_document_round_trip(tree: dict[str, Any]) -> None:
     ],
 )
 def test_a_prior_on_one_option_is_written_as_that_where_it_reads_back(tree: dict[str, Any], written: object) -> None:
-    """A list behind `prior` is one of weights, so an option that is a list cannot stand there."""
+    """A list under `prior` is one of weights, so an option that is a list cannot stand there."""
     leaf = parse_leaf("k", tree)
     assert leaf.document()["prior"] == written and parse_leaf("k", leaf.document()) == leaf
 
@@ -324,7 +324,7 @@ def test_pbt_moves_a_small_whole_number_too(m: int, moved: set[int]) -> None:
 
 
 def test_pbt_keeps_a_share_a_share_at_the_end_of_its_range() -> None:
-    """A bound written as 1 is no whole number to move by one."""
+    """A bound written as 1 does not make it an integer that moves by one."""
     chosen = {"curriculum.T": 0.9}
     for seed in range(30):
         chosen = perturbed(chosen, {"curriculum.T": Uniform(low=0.6, high=1)}, np.random.default_rng(seed))

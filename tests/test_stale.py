@@ -1,4 +1,4 @@
-"""What is cached, kept or drawn follows what it was made of, also where names stay the same."""
+"""What is cached, kept or drawn depends on what it was made of, even if names stay the same."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_highest_grade_is_not_its_own_negative() -> None:
 
 
 def test_negatives_come_from_the_run() -> None:
-    """A document of a lower grade that is a candidate only because it is relevant is none."""
+    """A document of a lower grade that is a candidate only because it is relevant is not a negative."""
     made = make_instances(split_of([2, 0, 1], [1, 2, NO_RANK]), True, "all", 2)
     assert made.negative.tolist() == [1]
 
@@ -121,7 +121,7 @@ def test_a_search_does_not_go_on_with_another_file_of_vectors(
     teacher = [f"curriculum.teacher.ranker={{name: knrm, vectors: {third}}}"]
     assert set(files_of(load_experiment(str(space), teacher).file_readers())) == {str(one), str(other), str(third)}
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "train").touch()  # the value of vectors that are trained
+    (tmp_path / "train").touch()  # a file named like the value for vectors that are trained
     assert set(files_of(experiment.file_readers())) == {str(one), str(other)}
     require_unchanged(experiment, materials, kept)
     write_vectors(other, 7)
@@ -143,7 +143,7 @@ def test_a_training_does_not_go_on_with_another_file_of_vectors(
     command = ["train", "--data", str(folder), "--ranker", "knrm", "--output", str(output), *settings]
     assert main(command) == 0 and main(command) == 0
     (other := tmp_path / "other").mkdir()
-    (other / "files.json").write_text('{"gone.txt": "0"}')  # of a training that ended before its first state
+    (other / "files.json").write_text('{"gone.txt": "0"}')  # as left by a training that ended before its first state
     without = ["train", "--data", str(folder), "--ranker", "knrm", "--output", str(other), *settings[2:]]
     assert main(without) == 0 and main(without) == 0
     write_vectors(vectors, 2)

@@ -74,7 +74,7 @@ def test_earlier_checkpoints_are_those_of_the_same_trial(s3: str, tmp_path: Path
 def test_a_session_leaves_all_of_it_in_the_storage(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = new_place(s3, "toy", "toy")
     known = begin(place)
-    assert set(storage.files_below(place.below())) == {"journal.jsonl", "trials/t0001/config.yaml"}  # and no lease
+    assert set(storage.files_below(place.below())) == {"journal.jsonl", "trials/t0001/config.yaml"}  # no lease is left
     on_another_machine(monkeypatch, tmp_path / "other")
     with pytest.raises(ConfigError, match="a search 'toy' exists in s3://"):
         new_place(s3, "toy", "toy")
@@ -109,7 +109,7 @@ def test_a_copy_left_behind_catches_up_and_one_that_went_its_own_way_is_refused(
         place.open()
     assert storage.read(place.below("journal.jsonl")) == ahead
     shutil.rmtree(place.folder)
-    known_place(s3, "toy").open().close()  # the refused one left no lease
+    known_place(s3, "toy").open().close()  # the refused driver left no lease
 
 
 def test_events_reach_the_storage_while_the_session_runs(s3: str, tmp_path: Path) -> None:
@@ -139,13 +139,13 @@ def test_a_second_driver_is_refused_and_a_dead_one_outwaited(
             second.open(watch=5.0)
         with pytest.raises(ConfigError, match="in use by process"):
             second.open(watch=0)
-        journal._closing.set()  # the first one's process is stopped, and no longer renews
+        journal._closing.set()  # the first driver's process is stopped, and no longer renews its lease
         journal._thread.join()
         journal._lease.rest()
         with second.open(watch=0.2) as taken:
             taken.append({"event": "interrupted", "time": 1.0})
             taken_over = taken.path.read_bytes()
-        journal._attempt()  # it wakes up
+        journal._attempt()  # the process wakes up
         with pytest.raises(WorkFailed, match="another driver has taken over"):
             journal.append({"event": "interrupted", "time": 2.0})
     assert storage.read(place.below("journal.jsonl")) == taken_over
@@ -212,7 +212,7 @@ def test_a_confirmation_goes_on_where_it_was_killed(
     remote.take_up(address, tmp_path / "state")
     assert [path.name for path in (tmp_path / "state" / "state").iterdir()] == ["iteration-00002"]
     remote.confirm_at(run, materials, address, "test")
-    remote.confirm_at(run, materials, address, "dev")  # needs no training
+    remote.confirm_at(run, materials, address, "dev")  # needs no further training
     remote.fetch_results(address, tmp_path / "here")
     remote.confirm_at(run, materials, str(tmp_path / "whole"), "test")
     assert "state.tar" not in storage.files_below(address)
@@ -224,7 +224,7 @@ def test_a_confirmation_goes_on_where_it_was_killed(
 def test_a_search_goes_on_from_the_storage_alone(
     s3: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Real Ray: stopped by Ctrl-C, the machine lost, resumed and reported on another one."""
+    """On real Ray: stopped by Ctrl-C, the machine lost, then resumed and reported on another one."""
     (tmp_path / "toy.yaml").write_text(SPACE)
     limits = ["--trials", "2", "--max-iterations", "4", "--tracking-uri", f"sqlite:///{tmp_path / 'mlflow.db'}"]
     first, second = tmp_path / "first", tmp_path / "second"

@@ -1,4 +1,4 @@
-"""The teacher of scorings model_margin and model_loss: plain, trained once, shared."""
+"""The teacher of the scorings model_margin and model_loss: plain, trained once, shared."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def data() -> RankingData:
 
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[TrainingRun]:
-    """The teachers that are trained, in order, by a test whose cache holds none yet."""
+    """The teachers trained in a test, in order; its cache is empty at first."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     runs: list[TrainingRun] = []
     train = teacher._train

@@ -1,4 +1,4 @@
-"""What MLflow shows is the journal, whole and once, whatever fails in between: real servers, real databases."""
+"""MLflow shows the journal, complete and once, whatever fails in between: real servers, real databases."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["database", "expected"]  # fixtures
 
 
 class Killed(BaseException):
-    """Stands for the death of the process: nothing catches it."""
+    """The death of the process: nothing catches it."""
 
 
 METHODS = (
@@ -57,7 +57,7 @@ METHODS = (
 
 
 def mortal(fatal_call: int) -> type[RunStore]:
-    """A store whose process dies right after its n-th writing call took effect, before anyone could note it."""
+    """A store whose process dies right after its n-th writing call took effect, before anything could record it."""
 
     class Mortal(RunStore):
         def __init__(self, uri: str, artifacts: str | None):
@@ -80,7 +80,7 @@ def mortal(fatal_call: int) -> type[RunStore]:
 
 
 def test_death_after_any_call_loses_and_repeats_nothing(database: Path, tmp_path: Path) -> None:
-    """A search for each writing call: the writer dies there, another goes on. One trial is enough for every call."""
+    """One search per writing call: the writer dies there, another goes on. One trial is enough for every call."""
     uri, call = resolve_tracking_uri(database), 0
     delivered(journal_of(tmp_path / "whole", one_trial("whole", database)), uri)
     while True:
@@ -110,7 +110,7 @@ def test_mlflow_keeps_nothing_of_runs_whose_artifacts_it_has(database: Path, tmp
 def test_request_that_takes_effect_after_it_was_given_up_leaves_no_run(
     database: Path, expected: Snapshot, tmp_path: Path
 ) -> None:
-    """Every run's first request times out, and makes its run only after the second did."""
+    """Every run's first request times out, and creates its run only after the second one did."""
 
     class Late(RunStore):
         def create(self, *request: Any) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -150,7 +150,7 @@ def test_events_as_they_come_give_the_same(database: Path, expected: Snapshot, t
 def test_an_event_that_is_taken_back_is_not_sent(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C in the middle of a write, whose line the writer could see: what follows stood before the cursor then."""
+    """Ctrl-C in a write whose line the writer could see: had it been sent, the cursor would be past the next event."""
     uri = resolve_tracking_uri(database)
     with Journal(tmp_path / "pacing") as journal:
         for event in events("taken", database)[:4]:
@@ -203,7 +203,7 @@ def test_restart_on_a_delivered_journal_sends_nothing(database: Path, tmp_path: 
 
 
 def test_database_that_was_replaced_is_filled_again(expected: Snapshot, database: Path, tmp_path: Path) -> None:
-    """First by another one under the same address, then by another address."""
+    """First by another database at the same address, then by one at another address."""
     journal = journal_of(tmp_path / "pacing", events("replaced", database))
     uri, other = resolve_tracking_uri(tmp_path), resolve_tracking_uri(database)
     for _ in range(2):
@@ -297,7 +297,7 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
     assert resolve_tracking_uri(Path("runs")) == "http://server:5000"
     assert resolve_tracking_uri(Path("runs"), "databricks") == "databricks"
     assert resolve_tracking_uri(Path("runs"), None, "postgresql://db/x") == "postgresql://db/x"
-    hidden = "postgresql://***@db/x"  # as a journal holds it: the secret is gone
+    hidden = "postgresql://***@db/x"  # as in a journal: without the secret
     assert resolve_tracking_uri(Path("runs"), None, hidden) == "http://server:5000"
     assert artifact_location("http://server:5000", Path("runs")) is None
     with pytest.raises(ConfigError, match=r"--tracking-uri: MLflow knows no 'foo://server'"):

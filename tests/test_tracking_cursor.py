@@ -1,4 +1,4 @@
-"""What tracking keeps of its own work: a cursor, whose it is, and whether the server is away. No server here."""
+"""What tracking remembers of its own work: a cursor, whose it is, and whether the server is away. No server here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_cursor_is_of_one_target_and_of_no_shorter_journal(tmp_path: Path) -> 
 
 
 def test_a_cursor_reads_back_as_it_was(tmp_path: Path) -> None:
-    """What is owed, too: a list in place of a pair would be owed a second time, and never be found again."""
+    """Including what is owed: a list in place of a pair would be owed twice, and never found again."""
     owed: list[tuple[str, str, str | None]] = [("t0001", "trials/t0001", None), ("search", "best.pt", "checkpoint")]
     cursor = Cursor("here", 100, "1", {"search": "r"}, {"t0001": 3}, ["t0001"], owed)
     cursor.save(tmp_path)
@@ -88,7 +88,7 @@ def test_an_artifact_that_cannot_be_stored_is_said_once_and_no_event_in_between_
     delivery.left, delivery.cursor.owed = [refused, sent, refused, sent, refused, sent], ["artifact"]
     assert [writer.attempt() for _ in range(5)] == [False, True, False, True, False]
     assert writer.trouble == "OSError: 403" and not writer.all_sent()
-    delivery.cursor.owed.clear()  # the last step stores it
+    delivery.cursor.owed.clear()  # the last step stores the artifact
     assert writer.attempt() and writer.trouble is None and writer.all_sent()
     said = [record.getMessage() for record in caplog.records]
     assert said == [

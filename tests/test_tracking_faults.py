@@ -1,4 +1,4 @@
-"""What MLflow shows where it is slow, where users delete runs, and where something cannot be stored."""
+"""What MLflow shows if it is slow, if users delete runs, and if something cannot be stored."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ __all__ = ["database", "expected", "s3", "server"]
 
 
 class TimeIsUp(BaseException):
-    """The end of a process that waits for MLflow no longer: nothing catches it."""
+    """The end of a process that no longer waits for MLflow: nothing catches it."""
 
 
 class SlowStore(RunStore):
-    """Its every request takes a second, of the `seconds` that are left of a process."""
+    """Every request takes a second of the `seconds` that its process has left."""
 
     REQUESTS = (
         "create_experiment", "get_experiment_by_name", "set_experiment_tag", "get_run", "search_runs", "create_run",
@@ -79,7 +79,7 @@ def crowd(space: str, files: Path) -> list[Event]:
 
 
 def test_a_slow_mlflow_is_told_in_as_many_sittings_as_it_takes(database: Path, tmp_path: Path) -> None:
-    """Each has time for a few requests, and for less than what one step would like to send."""
+    """Each session has time for a few requests, fewer than one step would like to make."""
     uri = resolve_tracking_uri(database)
     journal = journal_of(tmp_path / "slow" / "pacing", crowd("slow", tmp_path / "files"))
     for _ in range(40):
@@ -100,7 +100,7 @@ def test_a_slow_mlflow_is_told_in_as_many_sittings_as_it_takes(database: Path, t
 
 
 def told_around_a_deletion(folder: Path, uri: str, before: list[Event], after: list[Event]) -> Delivery:
-    """A user deletes the run of t0001 between the events."""
+    """Delivers events before and after a user deletes the run of t0001."""
     with Journal(folder) as journal:
         for event in before:
             journal.append(event)
@@ -148,12 +148,12 @@ def test_the_end_of_a_deleted_trial_is_told_and_then_forgotten(
 def test_an_artifact_that_cannot_be_stored_keeps_back_no_other_and_no_result(
     database: Path, expected: Snapshot, tmp_path: Path
 ) -> None:
-    """It is tried again."""
+    """It is tried again later."""
     attempts = []
 
     class Narrow(RunStore):
         def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
-            if path.name == "search.yaml":  # the first in the queue
+            if path.name == "search.yaml":  # the first one owed
                 attempts.append(path)
                 raise ConnectionError("no answer")
             super().log_artifact(run, path, folder)
@@ -179,7 +179,7 @@ def test_an_artifact_that_cannot_be_stored_keeps_back_no_other_and_no_result(
 def test_a_file_too_large_for_the_server_is_not_tried_again(
     status: int, refused: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a proxy before it answers."""
+    """As refused by a proxy before the server."""
     response = Response()
     response.status_code = status
     store = RunStore("http://127.0.0.1:1", None)
@@ -192,7 +192,7 @@ def test_a_file_too_large_for_the_server_is_not_tried_again(
 def test_what_a_lost_machine_told_beyond_its_journal_is_not_told_twice(
     s3: str, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its last events reached MLflow and not the bucket: another machine does them again, and not all as they were."""
+    """Its last events reached MLflow but not the bucket: another machine makes them again, some of them different."""
     uri = resolve_tracking_uri(database)
     head = [search_event("lost"), trial_event(1, {"n": 1}), result_event(1, 1, 0.5)]
     tail = [result_event(1, 2, 0.75), result_event(1, 3, 0.5), trial_event(2, {"n": 2}), result_event(2, 1, 0.5)]
@@ -202,7 +202,7 @@ def test_what_a_lost_machine_told_beyond_its_journal_is_not_told_twice(
     tell(first, uri, head)
     assert first._attempt()
     tell(first, uri, tail)
-    first._closing.set()  # it is lost
+    first._closing.set()  # the machine is lost
     first._lease.rest()
     on_another_machine(monkeypatch, tmp_path / "other")
     with mirrored(place_of(s3, "pacing")) as journal:
@@ -226,7 +226,7 @@ def mirrored(place: Place) -> MirroredJournal:
 
 
 def tell(journal: Journal, uri: str, told: list[Event], delivery: Delivery | None = None) -> Delivery:
-    """Appends events one by one, each told to MLflow before the next is known."""
+    """Appends events one by one, and sends each to MLflow before the next one is appended."""
     for event in told:
         journal.append(event)
         delivery = delivery or delivery_of(journal, uri)
@@ -239,7 +239,7 @@ def tell(journal: Journal, uri: str, told: list[Event], delivery: Delivery | Non
 def test_paths_that_are_no_utf_8_hold_up_nothing(
     database: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An event may name one; MLflow keeps text, and artifacts under names that are."""
+    """An event may name one; MLflow stores text, and artifacts whose names are UTF-8."""
     uri, odd = resolve_tracking_uri(database), os.fsdecode(bytes(tmp_path) + b"/caf\xe9")
     (Path(odd) / "deep").mkdir(parents=True)
     (Path(odd) / "deep" / "run.dev.txt").write_text("q1 Q0 d1 1 0.5 knrm\n")
@@ -253,7 +253,7 @@ def test_paths_that_are_no_utf_8_hold_up_nothing(
 
 
 def test_a_name_that_no_address_can_have_is_refused_for_good(tmp_path: Path) -> None:
-    """A server's artifacts go by address."""
+    """A server addresses artifacts by their names."""
     store = RunStore(resolve_tracking_uri(tmp_path), None)
     with pytest.raises(Refused, match="surrogates not allowed"), store.refusals():
         quote(os.fsdecode(b"caf\xe9.html"))

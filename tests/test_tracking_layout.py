@@ -1,4 +1,4 @@
-"""Names, columns and tags, by which trials and searches are told apart in MLflow."""
+"""Names, columns and tags by which trials and searches are told apart in MLflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer against real servers: whole, once, and never in the way."""
+"""The writer against real servers: everything arrives, once, and the driver never waits."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_outage_neither_stops_the_driver_nor_loses_results(
 def test_server_killed_in_the_middle_of_a_batch_ends_up_with_each_point_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGKILL while requests with many points arrive, and a new start."""
+    """SIGKILL while requests with many points arrive, then a restart."""
     server = Server(tmp_path / "server")
     monkeypatch.setattr(mlflow_writer, "LONGEST_WAIT", 1.0)
     trials = [trial_event(number, {}) for number in range(30)]
@@ -163,7 +163,7 @@ def test_server_killed_in_the_middle_of_a_batch_ends_up_with_each_point_once(
 
 
 def known_runs(server: Server) -> int:
-    """Runs that the server's database holds now."""
+    """Runs in the server's database by now."""
     with closing(sqlite3.connect(f"file:{server.folder}/server.db?mode=ro", uri=True)) as database:
         return database.execute("SELECT COUNT(*) FROM runs").fetchone()[0]
 
@@ -189,7 +189,7 @@ def test_closing_in_an_outage_says_what_is_left_and_the_next_start_sends_it(
 
 
 def test_a_run_whose_creation_was_not_answered_is_not_made_twice(database: Path, tmp_path: Path) -> None:
-    """While the search runs: at its end strays are dropped."""
+    """Checked while the search runs: at its end strays are dropped."""
 
     class Deaf(RunStore):
         heard: list[Any] = []  # noqa: RUF012 - of one test
@@ -224,7 +224,7 @@ def test_of_an_iteration_reported_twice_the_first_stays(database: Path, tmp_path
 
 
 def test_the_last_result_of_a_batch_is_not_sent_again(database: Path, tmp_path: Path) -> None:
-    """Of two that went in one request; nothing is in doubt, for all of the journal came after the start."""
+    """Two results went in one request; nothing is in doubt, for the whole journal was written after the start."""
     uri = resolve_tracking_uri(database)
     with Journal(tmp_path / "pacing") as journal:
         journal.append(search_event("batch"))
@@ -240,7 +240,7 @@ def test_the_last_result_of_a_batch_is_not_sent_again(database: Path, tmp_path: 
 
 
 def test_a_confirmation_begins_as_long_before_its_end_as_it_took(database: Path, tmp_path: Path) -> None:
-    """It has one value of each metric, at step 0."""
+    """A confirmation has one value of each metric, at step 0."""
     uri = resolve_tracking_uri(database)
     confirmed = [event for event in events("confirmed", tmp_path) if event["event"] in ("search", "confirmation")]
     delivered(journal_of(tmp_path / "pacing", confirmed), uri)

@@ -1,4 +1,4 @@
-"""`tune-cl train` as its user sees it: notes, a line an iteration, folders, the result in words."""
+"""`tune-cl train` as its user sees it: notes, a line per iteration, folders, the result in words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADING = "*: the best dev value so far; open: the share of the training data in
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with data of rankings, the same without a test split, and pairs to classify."""
+    """A folder with data to rank, the same data without a test split, and pairs to classify."""
     folder = tmp_path_factory.mktemp("train")
     for name, queries in (("data", {"train": 10, "dev": 5, "test": 5}), ("without", {"train": 10, "dev": 5})):
         write_trec_folder(tiny_data(queries=queries, candidates=5, turns=1), folder / name)

@@ -1,4 +1,4 @@
-"""The training loop: it learns, repeats itself, resumes exactly, and leaves a ranker that reads new texts."""
+"""The training loop: it learns, is reproducible, resumes exactly, and leaves a ranker that reads new texts."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_only_the_newest_state_is_kept_and_it_is_whole(tmp_path: Path) -> None:
 def test_a_folder_that_is_replaced_is_whole_on_disk_all_the_time(
     killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed as the new one is to take its place: the old one is still there, under another name."""
+    """Killed just before the new one takes its place: the old one is still there, under another name."""
     replace = os.replace
 
     def written(text: str) -> None:
@@ -236,7 +236,7 @@ def test_batches_of_a_window_come_in_no_order_of_length(data) -> None:
 
 
 def test_negatives_are_drawn_anew_by_seed_and_step(data) -> None:
-    """The same instances each time: what differs is drawn for them."""
+    """The instances are the same each time; only the negatives drawn for them differ."""
 
     def negatives(seed: int, step: int) -> list[int]:
         batcher = start(make_run(training={"window": 1}), data).batcher

@@ -1,4 +1,4 @@
-"""TREC files: what is written reads back in the same order, and wrong files are told line by line."""
+"""TREC files: what is written reads back in the same order, and errors in files are reported line by line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixtur
 
 
 def problems(path: Path, content: bytes, read=read_run) -> list[tuple[str, str]]:
-    """(place without the folder, what is wrong) of each problem of a file with this content."""
+    """For each problem of a file with this content: its place without the folder, and what is wrong."""
     path.write_bytes(content)
     with pytest.raises(DataError) as error:
         read(path)

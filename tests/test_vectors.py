@@ -1,4 +1,4 @@
-"""Word vectors: trained on the collection or read from files of any common format, and what unknown words get."""
+"""Word vectors: trained on the collection or read from files in any common format, and those of unknown words."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_vectors_of_a_file_fill_the_table(vector_file: Path, ranker: str) -> Non
 
 @pytest.mark.parametrize(("deviation", "expected"), [(None, 1.5567), (0.5, 0.5)])
 def test_unknown_words_share_random_vectors(deviation: float | None, expected: float, tmp_path: Path) -> None:
-    """With the spread of the known ones (1.5567 here), or OpenNIR's .5."""
+    """With the spread of the known words' vectors (1.5567 here), or OpenNIR's .5."""
     (tmp_path / "v.txt").write_text(LINES)
     text = prepare(tmp_path / "v.txt", unknown_deviation=deviation)
     shared = text.arrays["vectors"][1:FIRST_WORD]
@@ -112,7 +112,7 @@ def test_unknown_words_can_be_zero_or_have_their_own_vectors(tmp_path: Path) -> 
     zero, own = (prepare(tmp_path / "v.txt", unknown=unknown) for unknown in ("zero", "random"))
     assert not zero.arrays["vectors"][:FIRST_WORD].any() and zero.arrays["vectors"][FIRST_WORD:].any()
     used = own.documents.ids
-    assert used.min() >= FIRST_WORD  # no word of the collection shares a row
+    assert used.min() >= FIRST_WORD  # no word of the collection has such a row
     assert own.arrays["vectors"].shape == table_shape(own.files)
     assert word_tokens(own.files, ["w1"]).ids[0] == word_tokens(zero.files, ["w1"]).ids[0]  # known words come first
     np.testing.assert_array_equal(own.arrays["vectors"][FIRST_WORD], VECTORS["w1"])

@@ -1,4 +1,4 @@
-"""What a search takes over from an earlier one (`search.warm_start`), and what it says where there is nothing."""
+"""What a search takes over from an earlier one (`search.warm_start`), and what it says if there is nothing."""
 
 from __future__ import annotations
 

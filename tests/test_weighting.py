@@ -100,7 +100,7 @@ def test_the_code_ranks_what_is_outside_the_run_1000th() -> None:
 
 @pytest.mark.parametrize("name", [name for name, heuristic in WEIGHTINGS.items() if heuristic])
 class TestContract:
-    """Every heuristic, at the edges where a run says little."""
+    """Every heuristic, for runs that say little."""
 
     @given(st.lists(st.lists(st.floats(-50, 50) | st.just(math.nan), max_size=6), max_size=5))
     def test_values_lie_between_0_and_1(self, name: str, queries: list[list[float]]) -> None:
@@ -164,7 +164,7 @@ def batch(positive: list[int], negative: list[int]) -> Batch:
     return Batch(np.arange(len(positive)), np.asarray(positive), np.asarray(negative))
 
 
-PAIRS, DOCUMENTS = batch([0, 4], [4, 0]), batch([0, NONE], [NONE, 4])  # candidates of ranks 1 and 5
+PAIRS, DOCUMENTS = batch([0, 4], [4, 0]), batch([0, NONE], [NONE, 4])  # candidates at ranks 1 and 5
 
 
 def weigher(pairwise: bool, **changes) -> Weigher:
@@ -193,7 +193,7 @@ def test_weights_may_come_from_the_instances_difficulty() -> None:
 
 def test_the_code_adds_a_little_to_the_ease() -> None:
     assert weigher(True, epsilon=1e-8)(PAIRS, 0)[1] - 0.1 == pytest.approx(1e-8)
-    turned = weigher(True, epsilon=1e-8, anti=True)(PAIRS, 0)  # w = (1 - D) + 1e-8: added to the ease turned round
+    turned = weigher(True, epsilon=1e-8, anti=True)(PAIRS, 0)  # w = (1 - D) + 1e-8: added to the reversed ease
     assert turned[0] - 0.1 == pytest.approx(1e-8)
 
 

@@ -78,7 +78,7 @@ def test_a_level_curriculum_is_not_above_plain_training() -> None:
 
 
 def test_seeds_are_told_where_both_have_several() -> None:
-    """The difference is over the seeds that both have."""
+    """The difference is then over the seeds that both have."""
     found = result(0.5, 0.4)
     best, baseline = found["best"], found["baseline"]
     assert "+0.1000 x on dev. The best of many trials on one seed looks better" in render(found)
@@ -154,7 +154,7 @@ def test_a_search_without_curricula_speaks_of_none() -> None:
     ("pacing", "opened", "over"),
     [
         ("none", {"training.lr": 0.1}, False),
-        ("root", {"training.lr": 0.1}, True),  # fixed by the space, and turned off by its baseline
+        ("root", {"training.lr": 0.1}, True),  # the space fixes it, its baseline turns it off
         ("none", {"curriculum.pacing": "none"}, True),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_search_is_over_curricula_that_it_opens_or_that_its_baseline_lacks(
     ],
 )
 def test_the_best_ranker_is_used_on_what_it_reads(params: dict[str, Any], task: str) -> None:
-    document = result(0.5, 0.4) | {"ranker": "bert"}  # a search may open the ranker's name
+    document = result(0.5, 0.4) | {"ranker": "bert"}  # a search may open the ranker
     document["best"]["params"] |= params
     assert render(document).splitlines()[-1].endswith(f"best-ranker {task}")
 
@@ -209,7 +209,7 @@ def test_words_are_broken_only_where_they_are_longer_than_their_column(monkeypat
 
 
 def test_no_line_ends_in_spaces() -> None:
-    """Where a pipe's reader shows them they would break into lines of their own."""
+    """A pipe's reader may wrap lines, and trailing spaces would become lines of their own."""
     shown = table(["", "texts"], [("a", "a long text"), ("b", "b"), ("c", "")])
     assert all(line == line.rstrip() for line in shown.splitlines())
 

@@ -1,4 +1,4 @@
-"""KNRM, DRMM_TKS and MatchPyramid: parameters of the papers' forms, and scores as defined, by loops over one pair."""
+"""KNRM, DRMM_TKS and MatchPyramid: the papers' parameter counts, and scores as defined, by loops over one pair."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def some_words(count: int) -> Tensor:
 
 
 def padded_score(module: RankerModule, query: Tensor, document: Tensor) -> float:
-    """Of a pair in a batch with a longer one, whose padding it gets."""
+    """The score of a pair that is padded to a longer one in its batch."""
     queries = Tokens.of([query.tolist(), some_words(len(query) + 4).tolist()])
     documents = Tokens.of([document.tolist(), some_words(len(document) + 9).tolist()])
     inputs = module.collate(queries, documents, np.arange(2), np.arange(2))
@@ -80,7 +80,7 @@ def test_knrm_scores_equal_those_of_the_definition() -> None:
 @pytest.mark.parametrize("words", [3, 5, 9])
 @pytest.mark.parametrize("reference", ["matchzoo", "study"])
 def test_drmm_tks_scores_equal_those_of_the_definition(reference: str, words: int) -> None:
-    """Documents shorter than k, as long, and longer: what is missing counts as a similarity of 0, behind all others."""
+    """Documents shorter than k, as long, and longer: missing similarities count as 0, after all others."""
     module = module_of("drmm_tks", topk=5, hidden=[7, 6], reference=reference)
     query, document = some_words(4), some_words(words)
     vectors = module.vectors.weight
@@ -94,7 +94,7 @@ def test_drmm_tks_scores_equal_those_of_the_definition(reference: str, words: in
 
 
 def test_a_study_classifier_reads_the_same_scalar() -> None:
-    """Dense(n) on the one value (papers' classification form): 2 parameters a class more."""
+    """Dense(n) on the one value, as in the papers' classification: 2 more parameters for each class."""
     ranking = trainable(module_of("drmm_tks", reference="study"))
     assert trainable(module_of("drmm_tks", reference="study", outputs=3)) == ranking + 6
 

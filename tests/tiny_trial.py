@@ -1,4 +1,4 @@
-"""A tiny training as Ray hands it to a trial."""
+"""A tiny training in the form in which Ray hands it to a trial."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainables.config import TrainingRun
 
 
 def tiny_trial(folder: Path, **reserved: float) -> dict[str, Any]:
-    """The trainable's `config`, on data that is written to the folder; one thread unless told otherwise."""
+    """The trainable's `config`, for data that is written to the folder; one thread unless `threads` says otherwise."""
     made = tiny_data(queries={"train": 12, "dev": 6}, candidates=4, turns=1)
     run = TrainingRun.model_validate(
         {

@@ -1,6 +1,6 @@
 """Trainings for real Ray that cost nothing and break on demand.
 
-A module of its own that imports little: each process that Ray starts for a trial imports it.
+In a module that imports little, because each process that Ray starts for a trial imports it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Toy(tune.Trainable):
         return self.faults.get(self.trial)
 
     def step(self) -> dict[str, Any]:
-        if self.done == self.iterations:  # restored from its last checkpoint, as RankerTrainable: no further step
+        if self.done == self.iterations:  # restored from its last checkpoint: no further step, as in RankerTrainable
             return self.result()
         time.sleep(self.seconds)
         self.done += 1

@@ -1,4 +1,4 @@
-"""A small search as journal events, what MLflow holds of it, and a tracking server to tell it to."""
+"""A small search as journal events, what MLflow holds of it, and a tracking server to send it to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Snapshot = dict[str, dict[str, Any]]
 
 
 class Server:
-    """A tracking server on this machine, with a database of its own, that can be ended, frozen and started again."""
+    """A tracking server on this machine, with its own database, that can be ended, frozen and started again."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -71,7 +71,7 @@ class Server:
 
 
 def fresh_database(folder: Path) -> Path:
-    """The folder, with a SQLite database in it whose tables are made."""
+    """A folder with a SQLite database in it whose tables exist."""
     MlflowClient(tracking_uri=resolve_tracking_uri(folder)).search_experiments()
     return folder
 
@@ -146,7 +146,7 @@ def journal_of(folder: Path, told: list[Event]) -> Path:
 
 
 def snapshot(uri: str, space: str) -> Snapshot:
-    """Everything that MLflow holds of an experiment, by run name; fails where a name or a point comes twice."""
+    """Everything that MLflow holds of an experiment, by run name; fails if a name or a point is there twice."""
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name(space)
     assert experiment is not None

@@ -31,7 +31,7 @@ def rankings(draw: st.DrawFn) -> tuple[Qrels, Run]:
 
 
 def columns(qrels: Qrels, run: Run) -> tuple[RankingData, np.ndarray]:
-    """The same as a data set with the split `test`, and the scores of its candidates [C]."""
+    """The same rankings as a data set with the split `test`, and its candidates' scores [C]."""
     index = {document: i for i, document in enumerate(DOCUMENT_IDS)}
     candidates = [(query, document) for query in qrels for document in run[query]]
     judged = [list(documents.values()) for documents in qrels.values()]

@@ -1,4 +1,4 @@
-"""Trainings of trees for tests, and LightGBM alone beside them."""
+"""Trainings of trees for tests, and LightGBM's own for comparison."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainables.rankers.lambdamart import parameters, require_features
 from trainables.training.materials import NO_TEXTS, Materials
 from trainables.training.trees import TreeTraining, settings_of
 
-TREES, ITERATIONS = 4, 5  # an iteration, a training
+TREES, ITERATIONS = 4, 5  # trees per iteration, iterations per training
 
 
 def tree_run(iterations: int = ITERATIONS, ranker: dict[str, Any] | None = None, **curriculum: Any) -> TrainingRun:
@@ -40,7 +40,7 @@ def features_of(data: RankingData, split: str) -> np.ndarray:
 def by_lightgbm(
     run: TrainingRun, data: RankingData, objective: Any, rounds: int, rows: np.ndarray | None = None, start: Any = None
 ) -> lgb.Booster:
-    """LightGBM alone, in one call."""
+    """The trees of LightGBM's own training, in one call."""
     split = data.splits["train"]
     rows = np.arange(len(split.document)) if rows is None else rows
     sizes = np.bincount(split.owner[rows], minlength=len(split))
