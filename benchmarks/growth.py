@@ -1,6 +1,6 @@
 """How time and memory grow with instances, candidates, trials and workers: linearly, or why not.
 
-    python benchmarks/growth.py [--largest 10000000] [--json]
+    python benchmarks/growth.py [--largest 10000000]
 
 Each row has a process of its own, so that its peak memory is its own. `each` is what one unit costs (an instance, a
 candidate, a trial, a worker's result); `slope` is the exponent between a row and the one before it: 1 = linear, 0 = no

@@ -5,9 +5,9 @@ against four separate LightGBM trainings: 1,400 trees instead of 2,000.
 
 Ours run once one after the other with all threads, and once as in a search: as many at a time as there are cores, with
 a thread each. LightGBM's run one after the other with all threads, as in a script.
-FOLDER is a LETOR folder; without one the data are made up. Both sides bin the data in each training and evaluate on
-dev, since a switch point is chosen there: ours as always, LightGBM by its own nDCG@10. Both sides' scores of the
-training data must be equal to the bit.
+FOLDER is a LETOR folder; without one the data are made up. Both sides bin the data once in each training, again where
+a stage has other rows, and evaluate on dev, since a switch point is chosen there: ours as always, LightGBM by its own
+nDCG@10. Both sides' scores of the training data must be equal to the bit.
 """
 
 from __future__ import annotations
@@ -76,10 +76,12 @@ def separate(data: RankingData, curriculum: str) -> list[lgb.Booster]:
 
 def _by_lightgbm(data: RankingData, run: TrainingRun) -> lgb.Booster:
     train, dev = data.splits["train"], data.splits["dev"]
-    booster = None
+    booster = rows = judged = binned = None
     for stage in stages(run, data, train):
-        rows = dataset(data, train, stage.rows)
-        judged = dataset(data, dev, np.arange(len(dev.document)), rows)
+        if binned is None or not np.array_equal(binned, stage.rows):
+            rows, binned = dataset(data, train, stage.rows), stage.rows
+            judged = dataset(data, dev, np.arange(len(dev.document)), rows)
+        assert rows is not None and judged is not None
         keys = parameters(settings_of(run), run.training.lr, stage.objective, int(train.grade.max()))
         keys |= {"num_threads": torch.get_num_threads(), "seed": 0, "metric": "ndcg", "eval_at": [10]}
         booster = lgb.train(keys, rows, stage.last - stage.first, [judged], init_model=booster)
