@@ -241,7 +241,9 @@ def test_the_pretraining_says_where_it_is_trained_and_leaves_the_device(
     alive = Alive(monkeypatch, pretraining)
     source = write_trec_folder(tiny_data(queries=8, candidates=3, seed=42), tmp_path / "related")
     pretraining.pretrained_start(small_run(pretrain_data=str(source)), data)
-    assert re.search(r"^pre-training conv_knrm on .*, at most 2 iterations, on cpu$", capsys.readouterr().err, re.M)
+    assert re.search(
+        r"^pre-training on \S+ \(conv_knrm, at most 2 iterations, on cpu\)$", capsys.readouterr().err, re.M
+    )
     assert alive.seen == [0]
 
 

@@ -20,7 +20,7 @@ from trainables.data.columns import RankingData
 from trainables.data.combine import joined, some_queries
 from trainables.errors import ConfigError, DataError
 from trainables.evaluation.judging import judge_of
-from trainables.training import pretraining
+from trainables.training import once
 from trainables.training.checkpoint import trained_state
 from trainables.training.materials import Materials, materials_key, prepare, ranker_of
 from trainables.training.pretrain_data import joint_text, load_pretrain_data
@@ -64,8 +64,8 @@ def training_of(run: TrainingRun, data: RankingData) -> Training:
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
     """The pre-trainings that are run, in order."""
     runs: list[TrainingRun] = []
-    train = pretraining.pretrained_weights
-    monkeypatch.setattr(pretraining, "pretrained_weights", lambda run, *rest: [runs.append(run), train(run, *rest)][1])
+    train = once._ended
+    monkeypatch.setattr(once, "_ended", lambda doing, run, *rest: (runs.append(run), train(doing, run, *rest))[1])
     return runs
 
 

@@ -14,7 +14,7 @@ from trainables.config import CurriculumConfig, TrainingRun, validated
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
 from trainables.errors import ConfigError
-from trainables.training import teacher
+from trainables.training import once
 from trainables.training.materials import materials_key, prepare
 from trainables.training.teacher import prepare_teacher, scored_of, teacher_run, teacher_scores, with_teacher
 from trainables.training.training import Training
@@ -43,8 +43,8 @@ def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[TrainingRun
     """The teachers trained in a test, in order; its cache is empty at first."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     runs: list[TrainingRun] = []
-    train = teacher._train
-    monkeypatch.setattr(teacher, "_train", lambda run, *rest: (runs.append(run), train(run, *rest)))
+    train = once._ended
+    monkeypatch.setattr(once, "_ended", lambda doing, run, *rest: (runs.append(run), train(doing, run, *rest))[1])
     return runs
 
 

@@ -1,6 +1,7 @@
 """Folders on disk that are named by the digest of everything they were made from.
 
-An entry is complete or absent: it is built in a temporary folder and renamed into place.
+An entry is complete or absent: it is built in a temporary folder and renamed into place. What takes long to build may
+keep a state beside it, to go on from after a kill.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import fcntl
 import hashlib
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import TextIO
 
 import numpy as np
 
@@ -73,11 +76,9 @@ def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
     entry = cache_root() / kind / digest
     if os.path.isdir(entry):
         return entry
-    try:
+    with _writing():
         entry.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(mkdtemp(prefix=f".{digest[:16]}-", dir=entry.parent))
-    except OSError as error:
-        raise unwritable(ROOT, cache_root(), error) from None
     try:
         with _held(temporary):
             _remove_abandoned(entry.parent)
@@ -112,6 +113,54 @@ def _remove_abandoned(kind: Path) -> None:
                 with _held(folder) as free:
                     if free:
                         shutil.rmtree(folder, ignore_errors=True)
+
+
+def cached_in_sittings(kind: str, digest: str, build: Callable[[Path, Path], None]) -> Path:
+    """As `cached`, for what takes long: `build(folder, state)` keeps in `state`, a folder that it makes, what it goes
+    on from after it was broken off. That folder goes when the entry is complete.
+
+    Of processes that want one entry, one builds and the others wait. Where the file system has no locks to tell them
+    apart by, no state is kept from one build to the next.
+    """
+    entry = cache_root() / kind / digest
+    if os.path.isdir(entry):
+        return entry
+    beside = entry.parent / f".{digest}"
+    with _writing():
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        lock = beside.with_suffix(".lock").open("a")
+    with lock:
+        if _alone(lock, kind):
+            state = beside.with_suffix(".state")
+            cached(kind, digest, lambda folder: build(folder, state))
+            shutil.rmtree(state, ignore_errors=True)
+        else:
+            with TemporaryDirectory(prefix=f".{digest[:16]}-", dir=entry.parent) as temporary:
+                cached(kind, digest, lambda folder: build(folder, Path(temporary, "state")))
+        Path(lock.name).unlink(missing_ok=True)  # those who wait for it, or come now, find the entry
+    return entry
+
+
+def _alone(lock: TextIO, kind: str) -> bool:
+    """Waits until no other process holds the lock, which closing it gives back. False where there are no locks."""
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another process that makes the same ({kind})", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Raises ConfigError for a cache that cannot be written to."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(ROOT, cache_root(), error) from None
 
 
 def _rename(temporary: Path, entry: Path) -> None:

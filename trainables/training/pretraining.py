@@ -6,10 +6,10 @@ as they share their data: it depends on `training.pretrain_seed`, not on their o
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,9 +20,13 @@ from trainables.data.columns import RankingData
 from trainables.randomness import generator
 from trainables.rankers.base import RankerModule
 from trainables.training import checkpoint
-from trainables.training.device import Compute, best_device, here, release
+from trainables.training.device import Compute, here, release
 from trainables.training.materials import Materials, ranker_of, read_of
+from trainables.training.once import say, trained_once
 from trainables.training.pretrain_data import joint_text, load_pretrain_data
+
+if TYPE_CHECKING:
+    from trainables.training.training import Training
 
 FORMAT = 3  # raise when the same settings train another start
 WEIGHTS = "weights.safetensors"
@@ -54,10 +58,11 @@ def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = her
     _, text = joint_text(ranker, settings, data, other)
     # The digests identify the content; where the data lies does not matter.
     keys = plain.model_dump(exclude={"data"})
-    key = digest_of(FORMAT, data.digest, read_of(plain, Materials(other, text)), keys)
+    made = Materials(other, text)
+    key = digest_of(FORMAT, data.digest, read_of(plain, made), keys)
 
-    def build(folder: Path) -> None:
-        checkpoint.save_arrays(compute(pretrained_weights, plain, Materials(other, text)), folder / WEIGHTS)
+    def build(folder: Path) -> None:  # from the same entry of the cache where it is computed, which may be this one
+        checkpoint.save_arrays(compute(pretrained_weights, plain, made, key), folder / WEIGHTS)
 
     folder = cached("pretrained", key, build)
     return checkpoint.load_arrays(folder / WEIGHTS)
@@ -83,17 +88,15 @@ def load_start(module: RankerModule, run: TrainingRun, materials: Materials) -> 
     checkpoint.load_trained_state(module, {name: torch.tensor(values) for name, values in start.items()})
 
 
-def pretrained_weights(plain: TrainingRun, materials: Materials) -> dict[str, np.ndarray]:
-    """The trained tensors of the best iteration, by name."""
-    from trainables.training.training import Training  # here, because that module imports this one
-
-    what = f"{plain.ranker['name']} on {materials.data.name}, at most {plain.training.max_iterations} iterations"
-    print(f"pre-training {what}, on {best_device()}", file=sys.stderr, flush=True)
-    training = Training(plain, materials)
-    while not training.finished:
-        training.iterate()
-    print(f"pre-trained to dev {plain.metric} {training.best_value:.4f}", file=sys.stderr, flush=True)
-    weights = {name: tensor.numpy() for name, tensor in training.best_weights.items()}
-    del training
+def pretrained_weights(plain: TrainingRun, materials: Materials, key: str) -> dict[str, np.ndarray]:
+    """The trained tensors of the best iteration of the pre-training `key`, by name; trained where this machine's cache
+    lacks it."""
+    entry = trained_once("pretrained", key, f"pre-training on {materials.data.name}", plain, materials, _leave)
     release()  # for the trials of the search
-    return weights
+    return checkpoint.load_arrays(entry / WEIGHTS)
+
+
+def _leave(training: Training, folder: Path) -> None:
+    say(f"pre-trained to dev {training.run.metric} {training.best_value:.4f}")
+    weights = {name: tensor.numpy() for name, tensor in training.best_weights.items()}
+    checkpoint.save_arrays(weights, folder / WEIGHTS)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from lightgbm.basic import LightGBMError
 from safetensors import SafetensorError
@@ -19,6 +20,7 @@ from trainables.training.factory import AnyTraining
 DAMAGED = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, SafetensorError, LightGBMError)
 """Errors raised by reading a damaged state. Any other OSError comes from the storage, the disk or the process."""
 CHEAP, SHARE = 1.0, 0.1
+T = TypeVar("T", bound=AnyTraining)
 
 
 class Saves:
@@ -57,7 +59,7 @@ def iterations(
         yield metrics
 
 
-def taken_up(make: Callable[[], AnyTraining], folder: Path, say: Callable[[str], None]) -> AnyTraining:
+def taken_up(make: Callable[[], T], folder: Path, say: Callable[[str], None]) -> T:
     """A training that resumes from its last state in `folder`, if there is one. If that is damaged, `say` reports it,
     the folder is removed, and the training starts again: it repeats what it did."""
     training, latest = make(), latest_iteration(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -20,6 +19,7 @@ from trainables.errors import ConfigError
 from trainables.rankers.first_stage import first_stage_for
 from trainables.training.device import Compute, best_device, here, release
 from trainables.training.materials import Materials, prepare, read_of
+from trainables.training.once import trained_once
 from trainables.training.precision import choose_precision
 from trainables.training.pretraining import with_start
 from trainables.training.scoring import score_candidates
@@ -76,8 +76,17 @@ def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: C
 
 def scores_of_teacher(plain: TrainingRun, materials: Materials, split: Split, key: str) -> np.ndarray:
     """The scores of the teacher `key`, which is trained first if this machine's cache lacks it."""
-    ranker = cached("teacher", key, lambda entry: _train(plain, materials, entry)) / RANKER
-    scores = _score(ranker, plain, materials, split)
+    from trainables.training.saved import save_ranker  # here, because that module imports this one
+
+    entry = trained_once(
+        "teacher",
+        key,
+        "training the teacher",
+        plain,
+        materials,
+        lambda training, folder: save_ranker(training, folder / RANKER),
+    )
+    scores = _score(entry / RANKER, plain, materials, split)
     release()  # for the trials of the search
     return scores
 
@@ -113,19 +122,6 @@ def with_teacher(
     data = next(iter(materials.values())).data
     scores = teacher_scores(plain, data, required_split(data, "train"), compute)
     return {key: replace(made, teacher=scores) for key, made in materials.items()}
-
-
-def _train(plain: TrainingRun, materials: Materials, folder: Path) -> None:
-    # Here, because these modules import this one.
-    from trainables.training.saved import save_ranker
-    from trainables.training.training import Training
-
-    what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
-    print(f"training the teacher ({what}, on {best_device()})", file=sys.stderr, flush=True)
-    training = Training(plain, materials)
-    while not training.finished:
-        training.iterate()
-    save_ranker(training, folder / RANKER)
 
 
 def _score(ranker: Path, plain: TrainingRun, materials: Materials, split: Split) -> np.ndarray:

@@ -1,0 +1,217 @@
+"""What is trained once for many trainings, a teacher or a pre-training, goes on where a sitting was broken off."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pytest
+
+from tests.builders import tiny_data
+from tests.trec_folder import write_trec_folder
+from trainables.config import TrainingRun, validated
+from trainables.data import cache
+from trainables.data.cache import cache_root, cached_in_sittings
+from trainables.data.columns import RankingData, required_split
+from trainables.training.pretraining import pretrained_start
+from trainables.training.saves import Saves
+from trainables.training.teacher import teacher_scores
+from trainables.training.training import Training
+
+RANKER = {"name": "conv_knrm", "vector_size": 8, "filters": 4}
+KEYS = {"batches_per_iteration": 2, "batch_size": 8, "lr": 1e-2, "patience": 10}
+TOGETHER = 30.0  # seconds that one thread waits for another at most
+Learned = Callable[[RankingData], Mapping[str, np.ndarray]]
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingData:
+    return tiny_data(queries=9, candidates=3, seed=51)
+
+
+@pytest.fixture(params=["teacher", "pretrained"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def run(kind: str, tmp_path: Path) -> TrainingRun:
+    if kind == "teacher":
+        curriculum = {"scoring": "model_loss", "pacing": "root"}
+        return validated({"ranker": RANKER, "training": KEYS | {"max_iterations": 6}, "curriculum": curriculum})
+    source = write_trec_folder(tiny_data(queries=8, candidates=3, seed=52), tmp_path / "related")
+    keys = {"pretrain_data": str(source), "pretrain_iterations": 6}
+    return validated({"ranker": RANKER, "training": KEYS | keys})
+
+
+@pytest.fixture
+def learned(kind: str, run: TrainingRun) -> Learned:
+    """What trials read of the training, as arrays by name."""
+    if kind == "teacher":
+        return lambda data: {"scores": teacher_scores(run, data, required_split(data, "train"))}
+    return lambda data: pretrained_start(run, data)
+
+
+class Iterations:
+    """Counts those that are trained. `left`: until Ctrl-C."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.trained, self.left = 0, 1000
+        self._iterate = Training.iterate
+        monkeypatch.setattr(Training, "iterate", lambda training: self(training))
+
+    def __call__(self, training: Training) -> dict[str, float]:
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        self.trained += 1
+        return self._iterate(training)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterations:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "whole"))
+    return Iterations(monkeypatch)
+
+
+def hidden(kind: str) -> list[str]:
+    """Names of states and locks in the cache."""
+    return sorted(path.name for path in (cache_root() / kind).glob(".*"))
+
+
+def test_a_second_sitting_goes_on_with_the_same_numbers(
+    data: RankingData,
+    kind: str,
+    learned: Learned,
+    counted: Iterations,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = learned(data)
+    assert counted.trained == 6 and hidden(kind) == []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cut"))
+    counted.trained, counted.left = 0, 4
+    with pytest.raises(KeyboardInterrupt):
+        learned(data)
+    assert len(hidden(kind)) == 2, "a state and a lock"
+    counted.left = 1000
+    capsys.readouterr()
+    again = learned(data)
+    assert counted.trained == 6 and hidden(kind) == []
+    assert "going on after iteration 4\n" in capsys.readouterr().err
+    assert again.keys() == whole.keys() and all(np.array_equal(again[name], whole[name]) for name in whole)
+
+
+def test_data_that_is_chosen_by_other_keys_takes_up_the_same_training(
+    data: RankingData, counted: Iterations, tmp_path: Path
+) -> None:
+    """The content is in the key of the cache; which configuration it comes from is not."""
+    tree = {"ranker": RANKER, "training": KEYS | {"max_iterations": 6}, "curriculum": {"scoring": "model_loss"}}
+    counted.left = 4
+    with pytest.raises(KeyboardInterrupt):
+        teacher_scores(validated(tree), data, required_split(data, "train"))
+    counted.left = 1000
+    teacher_scores(validated(tree | {"data": {"top_k": 7}}), data, required_split(data, "train"))
+    assert counted.trained == 6
+
+
+def test_a_damaged_state_starts_again(
+    data: RankingData, kind: str, learned: Learned, counted: Iterations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counted.left = 4
+    with pytest.raises(KeyboardInterrupt):
+        learned(data)
+    [state] = (cache_root() / kind).glob(".*.state/iteration-*/state.json")
+    state.write_text("{")
+    counted.left, counted.trained = 1000, 0
+    learned(data)
+    assert counted.trained == 6 and hidden(kind) == []
+    assert "is damaged" in capsys.readouterr().err
+
+
+def test_rare_saves_lose_what_came_since(
+    data: RankingData, learned: Learned, counted: Iterations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted.left = 4
+    monkeypatch.setattr(Saves, "due", lambda self: False)
+    with pytest.raises(KeyboardInterrupt):
+        learned(data)
+    counted.left, counted.trained = 1000, 0
+    learned(data)
+    assert counted.trained == 6
+
+
+def until_another_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    end = time.monotonic() + TOGETHER
+    while "waiting for another process" not in capsys.readouterr().err:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_one_builds_and_the_other_waits_for_its_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    inside, built = Event(), []
+
+    def build(folder: Path, state: Path) -> None:
+        state.mkdir()  # fails where another one builds
+        inside.set()
+        built.append(folder)
+        until_another_waits(capsys)
+        (folder / "file").touch()
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(cached_in_sittings, "sittings", "a" * 64, build)
+        assert inside.wait(TOGETHER)
+        second = threads.submit(cached_in_sittings, "sittings", "a" * 64, build)
+        assert first.result(TOGETHER) == second.result(TOGETHER)
+    assert len(built) == 1 and hidden("sittings") == []
+
+
+def test_who_waited_goes_on_where_the_first_was_broken_off(capsys: pytest.CaptureFixture[str]) -> None:
+    inside = Event()
+
+    def broken_off(folder: Path, state: Path) -> None:
+        state.mkdir()
+        (state / "half").touch()
+        inside.set()
+        until_another_waits(capsys)
+        raise RuntimeError("stopped")
+
+    def goes_on(folder: Path, state: Path) -> None:
+        (state / "half").rename(folder / "whole")
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(cached_in_sittings, "sittings", "b" * 64, broken_off)
+        assert inside.wait(TOGETHER)
+        second = threads.submit(cached_in_sittings, "sittings", "b" * 64, goes_on)
+        with pytest.raises(RuntimeError, match="stopped"):
+            first.result(TOGETHER)
+        assert (second.result(TOGETHER) / "whole").exists()
+    assert hidden("sittings") == []
+
+
+def test_a_file_system_without_locks_keeps_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As some network file systems: two processes could not be kept apart there."""
+
+    def no_locks(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(cache.fcntl, "flock", no_locks)
+    states: list[Path] = []
+
+    def build(folder: Path, state: Path) -> None:
+        state.mkdir()
+        states.append(state)
+        if len(states) < 2:
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError):
+        cached_in_sittings("sittings", "c" * 64, build)
+    entry = cached_in_sittings("sittings", "c" * 64, build)
+    assert states[0] != states[1] and not any(state.exists() for state in states)
+    assert list(entry.iterdir()) == [] and not [name for name in hidden("sittings") if "state" in name]
