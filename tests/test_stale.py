@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,11 +21,11 @@ from trainables.errors import DataError
 from trainables.rankers.vectors import train_vectors
 from trainables.rankers.wordpiece import training_texts
 from trainables.training.checkpoint import latest_iteration, save_iteration
-from trainables.training.materials import files_of
+from trainables.training.materials import files_of, prepare
 from trainables.training.teacher import teacher_scores
 from tune_cl.cli import main
-from tune_cl.experiment import load_experiment
-from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
+from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.search.materials import fingerprint, materials_of, require_unchanged, untrained
 
 
 @pytest.fixture
@@ -131,6 +132,71 @@ def test_a_search_does_not_go_on_with_another_file_of_vectors(
     assert str(refused.value).splitlines() == [
         f"error: {path}: is not the file that the search began with; that one, or a new search" for path in (one, other)
     ]
+
+
+ENCODERS = """
+data: FOLDER
+ranker: {name: {choice: [bert, knrm]}, model: {choice: [tiny, ONE], when: {ranker.name: bert}}}
+curriculum: {pacing: linear, scoring: model_loss, teacher: {ranker: {name: bert, model: OTHER}}}
+training: {max_iterations: 1, batches_per_iteration: 1, batch_size: 4, max_length: 32}
+baseline: {ranker.name: knrm}
+"""
+
+
+def space_of_encoders(folder: Path, one: object, other: object) -> Experiment:
+    path = folder.parent / "encoders.yaml"
+    path.write_text(ENCODERS.replace("FOLDER", str(folder)).replace("ONE", str(one)).replace("OTHER", str(other)))
+    return load_experiment(str(path))
+
+
+def test_a_search_does_not_go_on_with_another_encoder(folder: Path, tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for encoder in (one, other):
+        save_encoder("bert", encoder)
+    experiment = space_of_encoders(folder, one, other)
+    materials = untrained(experiment)
+    kept = fingerprint(experiment, materials)
+    assert set(kept["encoders"]) == {str(one), str(other)}
+    (one / "README.md").write_text("Read me.")
+    (other / "config.json").write_bytes((other / "config.json").read_bytes())  # another time, the same bytes
+    require_unchanged(experiment, materials, kept)
+    weights = one / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    (other / "tokenizer.json").rename(other / "tokenizer.bak")
+    before = {key: value for key, value in kept.items() if key != "encoders"}
+    require_unchanged(experiment, materials, before)  # of a version that did not keep them
+    with pytest.raises(DataError) as refused:
+        require_unchanged(experiment, materials, kept)
+    assert str(refused.value).splitlines() == [
+        f"error: {path}: is not the encoder that the search began with; that one, or a new search"
+        for path in (one, other)
+    ]
+
+
+def test_an_encoder_of_the_hub_goes_by_its_commit(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    known = tmp_path / "hub" / "models--some--encoder"
+
+    def fetched(commit: str) -> None:
+        for path, text in (("refs/main", commit), (f"snapshots/{commit}/config.json", "{}")):
+            (known / path).parent.mkdir(parents=True, exist_ok=True)
+            (known / path).write_text(text)
+
+    experiment = space_of_encoders(folder, "some/encoder", "other/encoder")
+    materials = {"": prepare(TrainingRun.model_validate({"data": str(folder), "ranker": {"name": "knrm"}}))}
+    assert "encoders" not in fingerprint(experiment, materials), "the cache knows none"
+    fetched("a" * 40)
+    kept = fingerprint(experiment, materials)
+    assert kept["encoders"] == {"some/encoder": f"commit {'a' * 40}"}
+    require_unchanged(experiment, materials, kept)
+    fetched("b" * 40)
+    wrong = "some/encoder: is not the encoder that the search began with"
+    with pytest.raises(DataError, match=f"^error: {wrong}; commit {'a' * 40} of it, or a new search$"):
+        require_unchanged(experiment, materials, kept)
+    shutil.rmtree(known)
+    require_unchanged(experiment, materials, kept)  # nobody knows
 
 
 def test_a_training_does_not_go_on_with_another_file_of_vectors(

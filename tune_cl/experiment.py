@@ -85,8 +85,9 @@ class Experiment:
         return self._varied(key for key in self.space.leaves if key.startswith(read) or key in self._text_keys())
 
     def file_readers(self) -> list[TrainingRun]:
-        """Trainings that together read every file of word vectors that any trial can read."""
-        return self._varied({"ranker.name", "ranker.vectors", "curriculum.vectors"} & self.space.leaves.keys())
+        """Trainings that together read every file of word vectors and every encoder that a trial can read."""
+        read = {"ranker.name", "ranker.vectors", "ranker.model", "curriculum.vectors"}
+        return self._varied(read & self.space.leaves.keys())
 
     def _varied(self, keys: Iterable[str]) -> list[TrainingRun]:
         """The baseline and a training for each combination of these opened keys and those that they depend on."""

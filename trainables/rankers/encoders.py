@@ -10,10 +10,13 @@ import transformers
 from tokenizers import Tokenizer
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
+from transformers.utils.hub import cached_file, extract_commit_hash
 
+from trainables.data.cache import digest_of
 from trainables.errors import ConfigError, Problem
 
 TINY = "tiny"
+READ = (".safetensors", ".json", ".txt", ".model")  # files of weights, tokenizers and configurations
 
 
 def tiny_config(vocabulary: int) -> PretrainedConfig:
@@ -76,6 +79,20 @@ def new_encoder(fields: dict[str, Any]) -> PreTrainedModel:
 def pretrained_encoder(model: str) -> PreTrainedModel:
     """An encoder with weights from a folder or the hub: only from safetensors, and without running code from there."""
     return _load(transformers.AutoModel, model, dtype=torch.float32, use_safetensors=True)
+
+
+def encoder_version(model: str) -> str | None:
+    """What now goes by an encoder's name: the digest of the files that are read of a folder, or "commit HASH" of a hub
+    name, as transformers' cache knows it. None where it does not, and of `tiny`, which the data decides."""
+    if model == TINY:
+        return None
+    if (folder := Path(model)).is_dir():
+        return digest_of({path.name: path for path in sorted(folder.iterdir()) if path.suffix in READ})
+    try:
+        commit = extract_commit_hash(cached_file(model, "config.json", local_files_only=True), None)
+    except OSError:
+        return None
+    return f"commit {commit}" if commit else None
 
 
 def take_pooler(encoder: PreTrainedModel) -> nn.Linear | None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,12 +78,9 @@ def read_of(run: TrainingRun, materials: Materials) -> list[object]:
 
 def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
     """{path: digest} of the files, of word vectors, that trainings read besides their data."""
-    named = {
-        str(name)
-        for run in runs
-        for ranker in (run.ranker, run.curriculum.teacher.ranker or {})
-        for name in (ranker.get("vectors", TRAINED_VECTORS), run.curriculum.vectors)
-    }
+    runs = list(runs)
+    named = {str(ranker.get("vectors", TRAINED_VECTORS)) for ranker in _rankers_of(runs)}
+    named |= {run.curriculum.vectors for run in runs}
     return {name: digest_of(Path(name)) for name in sorted(named - {TRAINED_VECTORS}) if Path(name).is_file()}
 
 
@@ -90,6 +88,21 @@ def changed_files(runs: Iterable[TrainingRun], kept: Mapping[str, str]) -> list[
     """The files in `kept` (path: digest) whose content has changed or that are gone."""
     now = files_of(runs)
     return [path for path, digest in kept.items() if now.get(path) != digest]
+
+
+def encoders_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
+    """What the pretrained encoders of trainings are, by name, as far as it can be told (`encoder_version`)."""
+    if not (named := {ranker["model"] for ranker in _rankers_of(runs) if "model" in ranker}):
+        return {}
+    from trainables.rankers.encoders import encoder_version  # here: it imports transformers
+
+    found = {name: encoder_version(name) for name in sorted(named)}
+    return {name: version for name, version in found.items() if version}
+
+
+def _rankers_of(runs: Iterable[TrainingRun]) -> list[dict[str, Any]]:
+    """The settings of the rankers, and of the teachers with one of their own."""
+    return [ranker for run in runs for ranker in (run.ranker, run.curriculum.teacher.ranker) if ranker]
 
 
 def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:

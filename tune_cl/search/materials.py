@@ -12,7 +12,7 @@ from trainables.curriculum.scoring import any_needs
 from trainables.errors import ConfigError, DataError, Problem
 from trainables.training.device import here
 from trainables.training.factory import training_notes
-from trainables.training.materials import Materials, changed_files, files_of, materials_key, prepare
+from trainables.training.materials import Materials, changed_files, encoders_of, files_of, materials_key, prepare
 from trainables.training.pretraining import with_start
 from trainables.training.teacher import with_teacher
 from tune_cl.experiment import Experiment
@@ -63,13 +63,15 @@ def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> d
     compares."""
     made = next(iter(materials.values()))
     pretraining = {"pretrain_digest": made.pretrain_digest} if made.pretrain_digest else {}
-    files = files_of(experiment.file_readers())
-    return {"name": made.data.name, "digest": made.data.digest, **pretraining} | ({"files": files} if files else {})
+    readers = experiment.file_readers()
+    read = {"files": files_of(readers), "encoders": encoders_of(readers)}
+    data = {"name": made.data.name, "digest": made.data.digest, **pretraining}
+    return data | {key: found for key, found in read.items() if found}
 
 
 def require_unchanged(experiment: Experiment, materials: Mapping[str, Materials], kept: Mapping[str, Any]) -> None:
-    """Raises DataError if the data, or a file of word vectors, has changed since the search began. `kept`: its
-    fingerprint then."""
+    """Raises DataError if the data, a file of word vectors or an encoder has changed since the search began. `kept`:
+    its fingerprint then. What that lacks, or what cannot be told of an encoder any more, is no difference."""
     now = fingerprint(experiment, materials)
     changed = [
         (place, "the data has changed since the search began", "the data that the search began with, or a new search")
@@ -80,5 +82,16 @@ def require_unchanged(experiment: Experiment, materials: Mapping[str, Materials]
         (path, "is not the file that the search began with", "that one, or a new search")
         for path in changed_files(experiment.file_readers(), kept.get("files", {}))
     ]
+    encoders = now.get("encoders", {})
+    changed += [
+        (model, "is not the encoder that the search began with", f"{_that(version)}, or a new search")
+        for model, version in kept.get("encoders", {}).items()
+        if encoders.get(model, version) != version
+    ]
     if changed:
         raise DataError([Problem(*one) for one in changed])
+
+
+def _that(version: str) -> str:
+    """An encoder's version for the user, whom a digest tells nothing."""
+    return f"{version} of it" if version.startswith("commit ") else "that one"
