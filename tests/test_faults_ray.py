@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,13 +23,15 @@ from ray.cluster_utils import Cluster
 from tests.builders import tiny_data
 from tests.toy_trainable import BALLAST, steps_of, toy_search
 from tests.trec_folder import write_trec_folder
+from trainables.config import TrainingRun
 from trainables.errors import DataError, Problem, WorkFailed
+from tune_cl.confirmation import tasks
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import FILE, Event, Journal, read_events
 from tune_cl.ray_session import ray_session
+from tune_cl.search import elsewhere, ray_tune
 from tune_cl.search import nodes as nodes_module
 from tune_cl.search import places as places_module
-from tune_cl.search import ray_tune
 from tune_cl.search.config import Resources
 from tune_cl.search.elsewhere import on_cluster
 from tune_cl.search.materials import materials_of
@@ -163,6 +167,30 @@ def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(cluster: Cluster
         compute(break_down)
     with pytest.raises(WorkFailed, match=r"die: "):
         compute(die)
+
+
+def test_what_no_node_holds_waits_for_one_and_says_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A teacher and a confirmation, each of which needs two CPUs; the worker has one, until the note is seen."""
+    said: list[str] = []
+
+    def add_node(line: str) -> None:
+        said.append(line)
+        added.append(cluster.add_node(num_cpus=2))
+
+    added: list[Any] = []
+    monkeypatch.setattr(places_module, "READ_SECONDS", 0.5)
+    for module in (elsewhere, tasks):
+        monkeypatch.setattr(module, "say", add_node)
+    resources = Resources(cpu=2)
+    assert on_cluster(cluster.address, resources)(os.getpid) != os.getpid()
+    cluster.remove_node(added[0])
+    with ray_session(cluster.address):
+        crew, ended = tasks.Crew({}, resources, "test"), []
+        monkeypatch.setattr(crew, "_share", lambda run: None)
+        run: Any = SimpleNamespace(run=TrainingRun(), remote=None, folder="")
+        crew.train([run], lambda run, why: ended.append(why))
+    assert len(ended) == 1 and ended[0] is not None  # there were no materials
+    assert said == ["note: waiting for a node that holds a trial (2 CPU): none of the cluster does"] * 2
 
 
 def refuse() -> None:

@@ -11,7 +11,7 @@ from trainables.errors import ConfigError
 from tune_cl.experiment import load_experiment
 from tune_cl.search import places as module
 from tune_cl.search.config import Resources
-from tune_cl.search.places import READ_SECONDS, Places, held, require_room
+from tune_cl.search.places import READ_SECONDS, Places, Room, first_ended, held, require_room
 
 HEAD = {"CPU": 0.0}
 WORKER = {"CPU": 8.0, "GPU": 2.0}
@@ -95,6 +95,26 @@ def test_a_trial_of_several_gpus_waits_for_a_node_that_has_them(nodes: Nodes) ->
     assert places() == 1 and len(said) == 2
     Places(Resources(cpu=16), 5, cluster=True, say=said.append)()
     assert said[2] == "note: waiting for a node that holds a trial (16 CPU): none of the cluster does"
+
+
+def test_tasks_that_no_node_holds_are_told_as_trials_are(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once while they wait, and again after a node came and went."""
+    said: list[str] = []
+    room = Room(Resources(gpu=4), said.append)
+    note = "note: waiting for a node that holds a trial (1 CPU, 4 GPU): none of the cluster does"
+    big = {"CPU": 16.0, "GPU": 8.0}
+    waits: list[tuple[list[str], list[dict[str, float]]]] = [  # what has ended, and the nodes then
+        ([], [WORKER]), ([], [WORKER]), (["one"], [WORKER]), ([], [WORKER, big]), ([], [WORKER]), (["two"], [WORKER])
+    ]  # fmt: skip
+
+    def wait(tasks: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
+        assert (num_returns, timeout) == (1, READ_SECONDS)
+        ended, nodes.alive = waits.pop(0)
+        return ended, []
+
+    monkeypatch.setattr(module.ray, "wait", wait)
+    assert first_ended(["one", "two"], room) == "one" and said == [note]
+    assert first_ended(["two"], room) == "two" and said == [note, note]
 
 
 def test_gpus_that_no_trial_reserves_are_told_once(nodes: Nodes) -> None:

@@ -15,7 +15,9 @@ from trainables.training.device import take
 from trainables.training.materials import Materials, materials_for, materials_key
 from tune_cl.confirmation.plan import SeedRun
 from tune_cl.confirmation.remote import confirm_at, fetch_results
+from tune_cl.prose import say
 from tune_cl.search.config import Resources
+from tune_cl.search.places import Room, first_ended
 
 RETRIES = 3  # of a task whose process or node died; it goes on from its last checkpoint
 
@@ -39,6 +41,7 @@ class Crew:
         self.materials = materials
         self.shared = {key: ray.put(made) for key, made in materials.items()}
         self.reserved, self.split = (max(1, int(resources.cpu)), resources.gpu), split
+        self.room = Room(resources, say)
         options = {"num_cpus": resources.cpu, "num_gpus": resources.gpu, "max_retries": RETRIES}
         self.task = ray.remote(**options)(task)
 
@@ -49,7 +52,7 @@ class Crew:
         """
         waiting = {self._start(run): run for run in runs}
         while waiting:
-            [ended], _ = ray.wait(list(waiting), num_returns=1)
+            ended = first_ended(waiting, self.room)
             run, why = waiting.pop(ended), reason(ended)
             if run.remote and why is None:
                 patiently(lambda run=run, remote=run.remote: fetch_results(remote, run.folder))

@@ -11,8 +11,10 @@ from ray.exceptions import RayError
 
 from trainables.errors import UserError, WorkFailed
 from trainables.training.device import Compute, take
+from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.search.config import Resources
+from tune_cl.search.places import Room, first_ended
 
 
 def on_cluster(address: str, resources: Resources) -> Compute:
@@ -27,7 +29,8 @@ def on_cluster(address: str, resources: Resources) -> Compute:
         with ray_session(address):
             task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
             try:
-                return ray.get(task.remote(function, arguments, max(1, int(resources.cpu)), resources.gpu))
+                started = task.remote(function, arguments, max(1, int(resources.cpu)), resources.gpu)
+                return ray.get(first_ended([started], Room(resources, say)))
             except RayError as error:
                 cause = getattr(error, "cause", None)
                 if isinstance(cause, UserError | WorkFailed):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from typing import Any
 
@@ -41,6 +41,30 @@ def at_a_time(search: SearchConfig) -> int:
     return min(places, search.max_concurrent or places)
 
 
+class Room:
+    """Looks how many trials the nodes hold; `say` is told once when that is none, and again after it was some."""
+
+    def __init__(self, need: Resources, say: Callable[[str], None]):
+        self.need, self.say = need, say
+        self._held = 1
+
+    def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> int:
+        now = held(nodes, self.need)
+        if not now and self._held:
+            what = f"a node that holds a trial ({in_words(self.need)})"
+            self.say(f"note: waiting for {what}: none of the cluster does")
+        self._held = now
+        return now
+
+
+def first_ended(tasks: Collection[Any], room: Room) -> Any:
+    """The first of Ray's tasks to end. While none does `room` looks: Ray itself waits without a word for a node that
+    holds one."""
+    while not (ended := ray.wait(list(tasks), num_returns=1, timeout=READ_SECONDS)[0]):
+        room(_alive())
+    return ended[0]
+
+
 class Places:
     """Called before each trial; looks at the cluster at most every READ_SECONDS.
 
@@ -64,19 +88,16 @@ class Places:
         self.need, self.at_most, self.cluster, self.say = need, at_most, cluster, say
         self._networks, self._told_of_gpus = networks, False
         self._read_at, self._held = -inf, 1
+        self._room = Room(need, say)
         self._check = NodeCheck(say) if cluster else None  # a local process has the same packages as the driver
 
     def __call__(self) -> int:
         if time.monotonic() - self._read_at >= READ_SECONDS:
-            nodes = [node for node in ray.nodes() if node["Alive"]]
-            now = held(nodes, self.need)
+            nodes = _alive()
             if self._check:
                 self._check(node for node in nodes if _on(node["Resources"], self.need))
-            if not now and self._held:
-                what = f"a node that holds a trial ({in_words(self.need)})"
-                self.say(f"note: waiting for {what}: none of the cluster does")
+            self._held = self._room(nodes)
             self._tell_of_gpus(nodes)
-            self._held = now
             self._read_at = time.monotonic()
         if self.cluster and self.at_most:
             return self.at_most
@@ -94,6 +115,11 @@ class Places:
         if idle and not self._told_of_gpus:
             self._told_of_gpus = True
             self.say(f"note: {note}")
+
+
+def _alive() -> list[dict[str, Any]]:
+    """The nodes that are there."""
+    return [node for node in ray.nodes() if node["Alive"]]
 
 
 def held(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
