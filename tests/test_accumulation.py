@@ -18,10 +18,13 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.base import RankerModule
 from trainables.rankers.bert import Bert
 from trainables.training.accumulation import Accumulation, Lack, attempt, enough_memory
+from trainables.training.checkpoint import read_json
 from trainables.training.materials import Materials, prepare
 from trainables.training.precision import Precision
 from trainables.training.scoring import score_candidates
 from trainables.training.training import Training
+from tune_cl.commands.train import _train
+from tune_cl.confirmation.training import TRAINING, finish_training
 
 BATCH = 7
 
@@ -122,9 +125,10 @@ def on_small_device(run: TrainingRun, materials: Materials, room: int) -> tuple[
     return training, module
 
 
-def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(
-    materials: Materials, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+TOLD = "cpu is out of memory with 7 samples at a time: going on with 4 (training.micro_batch), or fewer; batches, "
+
+
+def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(materials: Materials, tmp_path: Path) -> None:
     small, module = on_small_device(make_run(), materials, room=4)
     asked, _ = on_small_device(make_run(micro_batch=2), materials, room=1000)
     for training in (small, asked):
@@ -134,14 +138,47 @@ def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(
     np.testing.assert_allclose(small.best_scores, asked.best_scores, rtol=1e-5)  # batches of another size for scoring
     assert module.sizes[:4] == [14, 8, 4, 4]  # two documents per sample: 7, 4, then 2 samples
     assert small.accumulation.samples == 2
-    said = capsys.readouterr().err
-    assert said.startswith("cpu is out of memory with 7 samples at a time: going on with 4 (training.micro_batch)")
-    assert said.count("\n") == 1
+    [note] = small.take_notes()
+    assert note == TOLD + "loss and gradient stay the same"
     small.save(tmp_path)
     again, module = on_small_device(make_run(), materials, room=4)
     again.load(tmp_path)
     again.iterate()
     assert module.sizes[0] == 4, "a resumed training tried a larger one again"
+
+
+def test_a_trial_reports_a_lack_of_memory_once_and_with_what_else_there_is_to_say(materials: Materials) -> None:
+    trainable = RankerTrainable.__new__(RankerTrainable)
+    trainable.training, _ = on_small_device(make_run(), materials, room=4)
+    trainable.reports_queries, trainable.notes = False, ["state 3 is damaged"]
+    assert trainable.step()["note"].startswith(f"state 3 is damaged; {TOLD}")
+    assert "note" not in trainable.step()
+
+
+def test_a_confirmation_keeps_in_its_result_that_memory_lacked(
+    materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training, _ = on_small_device(make_run(), materials, room=4)
+    monkeypatch.setattr("tune_cl.confirmation.training.save_best", lambda *_: None)
+    finish_training(training, tmp_path, lambda: None, ["state 3 is damaged"])
+    first, lack = read_json(tmp_path / TRAINING)["notes"]
+    assert first == "state 3 is damaged" and lack.startswith(TOLD)
+
+
+def test_a_single_training_says_that_memory_lacks(
+    materials: Materials, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training, _ = on_small_device(make_run(), materials, room=4)
+    _train(training, tmp_path)
+    assert capsys.readouterr().err.count(f"note: {TOLD}") == 1
+
+
+def test_a_teacher_or_a_pretraining_says_that_memory_lacks(
+    materials: Materials, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training, _ = on_small_device(make_run(), materials, room=4)
+    training.finish()
+    assert training.finished and capsys.readouterr().err.count(f"note: {TOLD}") == 1
 
 
 def test_where_not_even_one_sample_fits_the_work_fails(materials: Materials) -> None:

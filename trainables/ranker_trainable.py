@@ -143,8 +143,8 @@ class RankerTrainable(ClusterTrainable):
         if self.reports_queries:
             metrics["queries"] = [round(float(value), DIGITS) for value in self.training.dev_values]
         metrics |= device_memory()
-        if self.notes:
-            metrics["note"] = "; ".join(self.notes)
+        if notes := [*self.notes, *self.training.take_notes()]:
+            metrics["note"] = "; ".join(notes)
             self.notes = []
         return metrics | {"iteration": self.training.iteration, "done": self.training.finished}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,12 +71,14 @@ class Accumulation:
     """Sums a batch's gradient over micro-batches of at most `samples` samples (None: the whole batch at once).
 
     When the device runs out of memory, `samples` is halved for good and the batch is repeated. Parts draw other dropout
-    masks than the whole batch would; all else is the same up to rounding.
+    masks than the whole batch would; all else is the same up to rounding. `notes` says once, in words for the user, that
+    memory ran out; whoever reports on a training takes them, since a process on a cluster has no terminal.
     """
 
     def __init__(self, samples: int | None, device: torch.device):
         self.samples, self.device = samples, device
         self.told = False
+        self.notes: list[str] = []
 
     def backward(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
         """Sums loss_of(part) over the parts of a batch of `size` samples. Leaves the sum's gradient in the module's
@@ -109,11 +110,9 @@ class Accumulation:
         self.samples = (samples + 1) // 2
         if not self.told:
             self.told = True
-            print(
+            self.notes.append(
                 f"{self.device} is out of memory with {samples} samples at a time: going on with {self.samples} "
-                f"(training.micro_batch), or fewer; batches, loss and gradient stay the same",
-                file=sys.stderr,
-                flush=True,
+                f"(training.micro_batch), or fewer; batches, loss and gradient stay the same"
             )
 
     def _random_state(self) -> list[Tensor]:

@@ -46,7 +46,8 @@ def _ended(doing: str, plain: TrainingRun, materials: Materials, state: Path) ->
     if training.iteration:
         say(f"going on after iteration {training.iteration}")
     for _ in iterations(training, state):
-        pass
+        for note in training.take_notes():
+            say(f"note: {note}")
     return training
 
 

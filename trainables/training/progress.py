@@ -38,6 +38,10 @@ class Progress:
         self.best_scores = np.empty(0, np.float32)
         self.dev_values = np.empty(0)
 
+    def take_notes(self) -> list[str]:
+        """What the user should know of the iterations done since the last call."""
+        return []
+
     @property
     def iteration(self) -> int:
         """Number of completed iterations."""

@@ -143,6 +143,8 @@ def _train(training: AnyTraining, output: Path) -> None:
     if not training.finished:
         print("*: the best dev value so far; open: the share of the training data in use", file=sys.stderr)
     for metrics in iterations(training, output / STATES):
+        for note in training.take_notes():
+            say(f"note: {note}")
         print(_progress(training, metrics), file=sys.stderr)
 
 

@@ -51,8 +51,9 @@ def confirm_run(
 ) -> None:
     """Trains what is left to train, and applies the weights that are best on dev to `split`.
 
-    `saved` is called whenever another iteration's state is in the folder. If the last one is damaged, the training
-    starts again, which its result says in `notes`. Raises WorkFailed if the loss is no longer a number.
+    `saved` is called whenever another iteration's state is in the folder. The result's `notes` say if the last state was
+    damaged, so that the training started again, and if the device ran out of memory. Raises WorkFailed if the loss is no
+    longer a number.
     """
     if is_trained(folder):
         training = make_training(run, materials)
@@ -81,7 +82,7 @@ def confirm_run(
 def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], None], notes: list[str]) -> None:
     """Trains to the end; leaves the ranker and a summary, and deletes the states."""
     for _ in iterations(training, folder / STATE, saved):
-        pass
+        notes += training.take_notes()
     save_best(training, folder / RANKER)
     dev = [row[dev_key(training.run.metric)] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)
