@@ -206,6 +206,17 @@ def test_the_command_that_goes_on_names_the_cluster(place: Place, crew: type[Loc
         confirm_search(cut, Request(seeds=2), resolve_tracking_uri(cut.storage), "auto")
 
 
+def test_a_confirmation_stopped_while_the_data_is_read_says_how_to_go_on(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "materials_of", stop)
+    with pytest.raises(Interrupted, match=r"Go on with: .*confirm toy --storage .* --top 3 --seeds 2 --split test"):
+        confirm(place, seeds=2)
+
+
 def stopping_after(iterations: int) -> Callable[[Training], dict[str, float]]:
     iterate = Training.iterate
 

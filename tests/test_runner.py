@@ -42,6 +42,37 @@ def test_a_name_that_was_taken_while_the_data_was_read_is_refused(
     assert place.journal.read_bytes() == before
 
 
+def interrupted(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("at", ["materials_of", "training_notes"])
+def test_what_is_stopped_before_its_trials_says_how_to_go_on_once_there_is_a_search(
+    at: str, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data, BM25 and a teacher can take hours."""
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(tiny_folder))
+    place, uri = new_place(str(tmp_path / "runs"), None, "toy"), "sqlite://"
+    command = f"Go on with: .*tune-cl resume toy --storage {tmp_path / 'runs'}$"
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, at, interrupted)
+        if at == "materials_of":  # no search yet
+            with pytest.raises(KeyboardInterrupt):
+                runner.start_search(experiment, place, uri, None)
+            assert not place.exists()
+            patch.undo()
+            patch.setattr(runner, "_session", interrupted)
+        with pytest.raises(Interrupted, match=command):
+            runner.start_search(experiment, place, uri, None)
+    assert kinds(place) == ["search"]
+    monkeypatch.setattr(runner, at, interrupted)
+    with pytest.raises(Interrupted, match=command):
+        runner.resume_search(place, uri, None)
+    with pytest.raises(Interrupted, match=command.replace("$", " --address auto$")):
+        runner.resume_search(place, uri, "auto")
+
+
 @pytest.fixture
 def tiny_folder(tmp_path: Path) -> Path:
     return write_trec_folder(tiny_data(queries=6, candidates=4, turns=1), tmp_path / "data")
@@ -100,11 +131,11 @@ def test_a_search_that_is_interrupted_once_its_end_is_told_has_ended(
 def test_a_search_that_is_interrupted_while_it_reads_its_journal_says_how_to_go_on(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_: Any) -> SearchState:
+    def once(_: Any) -> SearchState:
         monkeypatch.setattr(runner, "replay", replay)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "replay", interrupted)
+    monkeypatch.setattr(runner, "replay", once)
     with pytest.raises(Interrupted, match="tune-cl resume toy"):
         sit(place)
     assert kinds(place)[-1] == "interrupted" and Closed.closed == 1

@@ -14,7 +14,7 @@ from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
 from trainables.data.cache import ROOT, cache_root, digest_of
-from trainables.errors import ConfigError, Problem, nearest
+from trainables.errors import ConfigError, Interrupted, Problem, nearest
 from trainables.files import folder_on_the_way, names_folder, require_folder, unwritable
 from trainables.storage import exists, folders_in, is_remote, joined, size
 from tune_cl.journal import FILE, Journal
@@ -115,6 +115,11 @@ class Place:
         storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {quote(self.address)}"
         cluster = f" --address {quote(address)}" if address else ""
         return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{cluster}"
+
+
+def stopped(command: str) -> Interrupted:
+    """What Ctrl-C comes to where there is something to go on with."""
+    return Interrupted(f"stopped; what is done is saved. Go on with: {command}")
 
 
 def begun(journal: Path) -> bool:

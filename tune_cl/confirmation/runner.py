@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainables.data.columns import required_split
-from trainables.errors import ConfigError, DataError, Interrupted, Problem, WorkFailed
+from trainables.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.training.checkpoint import write_json
@@ -31,7 +31,7 @@ from tune_cl.confirmation.tasks import Crew
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal
-from tune_cl.place import Place
+from tune_cl.place import Place, stopped
 from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report
@@ -225,26 +225,26 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
 
     Trainings that an earlier confirmation finished are reused. Raises Interrupted on Ctrl-C.
     """
-    with place.open() as journal:
-        state = replay(journal.events())
-        work = Confirmation(place, state, Experiment.from_yaml(state.yaml), request, address)
-        work.prepare()
-        tell(state, work)
-        writer = MlflowWriter(journal, tracking_uri)
-        command = request.command(place, address)
-        with ExitStack() as closing:
-            closing.callback(lambda: finish(writer, command))
-            writer.start()
-            try:
+    command = request.command(place, address)
+    try:
+        with place.open() as journal:
+            state = replay(journal.events())
+            work = Confirmation(place, state, Experiment.from_yaml(state.yaml), request, address)
+            work.prepare()
+            tell(state, work)
+            writer = MlflowWriter(journal, tracking_uri)
+            with ExitStack() as closing:
+                closing.callback(lambda: finish(writer, command))
+                writer.start()
                 work.train(journal)
                 if not work.failed:
                     command = request.command(place, None)  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(place.folder, request.split), document)
                 leave_report(place, journal)
-            except KeyboardInterrupt:
-                raise Interrupted(f"stopped; what is done is saved. Go on with: {command}") from None
-            return document
+                return document
+    except KeyboardInterrupt:
+        raise stopped(command) from None
 
 
 def tell(state: SearchState, work: Confirmation) -> None:

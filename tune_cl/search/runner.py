@@ -11,13 +11,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from trainables.errors import Interrupted, WorkFailed
+from trainables.errors import WorkFailed
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials
 from tune_cl.confirmation.ablation import over_curricula
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, read_events
-from tune_cl.place import Place, taken
+from tune_cl.place import Place, begun, stopped, taken
 from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report, report_left
@@ -47,14 +47,19 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
     warm = warm_start(experiment, next(iter(materials.values())).data.digest, place)
     if place.exists():  # another `run` took the name while this one read its data
         raise taken(place)
-    with place.open() as journal:
-        if journal.size:  # or since the check above
-            raise taken(place)
-        journal.append(_search_event(experiment, place, materials, tracking_uri, address))
-        if warm:
-            say("\n".join(f"note: {note}" for note in notes_of(warm)))
-            journal.append(warm | {"time": time.time()})
-        return _session(experiment, place, journal, materials, tracking_uri, address)
+    try:
+        with place.open() as journal:
+            if journal.size:  # or since the check above
+                raise taken(place)
+            journal.append(_search_event(experiment, place, materials, tracking_uri, address))
+            if warm:
+                say("\n".join(f"note: {note}" for note in notes_of(warm)))
+                journal.append(warm | {"time": time.time()})
+            return _session(experiment, place, journal, materials, tracking_uri, address)
+    except KeyboardInterrupt:
+        if not begun(place.journal):
+            raise
+        raise stopped(place.command("resume", address)) from None
 
 
 def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
@@ -62,17 +67,20 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
 
     Raises DataError if the data has changed: trials before and after could not be compared.
     """
-    state = replay(read_events(place.journal))
-    experiment = Experiment.from_yaml(state.yaml)
-    if address is None and not state.end:
-        require_room(experiment.search.resources)
-    materials = {} if state.end else materials_of(experiment, address)
-    if materials:
-        require_unchanged(experiment, materials, state.data)
-    with place.open() as journal:
-        if journal.note:
-            say(journal.note)
-        return _session(experiment, place, journal, materials, tracking_uri, address)
+    try:
+        state = replay(read_events(place.journal))
+        experiment = Experiment.from_yaml(state.yaml)
+        if address is None and not state.end:
+            require_room(experiment.search.resources)
+        materials = {} if state.end else materials_of(experiment, address)
+        if materials:
+            require_unchanged(experiment, materials, state.data)
+        with place.open() as journal:
+            if journal.note:
+                say(journal.note)
+            return _session(experiment, place, journal, materials, tracking_uri, address)
+    except KeyboardInterrupt:
+        raise stopped(place.command("resume", address)) from None
 
 
 def _session(
@@ -105,7 +113,7 @@ def _session(
         if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
             with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
                 journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
-        raise Interrupted(f"stopped; what is done is saved. Go on with: {go_on}") from None
+        raise stopped(go_on) from None
     finally:
         finish(writer, go_on)
     return _document(state, place, tracking_uri, writer) | ({"address": address} if address else {})
