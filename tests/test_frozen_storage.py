@@ -25,7 +25,7 @@ from trainables import storage
 from tune_cl.journal import read_events
 from tune_cl.place import place_of
 from tune_cl.search.deletions import deleting_aside
-from tune_cl.search.ray_tune import KEPT
+from tune_cl.search.leftovers import KEPT
 from tune_cl.state import replay
 
 BUCKET = "searches"

@@ -11,7 +11,8 @@ from ray.tune import Checkpoint
 from ray.tune.experiment import Trial
 
 from tune_cl.search.deletions import Deletions
-from tune_cl.search.ray_tune import KEPT, _folder, _Recorder, _Rungs
+from tune_cl.search.leftovers import KEPT
+from tune_cl.search.ray_tune import _folder, _Recorder, _Rungs
 from tune_cl.search.search import Search
 
 

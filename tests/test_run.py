@@ -185,6 +185,9 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     resumed = json.loads(finish(start(place, *search(place, "cut", "resume")))[0])
     assert numbers(state(place, "cut")) == numbers(state(place, "whole"))
     assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]
+    for storage in ("whole", "cut"):  # of the trials that have ended, only the best one's are needed
+        left = {path.parent.name.partition("-")[0] for path in (place / storage).glob("toy/ray/*/*/checkpoint_*")}
+        assert left == {resumed["best"]["trial_id"]}
     client = MlflowClient(resumed["tracking_uri"])
     experiment = client.get_run(resumed["mlflow_run_id"]).info.experiment_id
     runs = client.search_runs([experiment])
@@ -193,6 +196,17 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
         if trial := run.data.tags.get("tune_cl.trial_id"):
             points = [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, "dev_map")]
             assert sorted(points) == sorted(state(place, "cut").trials[trial].dev("map").items())
+
+
+def test_a_search_that_has_ended_is_resumed_reported_and_confirmed_without_its_checkpoints(
+    place: Path, whole: dict[str, Any]
+) -> None:
+    shutil.copytree(place / "whole", place / "light")
+    shutil.rmtree(place / "light" / "toy" / "ray")
+    again = json.loads(finish(start(place, *search(place, "light", "resume")))[0])
+    assert again["best"] == whole["best"]
+    finish(start(place, "report", "toy", "--storage", "light"))
+    finish(start(place, "confirm", "toy", "--storage", "light", "--top", "1", "--seeds", "2"))
 
 
 def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(place: Path) -> None:

@@ -17,8 +17,9 @@ from tune_cl.journal import Journal
 from tune_cl.ray_session import ray_session
 from tune_cl.search import ray_tune
 from tune_cl.search.artifacts import Artifacts
+from tune_cl.search.leftovers import KEPT
 from tune_cl.search.materials import materials_of
-from tune_cl.search.ray_tune import KEPT, run_trials
+from tune_cl.search.ray_tune import run_trials
 from tune_cl.search.search import BASELINE_TRIAL, Search
 from tune_cl.state import SearchState, TrialState, replay
 
@@ -94,7 +95,10 @@ def test_a_search_through_ray(folder: Path, materials: dict[str, Materials], way
         if way == "scaled" and not trial.baseline:
             assert trial.iterations == {2: 2, 4: 2 + 4, 6: 2 + 4 + 6}[len(trial.dev("map"))]
         assert trial.artifacts and (Path(trial.artifacts) / "dev.run.txt").is_file()
-        assert 1 <= sum(Path(path).is_dir() for path in trial.checkpoints.values()) <= KEPT + 1
+    best = state.best()
+    assert best is not None
+    left = {trial.trial: sum(Path(path).is_dir() for path in trial.checkpoints.values()) for trial in state.by_number()}
+    assert 1 <= left.pop(best[0].trial) <= KEPT + 1 and not any(left.values()), "of the others nothing is read any more"
 
 
 @pytest.mark.parametrize("way", ["pbt", "freeze-thaw"])

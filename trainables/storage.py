@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from copy import copy
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -140,6 +141,15 @@ def remove(address: str) -> None:
     system, path = opened(address)
     if _is_there(system, path):
         system.delete_file(path)
+
+
+def remove_folder(address: str) -> None:
+    """Deletes a folder, here or in S3. Raises FileNotFoundError where there is none here."""
+    if is_remote(address):
+        system, path = opened(address)
+        system.delete_dir(path)
+    else:
+        rmtree(address)
 
 
 def upload(folder: Path, address: str, last: Sequence[str] = ()) -> None:

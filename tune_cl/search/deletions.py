@@ -12,7 +12,7 @@ from typing import Any
 
 from trainables import storage
 
-Deletions = SimpleQueue[Any]  # Ray's checkpoints, None at the end
+Deletions = SimpleQueue[Any]  # Ray's checkpoints, or addresses of them; None at the end
 log = logging.getLogger(__name__)
 
 
@@ -34,6 +34,14 @@ def _delete(old: Deletions) -> None:
     while checkpoint := old.get():
         try:
             with suppress(FileNotFoundError):
-                storage.patiently(lambda: checkpoint.filesystem.delete_dir(checkpoint.path))
+                storage.patiently(lambda: _deleted(checkpoint))
         except OSError as error:
-            log.warning("the old checkpoint %s could not be deleted: %s", checkpoint.path, error)
+            path = getattr(checkpoint, "path", checkpoint)
+            log.warning("the old checkpoint %s could not be deleted: %s", path, error)
+
+
+def _deleted(checkpoint: Any) -> None:
+    if isinstance(checkpoint, str):
+        storage.remove_folder(checkpoint)
+    else:
+        checkpoint.filesystem.delete_dir(checkpoint.path)

@@ -20,10 +20,10 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.storage import addressed, is_remote
 from trainables.training.materials import Materials
 from tune_cl.search.deletions import Deletions, deleting_aside
+from tune_cl.search.leftovers import KEPT, Leftovers, recorded
 from tune_cl.search.search import FINISHED, Plan, Search
 
 RETRIES = 3  # of a trial whose process or node died
-KEPT = 2  # checkpoints of a trial: if the last is damaged, the one before it is used
 
 
 class _Adaptor:
@@ -121,13 +121,27 @@ class _Rungs(_Adaptor, FIFOScheduler):
 class _Recorder(_Adaptor, tune.Callback):
     storage: str
     old: Deletions
-    kept: dict[str, list[tuple[str, Any]]]  # trial -> (Ray's id of the trial's sitting, checkpoint), oldest first
+    kept: dict[str, list[tuple[str, Any]]]  # by trial: Ray's id of its sitting, and checkpoint, oldest first
+    earlier: dict[str, list[str]]  # by trial: addresses of checkpoints that earlier sessions left
+    leftovers: Leftovers
 
     @classmethod
     def into(cls, search: Search, broken: list[Exception], storage: str, old: Deletions) -> Self:
         recorder = cls.of(search, broken)
-        recorder.storage, recorder.old, recorder.kept = storage, old, {}
+        recorder.storage, recorder.old, recorder.kept, recorder.earlier = storage, old, {}, {}
+        recorder.leftovers = Leftovers(search)
         return recorder
+
+    def take_up(self) -> None:
+        """What the sessions before this one left."""
+        self.earlier = {trial.trial: recorded(trial, self.storage) for trial in self.search.state.by_number()}
+
+    def let_go_of_ended(self) -> None:
+        """Has the checkpoints of trials deleted that have ended, and that nothing reads any more."""
+        ended, self.search.ended_since = self.search.ended_since, []
+        for name in self.leftovers.freed(ended):
+            for one in (*self.earlier.pop(name, ()), *(checkpoint for _, checkpoint in self.kept.pop(name, ()))):
+                self.old.put(one)
 
     def address(self, path: str) -> str:
         """A checkpoint's address. In S3, Ray's path is the one in the file system: the bucket, then the key."""
@@ -160,10 +174,7 @@ class _Recorder(_Adaptor, tune.Callback):
 
     @_ends_search
     def on_trial_complete(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
-        name = trial.config["trial"]
-        self.search.ended(name)
-        if self.search.state.trials[name].outcome:
-            self.kept.pop(name, None)
+        self.search.ended(trial.config["trial"])
 
     @_ends_search
     def on_trial_error(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
@@ -172,6 +183,8 @@ class _Recorder(_Adaptor, tune.Callback):
     def on_step_end(self, iteration: int, trials: list, **info: Any) -> None:
         if self.broken:
             raise self.broken[0]
+        if self.search.ended_since:
+            self.let_go_of_ended()
 
 
 def _shed(trial: Any) -> None:
@@ -214,6 +227,8 @@ def run_trials(
     )
     broken: list[Exception] = []
     with deleting_aside() as old:
+        recorder = _Recorder.into(search, broken, storage, old)
+        recorder.take_up()
         tune.Tuner(
             trainable,
             tune_config=tune.TuneConfig(
@@ -226,9 +241,10 @@ def run_trials(
             run_config=tune.RunConfig(
                 name=f"session-{session}",
                 storage_path=storage,
-                callbacks=[_Recorder.into(search, broken, storage, old)],
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result asks for one
+                callbacks=[recorder],
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result says so
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
                 verbose=0,
             ),
         ).fit()
+        recorder.let_go_of_ended()

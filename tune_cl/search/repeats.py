@@ -91,6 +91,11 @@ class Race:
         self.due += again
         return [name for name in judged if name not in again]
 
+    def goes_on(self, configuration: str) -> bool:
+        """Whether a training of the configuration runs or may come."""
+        is_open = any(name == configuration for name, _ in self._open.values())
+        return is_open or configuration in self.due or configuration in self._put_off
+
     def incumbent(self) -> str:
         """The configuration with the highest mean among those with the most seeds; the earliest wins a tie."""
         return max(self.values, key=lambda name: (len(self.values[name]), np.mean(list(self.values[name].values()))))

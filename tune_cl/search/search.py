@@ -75,6 +75,8 @@ class Search:
         self.course = Course(self.experiment, self.journal.events())
         self.state, self.stops, self.race = self.course.state, self.course.stops, self.course.race
         self.sampler, self.scheduler, self.audit = self.course.sampler, self.course.scheduler, self.course.audit
+        self.ended_since = [trial.trial for trial in self.state.by_number() if trial.outcome]
+        """Trials that have ended since somebody last emptied this list: their checkpoints may be in the way."""
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
 
     # -- what Tune asks ------------------------------------------------------------------------------------------
@@ -289,6 +291,7 @@ class Search:
             }
             | ({"back": True} if before else {})
         )
+        self.ended_since.append(trial)
 
     def _better_before(self, trial: TrialState) -> TrialState | None:
         """If a trial's new training was cut short without a higher value: the trial as the training before, which went

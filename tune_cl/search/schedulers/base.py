@@ -101,6 +101,11 @@ class Scheduler:
         """Whether a trial whose training has ended by itself may go on with another training."""
         return self.setup.scaled
 
+    @property
+    def copies(self) -> bool:
+        """Whether a trial may go on from another one's checkpoint."""
+        return False
+
     def next_paused(self, last: bool) -> str | None:
         """The paused trial that is to go on before any new one starts. `last`: no new trial will come, and none
         runs."""

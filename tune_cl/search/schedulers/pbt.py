@@ -51,6 +51,10 @@ class Pbt(Scheduler):
     def renews(self) -> bool:
         return True  # from another's weights
 
+    @property
+    def copies(self) -> bool:
+        return True
+
     def next_paused(self, last: bool) -> str | None:
         """Trials that copy others come first, while the others still wait at this iteration."""
         if not self.paused or (len(self.graces) < self.setup.population and not last):

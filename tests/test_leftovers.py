@@ -1,0 +1,111 @@
+"""Checkpoints of ended trials are let go of, and nothing that a search may still read is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.test_search import SPACE, Crew, Killed, summary
+from trainables import storage
+from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.search.leftovers import KEPT, Leftovers, recorded
+from tune_cl.state import TrialState
+
+WAYS = {
+    "none": ["search.scheduler=none"],
+    "asha": ["search.promotion=false", "search.audit=2"],
+    "promotion": ["search.promotion=true"],
+    "scaled": ["search.grace=scaled"],
+    "hyperband": ["search.scheduler=hyperband"],
+    "freeze-thaw": ["search.scheduler=model"],
+    "pbt": ["search.scheduler=pbt", "search.interval=2", "search.searcher=random"],
+}
+
+
+class Tidy(Crew):
+    """Lets go of the checkpoints of ended trials at every step."""
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self.leftovers, self.most = Leftovers(self.search), 0
+
+    def tick(self) -> None:
+        ended, self.search.ended_since = self.search.ended_since, []
+        for name in self.leftovers.freed(ended):
+            assert self.search.state.trials[name].outcome
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        self.most = max(self.most, len(self.leftovers.held))
+        super().tick()
+
+
+def toy(tmp_path: Path, *options: str) -> Experiment:
+    path = tmp_path / "toy.yaml"
+    path.write_text(SPACE)
+    return load_experiment(str(path), ["search.trials=16", *options])
+
+
+def left(crew: Crew) -> list[str]:
+    """Trials whose checkpoints are there."""
+    return sorted(path.name for path in crew.folder.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
+def test_a_search_needs_none_of_the_checkpoints_that_are_let_go_of(
+    tmp_path: Path, options: list[str], slots: int
+) -> None:
+    """The numbers are those of a search that keeps all; in the end the best trial's are there, and no others."""
+    experiment = toy(tmp_path, *options)
+    whole = Crew(tmp_path / "whole", experiment, slots).work()
+    tidy = Tidy(tmp_path / "tidy", experiment, slots).work()
+    tidy.tick()
+    assert summary(tmp_path / "tidy") == summary(tmp_path / "whole")
+    best = tidy.search.state.best()
+    assert best and left(tidy) == [best[0].trial] and len(left(whole)) == 16
+    assert tidy.most <= (16 if "search.scheduler=pbt" in options else 1)
+    assert all(trial.artifacts for trial in tidy.search.state.by_number())
+
+
+@pytest.mark.parametrize("options", [way for name, way in WAYS.items() if name not in ("pbt", "hyperband")])
+def test_what_repeats_may_yet_make_the_best_is_kept(tmp_path: Path, options: list[str]) -> None:
+    tidy = Tidy(tmp_path / "tidy", toy(tmp_path, "search.repeats=3", *options), 2).work()
+    tidy.tick()
+    state = tidy.search.state
+    best = state.best()
+    assert best and best[0].trial in left(tidy) and len(left(tidy)) <= 3 < len(state.trials)
+
+
+@pytest.mark.parametrize("way", ["promotion", "pbt"])
+def test_a_search_that_is_killed_lets_go_of_what_the_sessions_before_left(tmp_path: Path, way: str) -> None:
+    experiment = toy(tmp_path, *WAYS[way])
+    Crew(tmp_path / "whole", experiment).work()
+    while True:
+        try:
+            tidy = Tidy(tmp_path / "tidy", experiment, kill_after=13).work()
+            break
+        except Killed:
+            continue
+    tidy.tick()
+    assert summary(tmp_path / "tidy") == summary(tmp_path / "whole")
+    best = tidy.search.state.best()
+    assert best and left(tidy) == [best[0].trial]
+
+
+@pytest.mark.parametrize("root", ["/runs/toy/ray", "s3://b/runs/toy/ray?endpoint_override=host:1&scheme=http"])
+def test_only_checkpoints_of_the_search_itself_are_taken_from_a_journal(root: str) -> None:
+    """A journal may be a copy, or written by others."""
+    own = [storage.joined(root, "session-1", "t1-a", f"checkpoint_{number:06d}") for number in range(4)]
+    again = storage.joined(root, "session-2", "t1-b", "checkpoint_000000")
+    others = [
+        "/",
+        root,
+        storage.joined(root, "session-1"),
+        storage.joined(root, "..", "ray", "t1", "checkpoint_000000"),
+        storage.joined(root.replace("/toy/", "/toy-2/"), "session-1", "t1-a", "checkpoint_000009"),
+    ]
+    trial = TrialState("t1", 1, {}, 1, False, checkpoints=dict(enumerate([*own, again, *others])))
+    assert recorded(trial, root) == [*own[-KEPT:], again]
+    assert recorded(trial, "/elsewhere") == []

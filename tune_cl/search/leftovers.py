@@ -1,0 +1,70 @@
+"""Which trials that have ended no longer need their checkpoints: nearly all, and a checkpoint of BERT has 1.8 GB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from statistics import fmean
+
+from trainables.storage import CHECKPOINTS
+from tune_cl.search.search import Search
+from tune_cl.state import Dev, TrialState
+
+KEPT = 2  # checkpoints of a trial: where the last is damaged, the one before it serves
+
+
+class Leftovers:
+    """`held`: trials that have ended and whose checkpoints may still be read. The search's best ranker is copied from
+    one of them at its end; under pbt open trials go on from those of others, ended ones among them."""
+
+    def __init__(self, search: Search):
+        self.search = search
+        self.held: list[str] = []
+
+    def freed(self, ended: Iterable[str]) -> list[str]:
+        """Trials whose checkpoints nothing reads any more, now that these have ended as well."""
+        before = [*self.held, *ended]
+        self.held = self._needed(before)
+        return [name for name in before if name not in self.held]
+
+    def _needed(self, names: list[str]) -> list[str]:
+        search = self.search
+        if search.scheduler.copies and search.state.open_trials():
+            return names
+        if search.experiment.search.repeats == 1:
+            return self._best(names)
+        best: dict[str, list[str]] = {}
+        for name in names:
+            best.setdefault(search.state.trials[name].configuration, []).append(name)
+        return [name for names in best.values() for name in self._best(names) if not self._behind(name)]
+
+    def _best(self, names: list[str]) -> list[str]:
+        """The trial that `SearchState.ranked` has first of these; none where none gave a value."""
+        trials = [self.search.state.trials[name] for name in names]
+        reached = [(-at.dev, trial.number, trial.trial) for trial in trials if (at := self._value(trial))]
+        return [min(reached)[2]] if reached else []
+
+    def _value(self, trial: TrialState) -> Dev | None:
+        return None if trial.outcome == "failed" else trial.best(self.search.experiment.metric)
+
+    def _behind(self, name: str) -> bool:
+        """Whether the trial's configuration will train under no further seed and has been overtaken. Who has overtaken
+        it stays ahead: the more seeds come first, and no seed is taken back."""
+        state = self.search.state
+        own = state.trials[name].configuration
+        if not state.repeats or self.search.race.goes_on(own):
+            return False
+        known = {one: (-len(values), -fmean(values)) for one, values in state.finals().items()}
+        return any(standing < known.get(own, (0, 0.0)) for standing in known.values())
+
+
+def recorded(trial: TrialState, storage: str) -> list[str]:
+    """Addresses of a trial's checkpoints that earlier sessions may have left: the last ones of each of its sittings.
+    Only what is a checkpoint below `storage`: the journal of a copied search names those of the original."""
+    root = storage.partition("?")[0]
+    sittings: dict[PurePosixPath, list[str]] = {}
+    for _, address in sorted(trial.checkpoints.items()):
+        path = PurePosixPath(address.partition("?")[0])
+        if path.is_relative_to(root) and path.match(CHECKPOINTS) and ".." not in path.parts:
+            sittings.setdefault(path.parent, []).append(address)
+    return [address for sitting in sittings.values() for address in sitting[-KEPT:]]
