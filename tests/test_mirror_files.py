@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.s3_cases import TOLD, Gate, begun, events, in_storage, on_another_mac
 from trainables import storage
 from trainables.errors import ConfigError, WorkFailed
 from tune_cl import mirror
-from tune_cl.journal import read_events
+from tune_cl.journal import encoded, read_events
 from tune_cl.place import known_place, new_place, place_of
 
 __all__ = ["s3", "server"]
@@ -104,6 +105,52 @@ def test_what_was_pulled_is_not_sent_back(s3: str, tmp_path: Path, monkeypatch: 
     opened(copy).close()
     assert (copy.folder / "report.html").read_text() == "<p>"
     assert storage.read(place.below("report.html")) == b"<p>newer"
+
+
+def test_what_is_here_and_unchanged_is_not_fetched_again(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the same size with other content is, and one that may have been replaced in the second it was listed."""
+    place = begun(s3)
+    names = ["same.txt", "replaced.txt", "changed here.txt", "young.txt"]
+    for name in names:
+        (place.folder / name).write_text("old")
+    with opened(place):
+        pass
+    times = dict.fromkeys(names, 10**10) | {"young.txt": 19 * 10**9}
+    listed, download, got = storage.states_below, storage.download, []
+    monkeypatch.setattr(storage, "states_below", lambda address: {
+        name: (size, times.get(name, 20 * 10**9)) for name, (size, _) in listed(address).items()
+    })  # fmt: skip
+    monkeypatch.setattr(storage, "download", lambda address, folder, names: download(address, folder, note(names)))
+
+    def note(names: Iterable[str]) -> list[str]:
+        got[:] = sorted(names)
+        return got
+
+    on_another_machine(monkeypatch, tmp_path / "other")
+    here = known_place(s3, "toy").folder
+    assert got == sorted(names)
+    storage.write(place.below("replaced.txt"), b"new")
+    times["replaced.txt"] += 10**9
+    (here / "changed here.txt").write_text("mine")
+    journal = storage.read(place.below("journal.jsonl")) or b""
+    storage.write(place.below("journal.jsonl"), journal + encoded(events(2)[1]))
+    assert known_place(s3, "toy").folder == here
+    assert got == ["changed here.txt", "replaced.txt", "young.txt"]
+    assert [(here / name).read_text() for name in names] == ["old", "new", "old", "old"]
+
+
+def test_the_note_of_what_was_sent_is_written_when_something_was(s3: str) -> None:
+    place = begun(s3)
+    with opened(place) as journal:
+        (place.folder / "a").touch()
+        assert journal._attempt()
+        noted = (place.folder / mirror.SENT).stat().st_mtime_ns
+        journal.append(events(2)[1])
+        assert journal._attempt() and (place.folder / mirror.SENT).stat().st_mtime_ns == noted
+        (place.folder / "b").touch()
+        assert journal._attempt() and (place.folder / mirror.SENT).stat().st_mtime_ns > noted
 
 
 def test_a_file_that_the_storage_never_had_is_sent_after_a_pull(

@@ -96,13 +96,18 @@ def _is_there(system: FileSystem, path: str) -> bool:
 
 
 def files_below(address: str) -> dict[str, int]:
-    """{path below an S3 address: size in bytes} of every object there, the oldest first."""
+    """Size in bytes of every object below an S3 address, by the path from there; the oldest first."""
+    return {name: size for name, (size, _) in states_below(address).items()}
+
+
+def states_below(address: str) -> dict[str, tuple[int, int]]:
+    """Size in bytes and time of the last change in ns of every object below an S3 address, as `files_below`."""
     from pyarrow.fs import FileSelector, FileType
 
     system, root = opened(address)
     found = system.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
     files = sorted((one for one in found if one.type == FileType.File), key=lambda one: one.mtime_ns)
-    return {one.path[len(root) + 1 :]: one.size for one in files}
+    return {one.path[len(root) + 1 :]: (one.size, one.mtime_ns) for one in files}
 
 
 def folders_in(address: str) -> list[str]:

@@ -16,6 +16,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -28,12 +29,13 @@ from tune_cl.journal import FILE, LOCK, Event, Journal, in_use
 from tune_cl.prose import say
 from tune_cl.tracking.cursor import FILE as CURSOR
 
-LEASE, SENT, COPY = "driver.json", ".mirrored.json", ".copy"
+LEASE, SENT, FETCHED, COPY = "driver.json", ".mirrored.json", ".fetched.json", ".copy"
 SYNC_SECONDS = 5.0
-WATCH_SECONDS = 3 * SYNC_SECONDS  # the driver is dead if its lease does not change for so long
-CLOSING_SECONDS = 60.0  # for which sending the last changes is tried
-OF_STORAGE_ONLY = {"ray", "ranker", "state.tar", LEASE}  # not copied here: checkpoints and rankers, and the lease
-OF_COPY_ONLY = {FILE, LOCK, CURSOR}  # the journal is sent separately; lock and cursor are this machine's
+WATCH_SECONDS = 3 * SYNC_SECONDS  # a lease that does not change for so long is of a driver that died
+SETTLED_NS = 2 * 10**9  # S3 may tell times in whole seconds, in which an object may be replaced by one of its size
+CLOSING_SECONDS = 60.0  # for which the last changes are tried to be sent
+OF_STORAGE_ONLY = {"ray", "ranker", "state.tar", LEASE}  # checkpoints of trials and confirmations: not copied here
+OF_COPY_ONLY = {FILE, LOCK, CURSOR}  # the journal goes by itself, the cursor is this machine's
 log = logging.getLogger(__name__)
 
 
@@ -145,8 +147,8 @@ class MirroredJournal(Journal):
             self._lease.keep(every)
             self._journal_sent = pull_into(self, remote)
             self._ours = {self._journal_sent}
-            """The sizes that the storage's journal can have if nobody else wrote to it."""
-            self._sent = _read_sent(folder)
+            """Bytes that the journal in the storage may have if nobody else wrote it."""
+            self._sent = _read_states(folder / SENT)
         except BaseException:
             try:
                 self._lease.release()
@@ -213,12 +215,14 @@ class MirroredJournal(Journal):
     def _send(self) -> None:
         """Sends what changed; stops if the lease is lost."""
         journal = self.content()
-        for name, state in changed(self.path.parent, self._sent).items():
+        news = changed(self.path.parent, self._sent)
+        for name, state in news.items():
             if self._lease.lost:
                 return
             self._send_file(name)
             self._sent[name] = state
-        _write_sent(self.path.parent, self._sent)
+        if news:
+            _write_states(self.path.parent / SENT, self._sent)
         if len(journal) != self._journal_sent:
             self._send_journal(journal)
 
@@ -244,7 +248,7 @@ class MirroredJournal(Journal):
             self._journal_sent = len(journal)
 
 
-State = tuple[int, int]  # size in bytes, time of the last change in ns
+State = tuple[int, ...]  # size in bytes, time of the last change in ns
 
 
 def changed(folder: Path, sent: dict[str, State]) -> dict[str, State]:
@@ -290,10 +294,15 @@ def pull_into(journal: Journal, remote: str) -> int:
     if not there.startswith(here):
         wrong = f"the copy {folder} and {remote} have gone different ways: two drivers worked at once"
         raise ConfigError(Problem("--storage", wrong, "remove the copy to go on from the storage"))
-    names = [name for name in storage.files_below(remote) if not OF_STORAGE_ONLY & set(PurePosixPath(name).parts)]
-    storage.download(remote, folder, (name for name in names if name != FILE))
+    listed = storage.states_below(remote)
+    names = [name for name in listed if not OF_STORAGE_ONLY & set(PurePosixPath(name).parts)]
+    fetched, now = _read_states(folder / FETCHED), changed(folder, {})
+    unchanged = {name for name in names if name in now and fetched.get(name) == (*now[name], *listed[name])}
+    storage.download(remote, folder, [name for name in names if name != FILE and name not in unchanged])
     sent = {name: state for name, state in changed(folder, {}).items() if name in names}
-    _write_sent(folder, sent)
+    _write_states(folder / SENT, sent)
+    settled = max(when for _, when in listed.values()) - SETTLED_NS  # by the storage's own clock
+    _write_states(folder / FETCHED, {name: (*sent[name], *listed[name]) for name in sent if listed[name][1] < settled})
     journal.extend(there[len(here) :])
     return len(there)
 
@@ -305,14 +314,14 @@ def _copy_id(folder: Path) -> str:
     return (folder / COPY).read_text()
 
 
-def _read_sent(folder: Path) -> dict[str, State]:
-    """The states of the files that the storage has. Empty if they were never noted, or a power cut damaged the note:
-    then all files are sent again."""
+def _read_states(path: Path) -> dict[str, State]:
+    """What the storage has of the folder (SENT), or what came from there (FETCHED: its state here, then there); nothing
+    where that was never noted, or a loss of power left no whole note: it is sent or fetched again then."""
     try:
-        return {name: (size, when) for name, (size, when) in json.loads((folder / SENT).read_text()).items()}
-    except (FileNotFoundError, ValueError):
+        return {name: tuple(state) for name, state in json.loads(path.read_text()).items()}
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):
         return {}
 
 
-def _write_sent(folder: Path, sent: dict[str, State]) -> None:
-    write_text(folder / SENT, json.dumps(sent))
+def _write_states(path: Path, states: Mapping[str, State]) -> None:
+    write_text(path, json.dumps(states))
