@@ -17,7 +17,7 @@ from trainables.errors import ConfigError, Interrupted
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import Event, Journal, read_events
 from tune_cl.place import Place, new_place
-from tune_cl.search import runner
+from tune_cl.search import nodes, runner
 from tune_cl.state import SearchState, replay
 
 LATER = ("search_end", "confirmation")  # events of a search that is done
@@ -139,6 +139,13 @@ def test_a_search_that_is_interrupted_while_it_reads_its_journal_says_how_to_go_
     with pytest.raises(Interrupted, match="tune-cl resume toy"):
         sit(place)
     assert kinds(place)[-1] == "interrupted" and Closed.closed == 1
+
+
+def test_what_trials_depend_on_is_recorded_as_it_is_compared_on_nodes() -> None:
+    recorded = runner._versions()
+    assert {"lightgbm", "gensim", "tokenizers"} <= set(nodes.PACKAGES) <= recorded.keys()
+    assert recorded.items() >= nodes.versions(nodes.PACKAGES).items()
+    assert {"optuna", "mlflow"} <= recorded.keys()
 
 
 def test_a_report_of_before_the_end_is_not_the_search_s(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.errors import WorkFailed
 
-SLOW = 60.0  # seconds; a sound node starts a process in less, even from a slow disk
-PACKAGES = ("tune-cl", "torch", "transformers", "lightgbm", "numpy")  # that a trial's numbers depend on
+SLOW = 60.0  # seconds in which a node has a process started, from a slow disk too
+PACKAGES = ("tune-cl", "ray", "torch", "transformers", "tokenizers", "lightgbm", "gensim", "numpy", "scipy")
+"""What a trial's numbers depend on: recorded with the search, and compared on every node."""
 
 
 def versions(packages: Iterable[str]) -> dict[str, str | None]:

@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -24,6 +23,7 @@ from tune_cl.report.file import leave_report, report_left
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.budget import cost_so_far
 from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
+from tune_cl.search.nodes import PACKAGES, versions
 from tune_cl.search.pareto import pareto
 from tune_cl.search.places import Places, at_a_time, require_room
 from tune_cl.search.progress import Progress
@@ -35,7 +35,7 @@ from tune_cl.state import Dev, SearchState, TrialState, replay
 from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
 from tune_cl.tracking.uri import masked
 
-PACKAGES = ("tune-cl", "ray", "torch", "transformers", "optuna", "mlflow", "numpy", "scipy")
+OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
 
 
 def start_search(experiment: Experiment, place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _search_event(
 
 
 def _versions() -> dict[str, str]:
-    return {package: version(package) for package in PACKAGES}
+    return {package: known for package, known in versions((*PACKAGES, *OF_DRIVER)).items() if known}
 
 
 def _git_commit(program: Path = Path(__file__)) -> str | None:
