@@ -60,7 +60,8 @@ def test_a_search_needs_none_of_the_checkpoints_that_are_let_go_of(
     """The numbers are those of a search that keeps all; in the end the best trial's are there, and no others."""
     experiment = toy(tmp_path, *options)
     whole = Crew(tmp_path / "whole", experiment, slots).work()
-    tidy = Tidy(tmp_path / "tidy", experiment, slots).work()
+    tidy = Tidy(tmp_path / "tidy", experiment, slots)
+    tidy.work()
     tidy.tick()
     assert summary(tmp_path / "tidy") == summary(tmp_path / "whole")
     best = tidy.search.state.best()
@@ -71,7 +72,8 @@ def test_a_search_needs_none_of_the_checkpoints_that_are_let_go_of(
 
 @pytest.mark.parametrize("options", [way for name, way in WAYS.items() if name not in ("pbt", "hyperband")])
 def test_what_repeats_may_yet_make_the_best_is_kept(tmp_path: Path, options: list[str]) -> None:
-    tidy = Tidy(tmp_path / "tidy", toy(tmp_path, "search.repeats=3", *options), 2).work()
+    tidy = Tidy(tmp_path / "tidy", toy(tmp_path, "search.repeats=3", *options), 2)
+    tidy.work()
     tidy.tick()
     state = tidy.search.state
     best = state.best()
