@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tests.builders import tiny_data
 from trainables.config import TrainingRun
+from trainables.data.cache import digest_of
 from trainables.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.base import RankerModule
@@ -20,6 +21,7 @@ from trainables.rankers.bert import Bert
 from trainables.training.accumulation import Accumulation, Lack, attempt, enough_memory
 from trainables.training.checkpoint import read_json
 from trainables.training.materials import Materials, prepare
+from trainables.training.once import trained_once
 from trainables.training.precision import Precision
 from trainables.training.scoring import score_candidates
 from trainables.training.training import Training
@@ -174,10 +176,11 @@ def test_a_single_training_says_that_memory_lacks(
 
 
 def test_a_teacher_or_a_pretraining_says_that_memory_lacks(
-    materials: Materials, capsys: pytest.CaptureFixture[str]
+    materials: Materials, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training, _ = on_small_device(make_run(), materials, room=4)
-    training.finish()
+    monkeypatch.setattr("trainables.training.saves.taken_up", lambda make, state, tell: training)
+    trained_once("teacher", digest_of("small"), "training", make_run(), materials, lambda training, folder: None)
     assert training.finished and capsys.readouterr().err.count(f"note: {TOLD}") == 1
 
 

@@ -71,8 +71,8 @@ class Accumulation:
     """Sums a batch's gradient over micro-batches of at most `samples` samples (None: the whole batch at once).
 
     When the device runs out of memory, `samples` is halved for good and the batch is repeated. Parts draw other dropout
-    masks than the whole batch would; all else is the same up to rounding. `notes` says once, in words for the user, that
-    memory ran out; whoever reports on a training takes them, since a process on a cluster has no terminal.
+    masks than the whole batch would; all else is the same up to rounding. `notes` tells the user once that memory ran
+    out; whoever reports on a training takes them, since a process on a cluster has no terminal.
     """
 
     def __init__(self, samples: int | None, device: torch.device):

@@ -51,9 +51,9 @@ def confirm_run(
 ) -> None:
     """Trains what is left to train, and applies the weights that are best on dev to `split`.
 
-    `saved` is called whenever another iteration's state is in the folder. The result's `notes` say if the last state was
-    damaged, so that the training started again, and if the device ran out of memory. Raises WorkFailed if the loss is no
-    longer a number.
+    `saved` is called whenever another iteration's state is in the folder. The result's `notes` say if the last state
+    was damaged, so that the training started again, and if the device ran out of memory. Raises WorkFailed if the loss
+    is no longer a number.
     """
     if is_trained(folder):
         training = make_training(run, materials)
