@@ -120,7 +120,7 @@ class Simulation:
         if verdict is Verdict.GO_ON and trial.done < trial.budget:
             return True
         trial.outcome = "completed" if verdict is Verdict.GO_ON else "stopped_early"
-        self.scheduler.ended(name)
+        self.scheduler.ended(name, trial.outcome == "completed")
         return False
 
     def best(self) -> Simulated:

@@ -84,7 +84,7 @@ def test_the_most_promising_trial_goes_on() -> None:
     assert len(levels) == FEWEST_TRIALS and model.next_paused(last=False) == "c"
     model.resumed("c")
     assert {model.judge("c", at, 0.6 + 0.05 * math.log(at)) for at in range(2, LAST + 1)} == {Verdict.GO_ON}
-    model.ended("c")
+    model.ended("c", completed=True)
     assert model.next_paused(last=False) is None  # a new one is more promising than those that were far behind
     assert model.next_paused(last=True) is None  # and they have no chance to end above the best
 
@@ -99,8 +99,20 @@ def test_one_trial_comes_to_its_end_in_any_case() -> None:
         if model.judge("good", at, 0.6) is Verdict.PAUSE:
             assert model.next_paused(last=True) == "good"
             model.resumed("good")
-    model.ended("good")
-    assert model.completed and model.next_paused(last=True) is None
+    model.ended("good", completed=True)
+    assert model.next_paused(last=True) is None
+
+
+def test_the_trial_that_comes_to_its_end_may_do_so_by_patience() -> None:
+    model = thaw()
+    for trial, level in (("stopped", 0.6), ("failed", 0.6), ("patient", 0.6), ("bad", 0.1)):
+        pauses_at(model, trial, level, until=1)
+    model.best["patient"] = 5.0  # nothing can be expected to end above that
+    for trial in ("stopped", "failed"):
+        model.ended(trial, completed=False)
+    assert model.next_paused(last=True) == "patient"
+    model.ended("patient", completed=True)
+    assert model.next_paused(last=True) is None
 
 
 def test_once_all_have_begun_none_waits_for_a_new_one() -> None:
@@ -117,7 +129,7 @@ def test_no_trial_pauses_before_a_number_given_as_grace() -> None:
 
 def test_a_first_rung_at_the_end_leaves_no_time_to_pause() -> None:
     model = thaw(first_rung=LAST)
-    assert pauses_at(model, "a", 0.3) == 0 and model.completed
+    assert pauses_at(model, "a", 0.3) == 0
     assert model.expected_iterations(1) == LAST
 
 

@@ -45,7 +45,7 @@ def test_those_that_copy_go_on_before_those_they_copy() -> None:
 def test_none_copies_a_trial_that_has_failed_since() -> None:
     pbt = population(0.1, 0.2, 0.3, 0.4)
     assert first_copy(pbt) == ("a", "d")
-    pbt.ended("d")
+    pbt.ended("d", completed=False)
     assert first_copy(pbt) == ("a", "c")
 
 

@@ -97,7 +97,7 @@ def test_promotion_takes_the_best_of_the_highest_rung_first() -> None:
     assert asha.next_paused(last=False) == "c"
     asha.resumed("c")
     assert asha.judge("c", 12, 0.7) is Verdict.GO_ON
-    asha.ended("c")
+    asha.ended("c", completed=True)
     assert asha.next_paused(last=False) is None
 
 

@@ -104,14 +104,14 @@ class Crew:
     def training(self, plan: Plan) -> Iterator[bool]:
         done = int(Path(plan.checkpoint).name) if plan.checkpoint else 0
         while True:
-            done = min(done + 1, plan.run.training.max_iterations)  # killed at the end: the last iteration once more
+            done = min(done + 1, self.length(plan))  # killed at the end: the last iteration once more
             self.iterated += 1
             value = self.value(plan, done)
             metrics: dict[str, Any] = dict.fromkeys(
                 ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds"), 1.0
             )
             self.tick()
-            metrics |= {"dev_map": value, "iteration": done}
+            metrics |= {"dev_map": value, "iteration": done, "done": done == self.length(plan)}
             if plan.queries:
                 metrics["queries"] = [value - 0.01, value + 0.01]
             keep = self.search.result(plan.trial, metrics)
@@ -121,10 +121,14 @@ class Crew:
             self.tick()
             self.search.checkpoint(plan.trial, done, str(path))
             self.tick()
-            if not keep or done == plan.run.training.max_iterations:
+            if not keep or done == self.length(plan):
                 self.search.ended(plan.trial)
                 return
             yield True
+
+    def length(self, plan: Plan) -> int:
+        """The iteration with which the training ends."""
+        return plan.run.training.max_iterations
 
     def value(self, plan: Plan, done: int) -> float:
         """The trial's dev value after `done` iterations."""

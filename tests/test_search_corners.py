@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,32 @@ def test_a_training_that_has_ended_by_itself_is_not_stopped_early(tmp_path: Path
     ]
     assert isinstance(search.sampler, TpeSampler)
     assert {trial.state.name for trial in search.sampler.told.values()} == {"COMPLETE"}
+
+
+class Patient(Crew):
+    """Patience ends every training before its last iteration; the third trial is far above all others."""
+
+    def length(self, plan: Plan) -> int:
+        return 7
+
+    def value(self, plan: Plan, done: int) -> float:
+        return 0.9 if plan.trial == "t0003" else super().value(plan, done) / 2
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_where_patience_ends_trainings_the_model_lets_the_others_rest(tmp_path: Path, slots: int) -> None:
+    """A training that has ended by itself is complete: the one that comes to its end in any case."""
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    experiment = load_experiment(str(tmp_path / "toy.yaml"), ["search.scheduler=model", "search.searcher=random"])
+    Patient(tmp_path / "whole", experiment, slots).work()
+    outcomes = Counter(outcome for _, outcome, _, _ in summary(tmp_path / "whole").values())
+    assert outcomes["completed"] and outcomes["stopped_early"] >= 4
+    for kill_after in (20, 40, 60) if slots == 1 else ():
+        folder = tmp_path / str(kill_after)
+        with pytest.raises(Killed):
+            Patient(folder, experiment, kill_after=kill_after).work()
+        Patient(folder, experiment).work()
+        assert summary(folder) == summary(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("promotion", ["true", "false"])

@@ -98,7 +98,7 @@ class Course:
         if trial.trial in self.audit.taken:  # the sampler was told at the stop
             return
         if trial.trial in self.asked and trial.trial != BASELINE_TRIAL:
-            self.scheduler.ended(trial.trial)
+            self.scheduler.ended(trial.trial, trial.outcome == "completed")
         best = trial.best(self.metric) if trial.outcome in RAN_TO_THE_END else None
         iteration = best.iteration + trial.offset if best else None
         if self.race.seeds > 1:
@@ -122,7 +122,7 @@ class Course:
     def _stop(self, trial: str, iteration: int) -> None:
         """Carries out a stop. A trial taken by the audit goes on; for sampler and scheduler it ends here."""
         if self.audit.takes(trial, iteration):
-            self.scheduler.ended(trial)
+            self.scheduler.ended(trial, completed=False)
             self._tell(trial, "stopped_early")
         else:
             self.stops[trial] = Stop(iteration, "stopped_early", f"not among the best at iteration {iteration}")

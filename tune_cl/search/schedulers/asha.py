@@ -92,7 +92,7 @@ class Asha(Scheduler):
             self.best.pop(trial)
             self.paired.forget(trial)
 
-    def ended(self, trial: str) -> None:
+    def ended(self, trial: str, completed: bool) -> None:
         self.paused.pop(trial, None)
         self.paired.forget(trial)
 
@@ -159,9 +159,9 @@ class Hyperband(Scheduler):
     def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
         self.bracket_of[trial].resumed(trial)
 
-    def ended(self, trial: str) -> None:
+    def ended(self, trial: str, completed: bool) -> None:
         if trial in self.bracket_of:
-            self.bracket_of[trial].ended(trial)
+            self.bracket_of[trial].ended(trial, completed)
 
     def budget(self, trial: str) -> int:
         return self.bracket_of[trial].budget(trial) if trial in self.bracket_of else self.setup.max_iterations

@@ -114,8 +114,8 @@ class Scheduler:
     def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
         """A paused trial goes on, under the values `chosen` if they have changed."""
 
-    def ended(self, trial: str) -> None:
-        """A trial has ended, whatever its outcome."""
+    def ended(self, trial: str, completed: bool) -> None:
+        """A trial came to its end; `completed`: by itself, be it before the last iteration."""
 
     def budget(self, trial: str) -> int:
         """Iterations that the trial's present training is planned for; only under grace `scaled` fewer than all."""

@@ -32,7 +32,7 @@ class Model(Scheduler):
     """
 
     paused: dict[str, int] = field(default_factory=dict)  # trial -> its iteration
-    completed: bool = False  # whether any trial has come to its end
+    completed: bool = False  # whether a trial has come to its end, be it by patience
 
     def __post_init__(self) -> None:
         self.curves = CurveModel(self.setup.max_iterations)
@@ -48,7 +48,6 @@ class Model(Scheduler):
 
     def verdict(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Verdict:
         if iteration >= self.setup.max_iterations:
-            self.completed = True
             return Verdict.GO_ON
         if not self.setup.promotion:
             return Verdict.STOP if self._is_hopeless(trial, iteration) else Verdict.GO_ON
@@ -94,8 +93,9 @@ class Model(Scheduler):
     def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
         del self.paused[trial]
 
-    def ended(self, trial: str) -> None:
+    def ended(self, trial: str, completed: bool) -> None:
         self.paused.pop(trial, None)
+        self.completed |= completed
 
     def expected_iterations(self, grace: int) -> float:
         before = self.setup.first if self.setup.promotion else max(grace, FEWEST_POINTS)

@@ -87,8 +87,8 @@ class Pbt(Scheduler):
         if chosen is not None:
             self.chosen[trial] = dict(chosen)
 
-    def ended(self, trial: str) -> None:
-        if (iteration := self.paused.pop(trial, None)) is not None:  # failed while saving: nothing to go on from
+    def ended(self, trial: str, completed: bool) -> None:
+        if (iteration := self.paused.pop(trial, None)) is not None:  # failed as it saved: nothing to go on from
             self.values[iteration].pop(trial, None)
             self.changes.pop(iteration, None)
         self.gone.add(trial)
