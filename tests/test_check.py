@@ -55,14 +55,14 @@ def test_a_step_is_measured_where_trials_train(
         lambda run, materials, threads, device: seen.append(device) or 3600.0,
     )
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(places, "this_machine", lambda: {"CPU": 8, "GPU": 2})
+    monkeypatch.setattr(places, "this_machine", lambda: {"CPU": 4, "GPU": 1})
     told, hours = [], []
     for gpu in (0, 0.5):
         assert main(["check", "quickstart", "--set", f"search.resources.gpu={gpu}", "--json"]) == DONE
         shown = capfd.readouterr()
         told.append(shown.err)
         hours.append(json.loads(shown.out)["hours_forecast"])
-    assert seen == ["cpu", "cuda"] and hours[1] == pytest.approx(2 * hours[0]), "8 trials at a time, and 4"
+    assert seen == ["cpu", "cuda"] and hours[1] == pytest.approx(2 * hours[0]), "4 trials at a time, and 2"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert main(["check", "quickstart", "--set", "search.resources.gpu=1", "--json"]) == DONE
     note = "note: a trial reserves a GPU, but this machine has none: a step is measured on its CPU\n"
@@ -133,7 +133,7 @@ def test_what_warms_a_search_up_is_told_from_the_storage(
         ([], None, 180, 60, None),
         (["search.price.cpu_hour=36"], None, 180, 60, 1.8),
         (["search.hours=0.01", "search.iterations=170"], "search.hours", 108, 36, None),
-        (["search.hours=1", "search.iterations=50"], "search.iterations", 50, 50 / 3, None),
+        (["search.hours=1", "search.iterations=50"], "search.iterations", 50, 20, None),  # the baseline's
         (["search.cost=1.2", "search.price.cpu_hour=36"], "search.cost", 120, 40, 1.2),
         (["search.cost=1.2", "search.price={cpu_hour: 30, gpu_hour: 8}", "search.resources.gpu=0.75"],
          "search.cost", 120, 40, 1.2),

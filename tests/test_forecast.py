@@ -11,7 +11,7 @@ from tests.test_search import Crew
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import Event
 from tune_cl.search.forecast import GOES_ON, Span, within_budgets
-from tune_cl.search.paces import Forecaster
+from tune_cl.search.paces import Forecaster, Pace, Paces, forecast_by
 from tune_cl.search.search import BASELINE_TRIAL, Plan
 from tune_cl.search.space import Flat
 from tune_cl.state import SearchState, replay
@@ -185,6 +185,24 @@ def test_hours_and_cost_cut_the_forecast(
 ) -> None:
     cut = within_budgets(toy(tmp_path, *options).search, training=20, baseline=2, slots=slots)
     assert cut == Span(hours, training, ends)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 16])
+def test_places_that_no_trial_fills_save_no_time(slots: int, tmp_path: Path) -> None:
+    experiment = toy(tmp_path, "search.scheduler=none", "search.trials=3")
+    told = first_of(experiment, [({}, 400.0)], slots)
+    assert told["hours_forecast"] == pytest.approx(max(3 / slots, 1)) and told["cpu_hours_forecast"] == 3
+    dear = toy(tmp_path, "search.scheduler=none", "search.trials=3", "search.cost=1.5", "search.price.cpu_hour=1")
+    assert first_of(dear, [({}, 400.0)], 16)["hours_forecast"] == 1, "of three at a time .5; the baseline goes on"
+
+
+@pytest.mark.parametrize(("scheduler", "hours"), [("none", 9 * 4.0), ("asha", 9.0)])
+def test_a_search_takes_as_long_as_its_slowest_trial(scheduler: str, hours: float, tmp_path: Path) -> None:
+    """Under a scheduler, as many iterations of it as trials make on average: less than half of the nine."""
+    experiment = toy(tmp_path, f"search.scheduler={scheduler}", "search.grace=none", "search.trials=40")
+    paces = Paces(3600.0, 3600.0, (Pace({}, 4 * 3600.0, 1.0), Pace({"ranker.name": "rare"}, 9 * 3600.0, 0.3)))
+    span, _ = forecast_by(paces, experiment, experiment.forecast(400)["iterations_expected"], 400)
+    assert hours <= span.hours < 1.5 * hours
 
 
 def test_what_the_baseline_forecasts_heeds_the_budgets(tmp_path: Path) -> None:

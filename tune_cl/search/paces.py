@@ -61,6 +61,13 @@ class Paces:
         first = min(iterations, most * self.seeds)
         return (first * self.baseline + (iterations - first) * self.others) / 3600
 
+    def longest(self, iterations: int, most: int, trials: int) -> float:
+        """Hours of the longest of so many trainings, which no number of places makes shorter: the baseline's, or one of
+        the slowest kind to be expected, of as many iterations as the others make on average."""
+        others = max(0, iterations - most * self.seeds) / max(1, trials - self.seeds)
+        slowest = max([self.others, *(pace.seconds_per_iteration for pace in self.kinds if pace.trials >= 0.5)])
+        return max(min(iterations, most) * self.baseline, others * slowest) / 3600
+
     def of(self, run: TrainingRun) -> float:
         """Seconds an iteration of a training; the baseline's if it is of no known kind."""
         flat = flatten(run.model_dump())
@@ -118,7 +125,9 @@ def forecast_by(paces: Paces, experiment: Experiment, iterations: int, slots: in
     what the user is told: the iterations within the budgets, their mean pace and, where there is a price, the cost."""
     search, most = experiment.search, experiment.max_iterations
     hours, price = paces.hours(iterations, most), price_of_an_hour(search)
-    span = within_budgets(search, hours, most * paces.baseline / 3600, slots)
+    longest = paces.longest(iterations, most, experiment.trials)
+    filled = min(slots, hours / longest) if longest else slots  # on average; no more than there are trials
+    span = within_budgets(search, hours, most * paces.baseline / 3600, filled)
     told = {
         "iterations_expected": round(iterations * span.training / hours) if span.ends else iterations,
         "seconds_per_iteration": hours * 3600 / iterations,
