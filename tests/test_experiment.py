@@ -323,6 +323,22 @@ def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -
     assert materials_for(run, known).data is data
 
 
+@pytest.mark.parametrize(
+    ("opened", "rankers"),
+    [
+        ("ranker.vector_size: {int: [50, 300]}", 1),
+        ("ranker.vector_size: {int: [50, 300], step: 50}", 6),
+        ("ranker.vector_size: {int: [50, 300]}\nranker.word2vec: {choice: [cbow, skipgram]}", 2),
+        ("ranker.filters: {int: [32, 256]}\ntraining.pretrain_data: docstrings", 1),
+        ("ranker.unknown_deviation: {uniform: [0.1, 0.9], step: 0.1}", 1),
+    ],
+)
+def test_no_more_rankers_of_a_range_are_foreseen_than_there_are_trials(opened: str, rankers: int, write: Write) -> None:
+    experiment = load_experiment(write(f"ranker: conv_knrm\nsearch.trials: 8\n{opened}\n"))
+    assert len({materials_key(run) for run in experiment.distinct_rankers()[1:]}) == rankers
+    assert materials_key(experiment.base_run()) in map(materials_key, experiment.distinct_rankers()[1:])
+
+
 def test_a_space_s_file_may_have_any_name(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text(OPEN)
     assert load_experiment(str(tmp_path / "mine")).name == "mine"

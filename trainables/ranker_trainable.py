@@ -15,7 +15,7 @@ from trainables.errors import UserError, WorkFailed
 from trainables.storage import earlier, fetched, patiently
 from trainables.training.device import best_device, release, take
 from trainables.training.factory import make_training
-from trainables.training.materials import Materials, materials_for, materials_key
+from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED, Saves
 from trainables.training.training import Training
 
@@ -121,10 +121,8 @@ class RankerTrainable(ClusterTrainable):
             return False
 
     def _materials(self, run: TrainingRun) -> Materials:
-        key = materials_key(run)
-        if key not in self.shared:
-            self.shared[key] = materials_for(run, self.shared)
-        return self.shared[key]
+        """Those that were not foreseen are not kept: the next trial has others."""
+        return materials_for(run, self.shared)
 
     def step(self) -> dict[str, Any]:
         """The metrics of docs/tracking.md, with `iteration` and `done`.

@@ -16,6 +16,7 @@ from trainables.rankers import load_ranker
 from tune_cl.resolve import TEXTS, all_checked, resolve, written
 from tune_cl.search.config import SearchConfig, misfits, remarks, search_config, unfit_space
 from tune_cl.search.forecast import ends_no_trial, forecast_of, same_trainings
+from tune_cl.search.leaves import Range
 from tune_cl.search.points import Points, points_of
 from tune_cl.search.schedulers import setup_of, unfit_population
 from tune_cl.search.schedulers.grace import curriculum_grace
@@ -90,12 +91,17 @@ class Experiment:
         return self._varied(read & self.space.leaves.keys())
 
     def _varied(self, keys: Iterable[str]) -> list[TrainingRun]:
-        """The baseline and a training for each combination of these opened keys and those that they depend on."""
+        """The baseline and a training for each combination of opened keys, and of those that they depend on. Where that
+        is more than there are trials, ranges with steps are held at their middle, as those without are anyway."""
         deciding = set(keys)
         for key in list(self.space.leaves)[::-1]:
             if key in deciding:
                 deciding |= self.space.leaves[key].when.keys()
-        return [self.base_run(), *map(self.training_run, self.space.only(deciding).grid())]
+        space = self.space.only(deciding)
+        if (space.combinations() or 0) > self.search.trials:  # what trials do not share is made when one needs it
+            ranges = {key for key, leaf in self.space.leaves.items() if isinstance(leaf, Range)}
+            space = self.space.only(deciding - ranges)
+        return [self.base_run(), *map(self.training_run, space.grid())]
 
     def _text_keys(self) -> set[str]:
         """The `ranker.*` keys that decide which text preparation trials can share."""
