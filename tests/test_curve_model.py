@@ -116,9 +116,10 @@ def test_the_trial_that_comes_to_its_end_may_do_so_by_patience() -> None:
 
 
 def test_once_all_have_begun_none_waits_for_a_new_one() -> None:
-    model = thaw(population=2)
+    model = thaw()
     assert pauses_at(model, "a", 0.3) == 1
     assert model.next_paused(last=False) is None
+    model.all_begun = True
     assert pauses_at(model, "b", 0.5) == 0
 
 

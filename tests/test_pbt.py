@@ -15,7 +15,7 @@ from tune_cl.search.schedulers.pbt import Pbt, perturbed
 
 def population(*values: float) -> Pbt:
     """Trials a, b, ... that wait after iteration 2, each with its value there."""
-    pbt = Pbt(Setup(12, interval=2, population=len(values)))
+    pbt = Pbt(Setup(12, interval=2), all_begun=True)
     for trial, _ in zip("abcdefgh", values, strict=False):
         pbt.start(trial, 1)
         assert pbt.judge(trial, 1, 0.5) is Verdict.GO_ON
@@ -89,7 +89,7 @@ def test_the_end_of_a_trial_and_the_baseline_wait_for_nobody() -> None:
 def test_a_population_that_will_not_be_whole_goes_on_once_no_new_trial_comes() -> None:
     """For example, if search.hours ends the search before all its trials have begun."""
     pbt = population(0.1, 0.2, 0.3)
-    pbt.setup = replace(pbt.setup, population=4)
+    pbt.all_begun = False
     assert pbt.next_paused(False) is None
     assert pbt.next_paused(True) == "a"
 

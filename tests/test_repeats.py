@@ -206,6 +206,24 @@ def done(crew: Crew, plan: Plan) -> None:
         pass
 
 
+@pytest.mark.parametrize("options", [[], ["curriculum.delta=0.5"]])
+def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, options: list[str]) -> None:
+    """All trials have begun, repeats among them; or all four combinations have."""
+    experiment = toy(tmp_path, "search.scheduler=model", *options)
+    crew = Crew(tmp_path / "a", experiment, slots=2)
+    while not crew.search.scheduler.all_begun:
+        crew.ask()
+        for trial, training in list(crew.running.items()):
+            if not next(training, False):
+                del crew.running[trial]
+    begun = [trial for trial in crew.search.state.by_number() if not trial.repeat_of]
+    assert len(begun) == 5 if options else len(begun) < len(crew.search.state.trials) == 16
+    crew.journal.close()
+    again = Crew(tmp_path / "a", experiment, slots=2).work().search
+    assert again.scheduler.all_begun
+    assert len([trial for trial in again.state.by_number() if not trial.repeat_of]) == len(begun)
+
+
 def test_a_failed_repeat_ends_its_race(tmp_path: Path) -> None:
     crew = Crew(tmp_path / "a", toy(tmp_path, "search.trials=4"))
     plans: list[Any] = [crew.search.next_trial()]

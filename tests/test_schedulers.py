@@ -21,7 +21,6 @@ WAYS = {
     **{name: (name, Setup(12, 2, grace="none", first_rung=3)) for name in SCHEDULERS if name != "pbt"},
     "promotion": ("asha", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
     "freeze-thaw": ("model", Setup(12, 2, grace="none", promotion=True)),
-    "freeze-thaw of 24": ("model", Setup(12, 2, grace="none", promotion=True, population=24)),
     "hyperband promotion": ("hyperband", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
     "scaled": ("asha", Setup(12, 2, grace="scaled", first_rung=3)),
     "scaled promotion": ("asha", Setup(12, 2, grace="scaled", first_rung=3, promotion=True)),

@@ -65,6 +65,7 @@ class Course:
             self.sampler.warm_up([Observation(**seen) for seen in observed])
         elif kind == "trial" and before is None:
             self._begun(self.state.trials[trial])
+            self.scheduler.all_begun = self._are_all_begun()
         elif kind == "trial" and was_paused:
             self.stops.pop(trial, None)
             self.scheduler.resumed(trial, event["chosen"])
@@ -74,6 +75,12 @@ class Course:
             self._tell(trial, "stopped_early")  # provisional: told again when the trial ends
         elif kind == "end":
             self._over(self.state.trials[trial])
+
+    def _are_all_begun(self) -> bool:
+        """Whether no new configuration comes: all trials have begun, repeats included, or the space is used up."""
+        combinations = self.experiment.space.combinations()
+        used_up = combinations is not None and len(self.asked) > combinations  # the baseline was asked for as well
+        return used_up or len(self.state.trials) >= self.experiment.trials
 
     def _begun(self, trial: TrialState) -> None:
         if self.race.seeds > 1:

@@ -87,7 +87,6 @@ def setup_of(experiment: Experiment) -> Setup:
         promotion=promotes(search.scheduler, search.promotion, search.audit),
         compare=search.compare,
         interval=search.interval,
-        population=experiment.trials - 1,
         leaves=dict(experiment.space.leaves),
         seed=experiment.seed,
     )

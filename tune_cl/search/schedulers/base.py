@@ -31,7 +31,6 @@ class Setup:
     promotion: bool = False
     compare: str = "value"
     interval: int = 2
-    population: int = 0  # trials, the baseline excluded
     leaves: dict[str, Any] = field(default_factory=dict)  # the space's, by key
     seed: int = 0
 
@@ -74,6 +73,7 @@ class Scheduler:
     setup: Setup
     graces: dict[str, int] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
+    all_begun: bool = False  # set from outside once no new configuration comes; some may still run
 
     def start(self, trial: str, grace: int, end: int = 0, chosen: dict[str, Any] | None = None) -> None:
         """A trial begins, not to be judged before iteration `grace`; its curriculum ends with iteration `end`. Not

@@ -73,7 +73,7 @@ class Model(Scheduler):
 
     def next_paused(self, last: bool) -> str | None:
         waiting = [trial for trial in self.paused if self.curves.known(trial)]
-        all_begun = last or 0 < self.setup.population <= len(self.graces)
+        all_begun = last or self.all_begun
         if not waiting or (len(self.graces) < FEWEST_TRIALS and not all_begun):
             return None
         means, deviations = self.curves.forecast(waiting)

@@ -56,8 +56,8 @@ class Pbt(Scheduler):
         return True
 
     def next_paused(self, last: bool) -> str | None:
-        """Trials that copy others come first, while the others still wait at this iteration."""
-        if not self.paused or (len(self.graces) < self.setup.population and not last):
+        """Those that copy come first, while those they copy still wait where they are."""
+        if not self.paused or not (self.all_begun or last):
             return None
         iteration = min(self.paused.values())
         reached = self.values[iteration]
