@@ -55,8 +55,8 @@ def materials_key(run: TrainingRun) -> str:
 
 
 def materials_for(run: TrainingRun, known: Mapping[str, Materials]) -> Materials:
-    """The known materials of a run's key; made now, from the same data, for a value of a ranker's key that a search
-    has not foreseen (one of a long or continuous range that its texts or its pre-training depend on)."""
+    """The known materials for a run. They are made now, from the same data, for ranker settings that the search did not
+    foresee: values of a long or continuous range on which the text side or the pre-training depends."""
     made = known.get(materials_key(run))
     return made if made is not None else prepare(run, next(iter(known.values())).data if known else None)
 

@@ -38,7 +38,7 @@ class Artifacts:
         self.folder, self.materials = folder, materials
 
     def __call__(self, trial: str, checkpoint: str | Path, run: TrainingRun) -> Path:
-        """Files of a trial from its last checkpoint; returns their folder."""
+        """Writes a trial's files from its checkpoint; returns their folder."""
         data = next(iter(self.materials.values())).data  # that of all; the text side may have to be made first
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
             dev, scores = data.splits["dev"], patiently(lambda: best_scores(saved))

@@ -79,8 +79,8 @@ def _iterations_at_most(experiment: Experiment, slots: int | None) -> int:
 
 
 def within_budgets(search: SearchConfig, training: float, baseline: float, slots: float) -> Span:
-    """A search whose trials would train for so many hours, `slots` at a time on average, under `search.hours` and
-    `search.cost`.
+    """A search under `search.hours` and `search.cost`, whose trials would otherwise train for `training` hours, `slots`
+    at a time on average.
 
     `baseline`: the hours of the baseline, which goes on alone when a budget ends the others.
     """

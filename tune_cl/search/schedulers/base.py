@@ -115,7 +115,7 @@ class Scheduler:
         """A paused trial goes on, under the values `chosen` if they have changed."""
 
     def ended(self, trial: str, completed: bool) -> None:
-        """A trial came to its end; `completed`: by itself, be it before the last iteration."""
+        """A trial has ended, whatever its outcome. `completed`: by itself, if only by patience."""
 
     def budget(self, trial: str) -> int:
         """Iterations that the trial's present training is planned for; only under grace `scaled` fewer than all."""

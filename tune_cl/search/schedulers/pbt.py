@@ -56,7 +56,7 @@ class Pbt(Scheduler):
         return True
 
     def next_paused(self, last: bool) -> str | None:
-        """Those that copy come first, while those they copy still wait where they are."""
+        """Trials that copy others come first, while the others still wait at this iteration."""
         if not self.paused or not (self.all_begun or last):
             return None
         iteration = min(self.paused.values())
@@ -88,7 +88,7 @@ class Pbt(Scheduler):
             self.chosen[trial] = dict(chosen)
 
     def ended(self, trial: str, completed: bool) -> None:
-        if (iteration := self.paused.pop(trial, None)) is not None:  # failed as it saved: nothing to go on from
+        if (iteration := self.paused.pop(trial, None)) is not None:  # failed while saving: nothing to go on from
             self.values[iteration].pop(trial, None)
             self.changes.pop(iteration, None)
         self.gone.add(trial)
