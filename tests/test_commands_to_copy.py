@@ -9,7 +9,7 @@ import pytest
 
 from tests.tracking_cases import journal_of, one_trial
 from trainables.errors import Interrupted
-from tune_cl.commands.result import render
+from tune_cl.console.result import render
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import results
 from trainables.config import configuration_fields, ranker_fields
 from trainables.rankers import RANKERS
 from tune_cl.cli import COMMANDS, parser_of
@@ -61,3 +62,12 @@ def test_a_command_of_the_docs_is_taken(line: str) -> None:
 def test_files_that_a_page_names_are_there(page: Path) -> None:
     named = set(FILE.findall(page.read_text(encoding="utf-8")))
     assert not [file for file in sorted(named) if not (ROOT / file).exists()]
+
+
+def test_every_confirmation_of_the_results_page_has_its_table() -> None:
+    """`benchmarks/results.py` runs the page and writes its tables."""
+    page = results.PAGE.read_text(encoding="utf-8")
+    shown = results.commands(page, "DATA")
+    confirmed = [results.name_of(command) for command in shown if command[1] == "confirm"]
+    assert confirmed and confirmed == [name for name in confirmed if page.count(results.TABLE[0].format(name)) == 1]
+    assert {results.name_of(command) for command in shown if command[1] == "run"} >= set(confirmed)

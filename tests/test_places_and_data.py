@@ -20,7 +20,7 @@ from trainables.files import require_folder
 from tune_cl import place as places
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.commands import run as run_command
-from tune_cl.commands.paths import in_any_folder
+from tune_cl.console.paths import in_any_folder
 from tune_cl.experiment import Experiment, build
 from tune_cl.journal import Journal
 from tune_cl.place import Place, known_place, new_place

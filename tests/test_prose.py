@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 
 from tests.test_what_users_see import result
-from tune_cl.commands.result import render
+from tune_cl.console.result import render
 from tune_cl.prose import wrapped
 from tune_cl.search.progress import Progress
 from tune_cl.state import replay

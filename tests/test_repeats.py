@@ -13,8 +13,8 @@ import pytest
 
 from tests.test_search import SPACE, Crew, Killed, summary
 from trainables.errors import ConfigError
-from tune_cl.commands.result import render
 from tune_cl.confirmation.plan import baseline_of, best_configurations
+from tune_cl.console.result import render
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.search.budget import best_value, finals
 from tune_cl.search.repeats import seed_of

@@ -11,8 +11,8 @@ from argparse import ArgumentParser, Namespace
 import pytest
 
 from trainables.errors import ConfigError
-from tune_cl.commands import settings
-from tune_cl.commands.settings import add_experiment, add_overrides, add_split, experiment_of, require_cluster
+from tune_cl.console import settings
+from tune_cl.console.settings import add_experiment, add_overrides, add_split, experiment_of, require_cluster
 
 
 def parsed(*given: str) -> Namespace:

@@ -14,8 +14,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_cl.commands.settings import DATA_HELP, add_overrides, add_split
-from tune_cl.commands.tables import table
+from tune_cl.console.settings import DATA_HELP, add_overrides, add_split
+from tune_cl.console.tables import table
 from tune_cl.prose import say
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Any
 
 from trainables.config import TrainingRun
 from trainables.counting import counted
-from tune_cl.commands.settings import add_experiment, add_overrides, experiment_of
-from tune_cl.commands.tables import short, table
+from tune_cl.console.settings import add_experiment, add_overrides, experiment_of
+from tune_cl.console.tables import short, table
 from tune_cl.experiment import Experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, place_of
 from tune_cl.prose import say

@@ -15,8 +15,6 @@ from typing import Any
 
 from trainables.counting import counted
 from trainables.evaluation.significance import CORRECTIONS
-from tune_cl.commands.settings import add_name, add_session, require_cluster
-from tune_cl.commands.tables import table
 from tune_cl.confirmation.verdict import (
     LEVEL,
     best_on_dev,
@@ -27,6 +25,8 @@ from tune_cl.confirmation.verdict import (
     left_open,
     p_heading,
 )
+from tune_cl.console.settings import add_name, add_session, require_cluster
+from tune_cl.console.tables import table
 from tune_cl.journal import read_events
 from tune_cl.place import known_place, place_of
 from tune_cl.prose import wrapped

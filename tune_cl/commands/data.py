@@ -8,8 +8,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from tune_cl.commands.settings import DATA_HELP, add_overrides
-from tune_cl.commands.tables import table
+from tune_cl.console.settings import DATA_HELP, add_overrides
+from tune_cl.console.tables import table
 
 if TYPE_CHECKING:
     from trainables.data.columns import RankingData, Split

@@ -16,7 +16,7 @@ from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.rankers import RANKERS
 from trainables.registry import Registry
-from tune_cl.commands.tables import table
+from tune_cl.console.tables import table
 from tune_cl.search.samplers import SEARCHERS
 from tune_cl.search.schedulers import SCHEDULERS
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from trainables.curriculum.pacing import CODE_DELTA, PACINGS, Schedule
 from trainables.errors import ConfigError, Problem
-from tune_cl.commands.plots import require_format
-from tune_cl.commands.tables import table
+from tune_cl.console.plots import require_format
+from tune_cl.console.tables import table
 
 OTHERS = tuple((name, n) for name in PACINGS if name != "none" for n in ((2, 5, 10) if name == "root" else (2,)))
 PLOTTED = 400  # steps of a plotted curve
@@ -45,7 +45,7 @@ def execute(options: Namespace) -> list[dict[str, Any]]:
 
 def _plot(path: Path, schedule: Schedule) -> None:
     """Plots the asked schedule among the others at the same δ and T."""
-    from tune_cl.commands.curves import Curve, save_curves  # imports matplotlib
+    from tune_cl.console.curves import Curve, save_curves  # imports matplotlib
 
     others = [replace(schedule, pacing=name, n=n) for name, n in OTHERS]
     schedules = [other for other in others if _label(other) != _label(schedule)] + [schedule]

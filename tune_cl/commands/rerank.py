@@ -24,8 +24,8 @@ from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.training.factory import load_saved
 from trainables.training.saved import SavedRanker
 from trainables.training.saved_trees import SavedTrees
-from tune_cl.commands.settings import DATA_HELP, add_split
-from tune_cl.commands.tables import table
+from tune_cl.console.settings import DATA_HELP, add_split
+from tune_cl.console.tables import table
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from tune_cl.commands import result
-from tune_cl.commands.settings import add_name, add_session, require_cluster
+from tune_cl.console import result
+from tune_cl.console.settings import add_name, add_session, require_cluster
 from tune_cl.journal import read_events
 from tune_cl.place import known_place
 from tune_cl.state import replay

@@ -10,9 +10,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from tune_cl.commands import result
-from tune_cl.commands.paths import in_any_folder
-from tune_cl.commands.settings import add_experiment, add_overrides, add_session, experiment_of, require_cluster
+from tune_cl.console import result
+from tune_cl.console.paths import in_any_folder
+from tune_cl.console.settings import add_experiment, add_overrides, add_session, experiment_of, require_cluster
 from tune_cl.place import new_place
 from tune_cl.tracking.uri import resolve_tracking_uri
 

@@ -13,8 +13,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from tune_cl.commands.settings import DATA_HELP, add_overrides, add_split
-from tune_cl.commands.tables import table
+from tune_cl.console.settings import DATA_HELP, add_overrides, add_split
+from tune_cl.console.tables import table
 from tune_cl.prose import say
 
 
@@ -36,8 +36,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.fit import require_scoring
     from trainables.training.teacher import scored_of
     from trainables.training.training import split_instances
-    from tune_cl.commands.difficulty_examples import as_document, extremes, plot_difficulty
-    from tune_cl.commands.plots import require_format
+    from tune_cl.console.difficulty_examples import as_document, extremes, plot_difficulty
+    from tune_cl.console.plots import require_format
     from tune_cl.experiment import load_training_run
 
     SCORINGS[options.scoring]  # raises for an unknown name before the data is read
@@ -83,7 +83,7 @@ def _lines(data, split, instances, values):
 
 
 def render(document: dict[str, Any]) -> str:
-    from tune_cl.commands.difficulty_examples import as_text
+    from tune_cl.console.difficulty_examples import as_text
 
     examples = document["examples"]
     values = {key: value for key, value in document.items() if key != "examples"}

@@ -14,8 +14,8 @@ import numpy as np
 
 from trainables.curriculum.weighting import weights
 from trainables.errors import ConfigError, Problem
-from tune_cl.commands.plots import require_format
-from tune_cl.commands.tables import table
+from tune_cl.console.plots import require_format
+from tune_cl.console.tables import table
 
 OTHERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -50,7 +50,7 @@ def _weight(options: Namespace, difficulty: float, iteration: int) -> float:
 
 def _plot(options: Namespace) -> None:
     """Plots the weights for the asked D among those for others, to a little beyond m."""
-    from tune_cl.commands.curves import Curve, save_curves  # imports matplotlib
+    from tune_cl.console.curves import Curve, save_curves  # imports matplotlib
 
     iterations = range(round(1.2 * _default(options.m)[-1]) + 1)
     curves = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from tune_cl.commands.plots import save_figure
+from tune_cl.console.plots import save_figure
 
 
 @dataclass(frozen=True)

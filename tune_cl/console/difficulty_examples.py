@@ -81,7 +81,7 @@ def plot_difficulty(path: Path, name: str, values: np.ndarray, found: Mapping[st
     """Writes a histogram of the values, above the examples as text, as PNG or SVG."""
     from matplotlib.figure import Figure
 
-    from tune_cl.commands.plots import save_figure
+    from tune_cl.console.plots import save_figure
 
     figure = Figure(figsize=(10, 7.5), layout="constrained")
     axes = figure.subplot_mosaic([["values", "values"], ["easiest", "hardest"]], height_ratios=[1, 1.3])

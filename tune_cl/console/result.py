@@ -6,9 +6,9 @@ from shlex import quote
 from typing import Any
 
 from trainables.rankers import RANKERS, load_ranker
-from tune_cl.commands.tables import short, table
 from tune_cl.confirmation.ablation import differences
 from tune_cl.confirmation.plan import seedless
+from tune_cl.console.tables import short, table
 from tune_cl.place import place_of, program
 from tune_cl.prose import wrapped
 from tune_cl.state import over_shared_seeds
