@@ -247,6 +247,22 @@ def test_the_pretraining_says_where_it_is_trained_and_leaves_the_device(
     assert alive.seen == [0]
 
 
+# -- what it computes with ---------------------------------------------------------------------------------------
+
+
+def test_trials_of_a_ranker_that_compute_with_something_else_are_told_once(
+    experiment: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    crew = Crew(tmp_path, experiment)
+    crew.search.next_trial()
+    for machine in ("precision: bf16", "precision: bf16", "precision: fp32", "precision: fp32"):
+        crew.search.machine("t0000", machine)
+    crew.journal.close()
+    told = [event["text"] for event in read_events(crew.journal.path) if event["event"] == "machine"]
+    assert told == ["precision: bf16"] * 2 + ["precision: fp32"] * 2
+    assert caplog.text.count("compute with 'precision: bf16' and 'precision: fp32'") == 1
+
+
 # -- in the results ----------------------------------------------------------------------------------------------
 
 

@@ -237,6 +237,7 @@ def test_a_trial_that_took_over_another_configuration_goes_on_as_often_as_it_wai
     adopted = {"adopted": {"trial": "t0002", "iteration": 1, "checkpoint": "p"}, "chosen": {"curriculum.n": 5}}
     told = [
         search_event("population", storage=str(tmp_path)), trial_event(1, root(2)), result_event(1, 1, 0.5), pause,
+        {"event": "machine", "trial": "t0001", "text": "precision: bf16", "time": 1020.0},
         trial_event(1, root(5)) | adopted, result_event(1, 2, 0.5), pause | {"iteration": 2},
         trial_event(1, root(5)) | {"changed": True, "chosen": {"curriculum.n": 5}},
     ]  # fmt: skip
@@ -245,6 +246,7 @@ def test_a_trial_that_took_over_another_configuration_goes_on_as_often_as_it_wai
     assert not caplog.records
     run = snapshot(uri, "population")["t0001 root 2 turns anti"]
     assert run["status"] == "RUNNING" and run["params"]["curriculum.n"] == "2"
+    assert run["tags"]["tune_cl.machine"] == "precision: bf16"
     assert run["tags"]["tune_cl.from_iteration_00001"] == "weights of t0002; curriculum.n=5"
 
 

@@ -94,6 +94,7 @@ class RankerTrainable(ClusterTrainable):
 
     def _make_training(self, run: TrainingRun, config: dict[str, Any]) -> None:
         self.training = training = make_training(run, self._materials(run))
+        self.told = False  # whether a result said what it computes with
         if config.get("adopt") and isinstance(training, Training):
             with fetched(config["checkpoint"]) as folder:
                 patiently(lambda: training.adopt(folder))
@@ -141,6 +142,8 @@ class RankerTrainable(ClusterTrainable):
         if self.reports_queries:
             metrics["queries"] = [round(float(value), DIGITS) for value in self.training.dev_values]
         metrics |= device_memory()
+        if not self.told:
+            metrics["machine"], self.told = self.training.machine, True
         if notes := [*self.notes, *self.training.take_notes()]:
             metrics["note"] = "; ".join(notes)
             self.notes = []

@@ -15,6 +15,7 @@ One line is one event, its kind under the key `event`; times are unix seconds. T
     result        trial iteration metrics time [queries] [done]    iteration from 1, over all trainings of the trial
     pause         trial iteration reason time                      it waits and may go on later
     checkpoint    trial iteration path
+    machine       trial text time                                  what it computes with: precision, device, threads
     note          trial text time                                  what the user should know, such as a lost checkpoint
     end           trial outcome reason audit best{iteration,dev}   back: its last training was cut short, the one before
                   artifacts time [back]                            it counts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from safetensors.torch import load_file
 
 from trainables.config import TrainingRun
@@ -33,13 +32,6 @@ def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
     if run.grows_trees:
         return tree_notes(run, materials.data)
     return (*task_notes(run, materials.data), *training_instances(run, materials)[1].notes)
-
-
-def machine_note(training: AnyTraining) -> str:
-    """What the training runs on, in words."""
-    if isinstance(training, TreeTraining):
-        return f"threads: {torch.get_num_threads()}"
-    return f"precision: {training.precision.reason}; device: {training.device}"
 
 
 def save_best(training: AnyTraining, folder: Path) -> None:

@@ -43,6 +43,11 @@ class Progress:
         return []
 
     @property
+    def machine(self) -> str:
+        """What the training computes with, and why, in words."""
+        raise NotImplementedError
+
+    @property
     def iteration(self) -> int:
         """Number of completed iterations."""
         return len(self.history)

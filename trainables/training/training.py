@@ -71,6 +71,10 @@ class Training(Progress):
             load_start(module, self.run, self.materials)
         return module.to(self.device)
 
+    @property
+    def machine(self) -> str:
+        return f"precision: {self.precision.reason}; device: {self.device}"
+
     def take_notes(self) -> list[str]:
         notes, self.accumulation.notes = self.accumulation.notes, []
         return notes

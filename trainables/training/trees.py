@@ -136,6 +136,10 @@ class TreeTraining(Progress):
         self._seen_scores = np.zeros(len(self._seen.document))
 
     @property
+    def machine(self) -> str:
+        return f"threads: {torch.get_num_threads()}"
+
+    @property
     def rounds(self) -> int:
         """Boosting rounds done: one tree each, unless no further split was possible."""
         return self.iteration * self.settings.trees_per_iteration

@@ -62,7 +62,7 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 def _whole(run: TrainingRun, output: Path, overrides: Sequence[str]) -> dict[str, Any]:
     """Trains, then applies the best weights to test."""
-    from trainables.training.factory import machine_note, training_notes  # imports torch: input first
+    from trainables.training.factory import training_notes  # imports torch: input first
     from trainables.training.materials import prepare
 
     materials = prepare(run)
@@ -70,7 +70,7 @@ def _whole(run: TrainingRun, output: Path, overrides: Sequence[str]) -> dict[str
     training = _take_up(run, materials, output, notes.append)
     for note in notes:  # printed only now that all input has been accepted
         say(f"note: {note}")
-    say(machine_note(training))
+    say(training.machine)
     _train(training, output)
     return _finish(training, output)
 

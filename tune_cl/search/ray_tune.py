@@ -151,6 +151,8 @@ class _Recorder(_Adaptor, tune.Callback):
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
         """Passes results on, for a trial's last one never reaches the scheduler; a known result is ignored."""
         self.search.result(trial.config["trial"], result)
+        if "machine" in result:
+            self.search.machine(trial.config["trial"], result["machine"])
         if "note" in result:
             self.search.note(trial.config["trial"], result["note"])
 

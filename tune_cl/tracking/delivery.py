@@ -206,6 +206,9 @@ class Delivery:
         if key not in self.cursor.open:
             self.cursor.open.append(key)
 
+    def take_machine(self, event: Event) -> None:
+        self.store.log_tags(self.known(event["trial"]), layout.tags({"machine": event["text"]}))
+
     def take_result(self, event: Event) -> None:
         """Keeps a result for the batch, unless it was sent before a kill and is reported again."""
         key = event["trial"]
@@ -325,6 +328,7 @@ HANDLERS: dict[str, Callable[[Delivery, Event], None]] = {
     "interrupted": Delivery.interrupt,
     "forecast": Delivery.take_forecast,
     "trial": Delivery.begin_trial,
+    "machine": Delivery.take_machine,
     "result": Delivery.take_result,
     "end": Delivery.end_trial,
     "search_end": Delivery.end_search,
