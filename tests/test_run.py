@@ -43,6 +43,13 @@ def state(place: Path, storage: str) -> SearchState:
     return replay(read_events(place / storage / "toy" / "journal.jsonl"))
 
 
+def checkpoints(place: Path, storage: str) -> list[Path]:
+    """Those that are there and in the journal: one that is written in the moment of a stop is not."""
+    events = read_events(place / storage / "toy" / "journal.jsonl")
+    told = {event["path"] for event in events if event["event"] == "checkpoint"}
+    return [path for path in (place / storage).glob("toy/ray/*/*/checkpoint_*") if str(path) in told]
+
+
 def wait_for_iterations(running: subprocess.Popen[str], place: Path, storage: str, session: int, count: int) -> None:
     """Waits until the session (from 1) has reported `count` iterations. Results of earlier sessions do not count: a
     signal sent at once would meet a process that has not yet set its handlers."""
@@ -186,7 +193,7 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     assert numbers(state(place, "cut")) == numbers(state(place, "whole"))
     assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]
     for storage in ("whole", "cut"):  # of the trials that have ended, only the best one's are needed
-        left = {path.parent.name.partition("-")[0] for path in (place / storage).glob("toy/ray/*/*/checkpoint_*")}
+        left = {path.parent.name.partition("-")[0] for path in checkpoints(place, storage)}
         assert left == {resumed["best"]["trial_id"]}
     client = MlflowClient(resumed["tracking_uri"])
     experiment = client.get_run(resumed["mlflow_run_id"]).info.experiment_id
