@@ -17,6 +17,7 @@ from tune_cl.journal import Event
 RUNNING = "running"
 RAN_TO_THE_END = ("completed", "baseline")  # outcomes
 OUTSIDE = ("session", "confirmation")  # events before which the search did not run: that time is left out
+NO_STANDING = (0, 0.0)  # of a configuration without a finished training
 
 
 @dataclass(frozen=True)
@@ -131,9 +132,12 @@ class SearchState:
         """
         sound = [trial for trial in self.by_number() if trial.outcome != "failed"]
         reached = [(trial, at) for trial in sound if (at := trial.best(self.metric))]
-        known = self.finals() if self.repeats else {}
-        standing = {name: (-len(values), -fmean(values)) for name, values in known.items()}
-        return sorted(reached, key=lambda pair: (*standing.get(pair[0].configuration, (0, 0.0)), -pair[1].dev))
+        standing = self.standing() if self.repeats else {}
+        return sorted(reached, key=lambda pair: (*standing.get(pair[0].configuration, NO_STANDING), -pair[1].dev))
+
+    def standing(self) -> dict[str, tuple[int, float]]:
+        """What configurations with finished trainings are ranked by, the lowest first: seeds, then the mean."""
+        return {name: (-len(values), -fmean(values)) for name, values in self.finals().items()}
 
     @property
     def repeats(self) -> bool:

@@ -84,9 +84,8 @@ def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
     return {name: digest_of(Path(name)) for name in sorted(named - {TRAINED_VECTORS}) if Path(name).is_file()}
 
 
-def changed_files(runs: Iterable[TrainingRun], kept: Mapping[str, str]) -> list[str]:
-    """The files in `kept` (path: digest) whose content has changed or that are gone."""
-    now = files_of(runs)
+def changed_files(now: Mapping[str, str], kept: Mapping[str, str]) -> list[str]:
+    """The files in `kept` whose content is another `now`, or that are gone; both as `files_of` gives them."""
     return [path for path, digest in kept.items() if now.get(path) != digest]
 
 

@@ -109,7 +109,7 @@ def _take_up(run: TrainingRun, materials: Materials, output: Path, say: Callable
     read = output / "files.json"
     if latest := latest_iteration(output / STATES):
         kept = read_json(read) if read.exists() else {}
-        if not _fits(run, materials, latest) or changed_files([run], kept):
+        if not _fits(run, materials, latest) or changed_files(files_of([run]), kept):
             raise ConfigError(
                 Problem(
                     "--output",

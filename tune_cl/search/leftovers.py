@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
-from statistics import fmean
 
 from trainables.storage import CHECKPOINTS
 from tune_cl.search.search import Search
-from tune_cl.state import Dev, TrialState
+from tune_cl.state import NO_STANDING, Dev, TrialState
 
 KEPT = 2  # checkpoints of a trial: where the last is damaged, the one before it serves
 
@@ -54,8 +53,8 @@ class Leftovers:
         own = state.trials[name].configuration
         if not state.repeats or self.search.race.goes_on(own):
             return False
-        known = {one: (-len(values), -fmean(values)) for one, values in state.finals().items()}
-        return any(standing < known.get(own, (0, 0.0)) for standing in known.values())
+        known = state.standing()
+        return any(standing < known.get(own, NO_STANDING) for standing in known.values())
 
 
 def recorded(trial: TrialState, storage: str) -> list[str]:

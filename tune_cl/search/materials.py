@@ -80,7 +80,7 @@ def require_unchanged(experiment: Experiment, materials: Mapping[str, Materials]
     ]
     changed += [
         (path, "is not the file that the search began with", "that one, or a new search")
-        for path in changed_files(experiment.file_readers(), kept.get("files", {}))
+        for path in changed_files(now.get("files", {}), kept.get("files", {}))
     ]
     encoders = now.get("encoders", {})
     changed += [

@@ -95,9 +95,10 @@ class _Features:
         self._ends.append(self._ends[-1] + len(indices))
         self.count = max([self.count, *indices[-1:]])
 
-    def lengths(self, start: int) -> np.ndarray:
-        """How many features rows have, from row `start` on."""
-        return np.diff(self._ends[start:])
+    @property
+    def values(self) -> int:
+        """How many features the rows have in all."""
+        return self._ends[-1]
 
     def dense(self) -> np.ndarray:
         """float32 [rows, count], memory-mapped; column i is feature i + 1."""
@@ -118,7 +119,7 @@ class _Features:
 def _read_groups(lines: Lines, rows: _Features) -> list[_Group]:
     groups: dict[str, _Group] = {}
     current = ""
-    noted, start = len(lines.problems), len(rows)
+    noted, before = len(lines.problems), rows.values
     for number, line in lines:
         if line.startswith("#"):  # comment lines, which SVMrank's files have
             continue
@@ -140,7 +141,7 @@ def _read_groups(lines: Lines, rows: _Features) -> list[_Group]:
         group.grades.append(label)
     if not groups and len(lines.problems) == noted:
         lines.file_problem("no rows", f"each row is {FORM}")
-    if groups and not any(rows.lengths(start)):
+    if groups and rows.values == before:
         lines.file_problem("no features", f"each row is {FORM}")
     return list(groups.values())
 
