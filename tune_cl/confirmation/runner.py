@@ -35,7 +35,7 @@ from tune_cl.place import Place, stopped
 from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report
-from tune_cl.search.materials import materials_of, require_unchanged
+from tune_cl.search.materials import completed, require_unchanged, untrained
 from tune_cl.search.places import require_room
 from tune_cl.state import SearchState, replay
 from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
@@ -94,9 +94,10 @@ class Confirmation:
     def prepare(self) -> None:
         """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
         is too small for a test."""
-        self.materials = materials_of(self.experiment, self.address)
-        require_unchanged(self.experiment, self.materials, self.state.data)
-        require_queries(next(iter(self.materials.values())), self.request.split)
+        found = untrained(self.experiment)
+        require_unchanged(self.experiment, found, self.state.data)
+        require_queries(next(iter(found.values())), self.request.split)
+        self.materials = completed(self.experiment, found, self.address)
 
     @property
     def rows(self) -> list[Configuration]:

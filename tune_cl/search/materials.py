@@ -25,8 +25,15 @@ def materials_of(experiment: Experiment, address: str | None = None) -> dict[str
 
     Raises what `untrained` raises, before anything is trained.
     """
+    return completed(experiment, untrained(experiment), address)
+
+
+def completed(
+    experiment: Experiment, known: Mapping[str, Materials], address: str | None = None
+) -> dict[str, Materials]:
+    """What `untrained` gives, with start and teacher."""
     compute = on_cluster(address, experiment.search.resources) if address else here
-    known, base = untrained(experiment), experiment.base_run()
+    known, base = dict(known), experiment.base_run()
     for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
         known[materials_key(run)] = with_start(base, run, known[materials_key(run)], compute)
     return with_teacher(base, experiment.scorings, known, compute)

@@ -22,7 +22,7 @@ from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report, report_left
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.budget import cost_so_far
-from tune_cl.search.materials import fingerprint, materials_of, require_unchanged
+from tune_cl.search.materials import completed, fingerprint, materials_of, require_unchanged, untrained
 from tune_cl.search.nodes import PACKAGES, versions
 from tune_cl.search.pareto import pareto
 from tune_cl.search.places import Places, at_a_time, require_room
@@ -72,9 +72,10 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
         experiment = Experiment.from_yaml(state.yaml)
         if address is None and not state.end:
             require_room(experiment.search.resources)
-        materials = {} if state.end else materials_of(experiment, address)
+        materials = {} if state.end else untrained(experiment)
         if materials:
             require_unchanged(experiment, materials, state.data)
+            materials = completed(experiment, materials, address)
         with place.open() as journal:
             if journal.note:
                 say(journal.note)
