@@ -48,10 +48,10 @@ def data_folder(folder: Path) -> Path:
 class Case:
     """A search, made trial by trial by `add` and written by `write`."""
 
-    def __init__(self, folder: Path, name: str = "toy"):
-        space = folder / f"{name}.yaml"
-        space.write_text(SPACE.format(folder=data_folder(folder / "data")))
-        self.experiment: Experiment = load_experiment(str(space))
+    def __init__(self, folder: Path, name: str = "toy", space: str = SPACE):
+        path = folder / f"{name}.yaml"
+        path.write_text(space.format(folder=data_folder(folder / "data")))
+        self.experiment: Experiment = load_experiment(str(path))
         self.place = Place((folder / "runs").resolve(), name)
         self.events: list[Event] = [self._search()]
         self.time = 0.0

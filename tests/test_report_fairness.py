@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.report_cases import Case
+from tests.report_cases import SPACE, Case
 from tests.test_report import report
 from trainables.randomness import generator
 from tune_cl.report.fairness import audited
@@ -54,6 +54,23 @@ def test_rungs_are_split_by_pacing(tmp_path: Path) -> None:
         count = sum(trial.params.get("curriculum.pacing") == pacing for trial, _ in findings.ended)
         assert (f"pacing {pacing}" in told) == (count >= 5)
     assert "search.audit: N finishes N of them" in told
+
+
+def test_rungs_are_split_by_what_the_space_opens(tmp_path: Path) -> None:
+    pacings = "pacing: {{choice: [linear, root, geometric]}}"
+    assert pacings in SPACE
+    switches = "objective_switch: {{choice: [mse, pointwise]}}\n  pacing: root"
+    case = Case(tmp_path, space=SPACE.replace(pacings, switches))
+    case.add([0.4] * 8, "baseline")
+    random = generator(5, "curves")
+    for _ in range(4):  # with the baseline enough for τ, but not for two values
+        case.add((0.3 + random.random(8) / 10).tolist(), "completed")
+    assert "No split by objective_switch: no value has 5 trials" in report(case)[0].sections["ranking"]
+    for _ in range(20):
+        case.add((0.3 + random.random(8) / 10).tolist(), "completed")
+    told = report(case)[0].sections["ranking"]
+    assert "Split by objective_switch" in told and "pacing root" not in told
+    assert "objective_switch mse" in told and "objective_switch pointwise" in told
 
 
 def test_the_pareto_set_is_drawn_and_listed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tune_cl.search.schedulers import setup_of
 from tune_cl.state import Dev, TrialState
 
 LEVEL = 0.05
-SPLITS = ("curriculum.pacing", "curriculum.m")
+SPLITS = ("curriculum.pacing", "curriculum.m", "curriculum.objective_switch", "curriculum.subset")
 Ended = list[tuple[TrialState, Dev]]
 
 
@@ -113,19 +113,22 @@ def _agreement(findings: Findings, ended: Ended, rung: int) -> tuple[object, ...
 
 
 def _splits(findings: Findings) -> list[Html]:
-    """The same within trials of one pacing, and of one m."""
+    """The same within trials that have a value of an opened key in common, for keys that divide curricula by kind."""
+    keys = [key for key in SPLITS if key in findings.experiment.space.leaves]
     groups: dict[tuple[str, str], Ended] = defaultdict(list)
     for trial, at in findings.ended:
-        for key in SPLITS:
+        for key in keys:
             if key in trial.params and not trial.baseline:
                 groups[key.removeprefix("curriculum."), plain(trial.params[key])].append((trial, at))
     large = {names: ended for names, ended in sorted(groups.items()) if len(ended) >= FEWEST_ENDED}
+    names = ", ".join(key.removeprefix("curriculum.") for key in keys)
     if not large:
-        return [paragraph(f"No pacing and no m has {FEWEST_ENDED} trials that ran to the end: no split by them.")]
+        few = f"No split by {names}: no value has {FEWEST_ENDED} trials that ran to the end."
+        return [paragraph(few)] if keys else []
     lines = [(f"{key} {value}", rung, *_agreement(findings, ended, rung))
              for (key, value), ended in large.items() for rung in findings.experiment.rungs]  # fmt: skip
     told = table(["trials with", "rung", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3, 4])
-    return [tag("details", tag("summary", "Split by pacing and by m (the end of the weighting)"), told)]
+    return [tag("details", tag("summary", f"Split by {names}"), told)]
 
 
 def _slow(findings: Findings) -> list[Html]:
