@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import platform
 import socket
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -18,6 +21,7 @@ Compute = Callable[..., Any]
 
 CONTEXT = 600 * 2**20  # bytes of GPU memory, roughly, that a process takes besides its tensors
 SMALLEST = 0.01  # share of a GPU's memory that any process may take
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 _reserved: float | None = None  # GPUs that this process's trial reserved; None: there are no reservations
 
@@ -26,11 +30,25 @@ def best_device() -> torch.device:
     """The GPU that this process may use, or else the CPU. Trials that reserve no GPU train on the CPU, although Ray
     leaves GPUs visible to them."""
     if _reserved == 0 or not torch.cuda.is_available():
+        keep_freed_memory()
         return torch.device("cpu")
     # cuDNN's attention makes a new plan for each shape, and our shapes change at each step (not measured here).
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch.backends.cudnn.allow_tf32 = False  # so that fp32 means fp32 in convolutions and LSTMs
     return torch.device("cuda")
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Has this process keep memory that tensors free, for the tensors of the next step; whether its C library can.
+
+    glibc gives large blocks back to the system, which fills them with zeros when the next step asks for them again.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    library = ctypes.CDLL(None)
+    thresholds = {_MMAP_THRESHOLD: 2**30, _TRIM_THRESHOLD: 2**31 - 1}
+    return all(library.mallopt(which, size) == 1 for which, size in thresholds.items())
 
 
 def take(threads: int, gpu: float, on_cpu: bool = False) -> None:
