@@ -20,11 +20,11 @@ from trainables.data.columns import RankingData
 from trainables.data.combine import joined, some_queries
 from trainables.errors import ConfigError, DataError
 from trainables.evaluation.judging import judge_of
-from trainables.training import once
+from trainables.training import checkpoint, once
 from trainables.training.checkpoint import trained_state
 from trainables.training.materials import Materials, materials_key, prepare, ranker_of
 from trainables.training.pretrain_data import joint_text, load_pretrain_data
-from trainables.training.pretraining import pretraining_run, with_start
+from trainables.training.pretraining import WEIGHTS, pretraining_run, with_start
 from trainables.training.training import Training
 from tune_cl.experiment import build
 from tune_cl.search.materials import materials_of
@@ -160,6 +160,22 @@ def test_equal_settings_train_once_and_other_seeds_of_trials_share_the_start(
     other = training_of(make_run(source, pretrain_seed=11), data)
     assert len(trained) == 2
     assert not torch.equal(trained_state(first.module)["score.weight"], trained_state(other.module)["score.weight"])
+
+
+def test_the_weights_are_written_once_where_they_are_trained(
+    data: RankingData, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A BERT-base's are 440 MB."""
+    written: list[Path] = []
+
+    def save_arrays(arrays: dict[str, np.ndarray], path: Path) -> None:
+        written.append(path)
+        save(arrays, path)
+
+    save = checkpoint.save_arrays
+    monkeypatch.setattr(checkpoint, "save_arrays", save_arrays)
+    training_of(make_run(source, pretrain_seed=12), data)
+    assert [path.name for path in written].count(WEIGHTS) == 1
 
 
 def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(

@@ -67,13 +67,18 @@ def _digest(part: object) -> bytes:
     return hasher.digest()
 
 
+def entry_of(kind: str, digest: str) -> Path:
+    """The folder of an entry, whether or not it is there."""
+    return cache_root() / kind / digest
+
+
 def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
     """The folder of an entry; if absent, `build(folder)` first writes its files into an empty folder.
 
     Two processes may build the same entry at once: the first to finish wins, and both get its result. Errors of
     `build` are passed on, and nothing is kept. Raises ConfigError if an absent entry cannot be written.
     """
-    entry = cache_root() / kind / digest
+    entry = entry_of(kind, digest)
     if os.path.isdir(entry):
         return entry
     with _writing():
@@ -122,7 +127,7 @@ def cached_in_sittings(kind: str, digest: str, build: Callable[[Path, Path], Non
     Of processes that want one entry, one builds and the others wait. Where the file system has no locks to tell them
     apart by, no state is kept from one build to the next.
     """
-    entry = cache_root() / kind / digest
+    entry = entry_of(kind, digest)
     if os.path.isdir(entry):
         return entry
     beside = entry.parent / f".{digest}"

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from trainables.config import CurriculumConfig, DataConfig, TrainingConfig, TrainingRun
-from trainables.data.cache import cached, digest_of
+from trainables.data.cache import cached, digest_of, entry_of
 from trainables.data.columns import RankingData
 from trainables.randomness import generator
 from trainables.rankers.base import RankerModule
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from trainables.training.training import Training
 
 FORMAT = 3  # raise when the same settings train another start
-WEIGHTS = "weights.safetensors"
+ENTRIES, WEIGHTS = "pretrained", "weights.safetensors"
 
 
 def pretraining_run(run: TrainingRun) -> TrainingRun:
@@ -61,11 +61,11 @@ def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = her
     made = Materials(other, text)
     key = digest_of(FORMAT, data.digest, read_of(plain, made), keys)
 
-    def build(folder: Path) -> None:  # from the same entry of the cache where it is computed, which may be this one
-        checkpoint.save_arrays(compute(pretrained_weights, plain, made, key), folder / WEIGHTS)
-
-    folder = cached("pretrained", key, build)
-    return checkpoint.load_arrays(folder / WEIGHTS)
+    entry = entry_of(ENTRIES, key)
+    if not entry.is_dir():  # on the machine that computes it, the weights are in its cache then; here they may not be
+        weights = compute(pretrained_weights, plain, made, key)
+        cached(ENTRIES, key, lambda folder: checkpoint.save_arrays(weights, folder / WEIGHTS))
+    return checkpoint.load_arrays(entry / WEIGHTS)
 
 
 def with_start(plain: TrainingRun, run: TrainingRun, materials: Materials, compute: Compute = here) -> Materials:
@@ -91,7 +91,7 @@ def load_start(module: RankerModule, run: TrainingRun, materials: Materials) -> 
 def pretrained_weights(plain: TrainingRun, materials: Materials, key: str) -> dict[str, np.ndarray]:
     """The trained tensors of the best iteration of the pre-training `key`, by name; trained where this machine's cache
     lacks it."""
-    entry = trained_once("pretrained", key, f"pre-training on {materials.data.name}", plain, materials, _leave)
+    entry = trained_once(ENTRIES, key, f"pre-training on {materials.data.name}", plain, materials, _leave)
     release()  # for the trials of the search
     return checkpoint.load_arrays(entry / WEIGHTS)
 
