@@ -29,7 +29,7 @@ from trainables.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable, device_memory
 from trainables.training import device, pretraining, teacher
 from trainables.training.device import best_device, release, take
-from trainables.training.materials import NO_TEXTS, Materials
+from trainables.training.materials import NO_TEXTS, Materials, prepare
 from trainables.training.training import Training
 from tune_cl.confirmation import tasks
 from tune_cl.confirmation.tasks import task
@@ -59,9 +59,9 @@ def device_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 STEPS = """
 import resource, torch
-from trainables.training.device import best_device
+from trainables.training.device import keep_freed_memory
 
-best_device()
+assert keep_freed_memory()
 for step in range(9):
     if step == 4:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -256,6 +256,12 @@ def test_the_teacher_says_where_it_is_trained_and_leaves_the_device(
     teacher.teacher_scores(small_run(), data, required_split(data, "train"))
     assert "training the teacher (conv_knrm, at most 2 iterations, on cpu)\n" in capsys.readouterr().err
     assert alive.seen == [0]
+
+
+def test_a_training_has_its_process_keep_freed_memory(data: RankingData) -> None:
+    device.keep_freed_memory.cache_clear()
+    Training(small_run(), prepare(small_run(), data))
+    assert device.keep_freed_memory.cache_info().currsize == 1
 
 
 def test_the_pretraining_says_where_it_is_trained_and_leaves_the_device(

@@ -30,7 +30,6 @@ def best_device() -> torch.device:
     """The GPU that this process may use, or else the CPU. Trials that reserve no GPU train on the CPU, although Ray
     leaves GPUs visible to them."""
     if _reserved == 0 or not torch.cuda.is_available():
-        keep_freed_memory()
         return torch.device("cpu")
     # cuDNN's attention makes a new plan for each shape, and our shapes change at each step (not measured here).
     torch.backends.cuda.enable_cudnn_sdp(False)
@@ -40,15 +39,14 @@ def best_device() -> torch.device:
 
 @cache
 def keep_freed_memory() -> bool:
-    """Has this process keep memory that tensors free, for the tensors of the next step; whether its C library can.
-
-    glibc gives large blocks back to the system, which fills them with zeros when the next step asks for them again.
-    """
+    """From now on this process keeps the memory that tensors free, for the tensors of its next step. Returns whether
+    its C library can do that: glibc, which else gives large blocks back to the system, and this fills them with zeros
+    when the next step asks for them again."""
     if platform.libc_ver()[0] != "glibc":
         return False
     library = ctypes.CDLL(None)
-    thresholds = {_MMAP_THRESHOLD: 2**30, _TRIM_THRESHOLD: 2**31 - 1}
-    return all(library.mallopt(which, size) == 1 for which, size in thresholds.items())
+    taken = [library.mallopt(_MMAP_THRESHOLD, 2**30), library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)]
+    return taken == [1, 1]
 
 
 def take(threads: int, gpu: float, on_cpu: bool = False) -> None:

@@ -26,7 +26,7 @@ from trainables.training import checkpoint, losses
 from trainables.training.accumulation import Accumulation, enough_memory
 from trainables.training.batching import Batcher
 from trainables.training.curriculum import make_curriculum, objective, total_steps
-from trainables.training.device import best_device
+from trainables.training.device import best_device, keep_freed_memory
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.precision import choose_precision
 from trainables.training.pretraining import load_start
@@ -41,6 +41,7 @@ class Training(Progress):
     def __init__(self, run: TrainingRun, materials: Materials, device: str | None = None):
         super().__init__(run, materials)
         self.device = torch.device(device) if device else best_device()
+        keep_freed_memory()
         with enough_memory(self.device):
             self.module = self._build_module()
         self.precision = choose_precision(run.training.precision, self.device, self.module)
