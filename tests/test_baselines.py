@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tests.builders import tiny_data
 from trainables.baselines import BASELINES, load_baseline
-from trainables.baselines.base import Baseline, Pool
+from trainables.baselines.base import Baseline
 from trainables.baselines.bm25 import Bm25Baseline
 from trainables.baselines.postings import Postings
 from trainables.baselines.sdm import Sdm
-from trainables.baselines.selection import Judge, choose, first_ranks, rank
+from trainables.baselines.selection import choose, first_ranks, rank
 from trainables.baselines.terms import terms
 from trainables.config import DataConfig, TrainingRun
 from trainables.data import load_data
@@ -159,8 +159,8 @@ def test_ranking_query_by_query_gives_what_ranking_at_once_gives(monkeypatch: py
 def test_documents_below_the_depth_count_as_not_retrieved() -> None:
     data = data_of(["cat"], ["cat", "cat dog", "cat dog dog"], [[0, 0, 1]])
     split, values = data.splits["test"], np.array([3.0, 2.0, 1.0])
-    assert Judge(Pool(split), data.document_ids, "map", 1)(values) == pytest.approx(1 / 3)
-    assert Judge(Pool(split, 2), data.document_ids, "map", 1)(values) == 0
+    assert Evaluator(split, data.document_ids)(values, ["map"])["map"] == pytest.approx([1 / 3])
+    assert Evaluator(split, data.document_ids, depth=2)(values, ["map"])["map"].tolist() == [0]
     kept, first = first_ranks(split, values, data.document_ids, 2)
     assert kept.document.tolist() == [0, 1] and first.tolist() == [3, 2]
     assert Evaluator(kept, data.document_ids)(first, ["map"])["map"].tolist() == [0]

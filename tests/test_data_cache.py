@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import tiny_data
+from trainables.data import columns
 from trainables.data.cache import _held, cache_root, cached, digest_of, load_arrays, save_arrays
 from trainables.data.columns import Split, TextColumn
 from trainables.data.store import load_data_folder, save_data
@@ -125,6 +126,17 @@ def test_data_comes_back_as_it_was(tmp_path: Path) -> None:
     for name, split in data.splits.items():
         for field in fields(Split):
             np.testing.assert_array_equal(getattr(loaded.splits[name], field.name), getattr(split, field.name))
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_a_column_gives_the_same_texts_in_any_way(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "_AT_ONCE", at_once)
+    texts = ["", "größer", "", "漢字 x", "plain", ""]
+    column = TextColumn.of(texts)
+    assert list(column) == texts == [column[row] for row in range(len(column))]
+    for part in (slice(1, 4), slice(None), slice(4, 1), slice(-2, 99), slice(None, None, -2), slice(3, 3)):
+        assert column[part] == texts[part]
+    assert list(TextColumn.of([])) == [] == TextColumn.of([])[:5]
 
 
 def test_empty_texts_come_back(tmp_path: Path) -> None:

@@ -9,25 +9,7 @@ import numpy as np
 from trainables.baselines.base import Baseline, Params, Pool
 from trainables.data.columns import Split, TextColumn
 from trainables.data.combine import one_split
-from trainables.evaluation.metrics import Judged, Ranking, TrecOrder, parse_metrics
-
-
-class Judge:
-    """The mean of one metric over the queries of a pool, for many score arrays."""
-
-    def __init__(self, pool: Pool, ids: TextColumn, metric: str, relevance_level: int):
-        split = pool.split
-        self._metric = parse_metrics([metric])[metric]
-        self._grade, self._level = split.grade, relevance_level
-        self._order = TrecOrder(split, ids)
-        self._judged = Judged.of(split.judged_grade, split.judged_offsets, relevance_level)
-        self._kept = np.flatnonzero(self._order.rank <= (pool.depth or np.inf))
-
-    def __call__(self, scores: np.ndarray) -> float:
-        order, kept = self._order, self._kept
-        grade = self._grade[order(scores)[kept]]
-        ranking = Ranking(self._judged, order.owner[kept], order.rank[kept], grade, self._level)
-        return float(self._metric(ranking).mean())
+from trainables.evaluation.metrics import Evaluator, TrecOrder
 
 
 @dataclass(frozen=True)
@@ -46,8 +28,8 @@ def choose(baseline: Baseline, name: str) -> Choice:
     totals = np.zeros(len(points))
     for pool in baseline.pools(name):
         score = baseline.scorer(pool.split)
-        judge = Judge(pool, baseline.data.document_ids, run.metric, run.evaluation.relevance_level)
-        totals += [len(pool.split) * judge(score(point)) for point in points]
+        judge = Evaluator(pool.split, baseline.data.document_ids, run.evaluation.relevance_level, pool.depth)
+        totals += [judge(score(point), [run.metric])[run.metric].sum() for point in points]
     values = totals / len(baseline.data.splits[name])
     best = int(np.argmax(values))
     return Choice(points[best], float(values[best]), len(points))

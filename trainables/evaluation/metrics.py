@@ -272,14 +272,18 @@ def dev_key(metric: str) -> str:
 class Evaluator:
     """Metrics of any scores for the candidates of one split.
 
-    `relevance_level`: lowest grade, at least 1, that binary measures count as relevant; ndcg uses the grades.
+    `relevance_level`: lowest grade, at least 1, that binary measures count as relevant; ndcg uses the grades. `depth`:
+    the last rank that counts as retrieved; None: all do.
     """
 
-    def __init__(self, split: Split, document_ids: TextColumn, relevance_level: int = 1):
+    def __init__(
+        self, split: Split, document_ids: TextColumn, relevance_level: int = 1, depth: int | None = None
+    ) -> None:
         if relevance_level < 1:
             raise ValueError(f"relevance_level {relevance_level} is below 1")
         self.relevance_level = relevance_level
         self._order = TrecOrder(split, document_ids)
+        self._kept = slice(None) if depth is None else np.flatnonzero(self._order.rank <= depth)
         self._grade = split.grade
         self._judged = Judged.of(split.judged_grade, split.judged_offsets, relevance_level)
 
@@ -289,6 +293,7 @@ class Evaluator:
         Raises ConfigError for an unknown metric, WorkFailed for scores that are not finite.
         """
         parsed = parse_metrics(metrics)
-        grade = self._grade[self._order(scores)]
-        ranking = Ranking(self._judged, self._order.owner, self._order.rank, grade, self.relevance_level)
+        order, kept = self._order, self._kept
+        grade = self._grade[order(scores)[kept]]
+        ranking = Ranking(self._judged, order.owner[kept], order.rank[kept], grade, self.relevance_level)
         return {name: metric(ranking) for name, metric in parsed.items()}
