@@ -25,7 +25,7 @@ import numpy as np
 from side_by_side import Comparison, tell
 
 from trainables.baselines.bm25 import Bm25Baseline
-from trainables.baselines.selection import Judge, choose
+from trainables.baselines.selection import choose
 from trainables.baselines.terms import terms
 from trainables.config import TrainingRun
 from trainables.data import load_data
@@ -33,7 +33,7 @@ from trainables.data.bm25 import Bm25
 from trainables.data.candidates import retrieve
 from trainables.data.columns import RankingData
 from trainables.data.words import index_words, look_up
-from trainables.evaluation.metrics import parse_metrics
+from trainables.evaluation.metrics import Evaluator, parse_metrics
 from trainables.evaluation.trec import read_qrels
 from tune_cl.commands.evaluate import per_query
 
@@ -97,8 +97,8 @@ def grid_values(baseline: Bm25Baseline, points: list[Point]) -> list[float]:
     totals = np.zeros(len(points))
     for pool in baseline.pools(SPLIT):
         score = baseline.scorer(pool.split)
-        judge = Judge(pool, baseline.data.document_ids, baseline.run.metric, 1)
-        totals += [len(pool.split) * judge(score(dict(point))) for point in points]
+        judge, metric = Evaluator(pool.split, baseline.data.document_ids, depth=pool.depth), baseline.run.metric
+        totals += [judge(score(dict(point)), [metric])[metric].sum() for point in points]
     return list(totals / len(baseline.data.splits[SPLIT]))
 
 

@@ -162,7 +162,7 @@ def test_a_confirmation_keeps_in_its_result_that_memory_lacked(
     materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training, _ = on_small_device(make_run(), materials, room=4)
-    monkeypatch.setattr("tune_cl.confirmation.training.save_best", lambda *_: None)
+    monkeypatch.setattr(training, "save_ranker", lambda folder: None)
     finish_training(training, tmp_path, lambda: None, ["state 3 is damaged"])
     first, lack = read_json(tmp_path / TRAINING)["notes"]
     assert first == "state 3 is damaged" and lack.startswith(TOLD)

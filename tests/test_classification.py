@@ -27,7 +27,7 @@ from trainables.evaluation.metrics import METRICS
 from trainables.fit import require_fit
 from trainables.training import losses
 from trainables.training.materials import materials_key, prepare
-from trainables.training.saved import load_ranker_folder, save_ranker
+from trainables.training.saved import load_ranker_folder
 from trainables.training.training import Training
 from tune_cl.commands.rerank import execute as rerank
 from tune_cl.confirmation.training import confirm_run, read_values
@@ -178,7 +178,7 @@ def test_the_teacher_sees_the_class_of_a_pair(data: RankingData) -> None:
 def test_a_saved_ranker_knows_its_classes(data: RankingData, tmp_path: Path) -> None:
     training = start(make_run(), data)
     training.iterate()
-    save_ranker(training, tmp_path / "ranker")
+    training.save_ranker(tmp_path / "ranker")
     saved, split = load_ranker_folder(tmp_path / "ranker"), data.splits["test"]
     assert saved.classes == data.classes
     logits = saved.score(data.query_texts(), data.documents, split.query, split.document)
@@ -294,7 +294,7 @@ def test_train_then_rerank(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
 def test_a_ranker_refuses_data_of_another_task(data: RankingData, tmp_path: Path) -> None:
     training = start(make_run(), data)
     training.iterate()
-    save_ranker(training, tmp_path / "ranker")
+    training.save_ranker(tmp_path / "ranker")
     other = write_folder(tmp_path / "wikiqa", FORMS["wikiqa"])
     options = {"checkpoint": tmp_path / "ranker", "data": str(other), "split": "test", "query": None, "documents": None}
     with pytest.raises(DataError, match=r"'wikiqa' is documents to rank, and the ranker learned to classify pairs"):

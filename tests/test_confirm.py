@@ -212,7 +212,7 @@ def test_a_confirmation_stopped_while_the_data_is_read_says_how_to_go_on(
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "materials_of", stop)
+    monkeypatch.setattr(runner, "untrained", stop)
     with pytest.raises(Interrupted, match=r"Go on with: .*confirm toy --storage .* --top 3 --seeds 2 --split test"):
         confirm(place, seeds=2)
 

@@ -16,7 +16,7 @@ from trainables.data.columns import RankingData, Split
 from trainables.errors import ConfigError
 from trainables.rankers.first_stage import ScoreAdditivity, first_stage_scores, require_first_stage
 from trainables.training.materials import prepare
-from trainables.training.saved import load_ranker_folder, save_ranker
+from trainables.training.saved import load_ranker_folder
 from trainables.training.training import Training
 from tune_cl.cli import main
 
@@ -72,7 +72,7 @@ def trained(data: RankingData) -> Training:
 def test_dev_scores_hold_the_first_stage_and_a_saved_ranker_repeats_them(tmp_path: Path) -> None:
     data = tiny_data(queries=8, candidates=5)
     training = trained(data)
-    save_ranker(training, tmp_path / "ranker")
+    training.save_ranker(tmp_path / "ranker")
     ranker, dev = load_ranker_folder(tmp_path / "ranker"), data.splits["dev"]
     pairs = data.query_texts(), data.documents, dev.query[dev.owner], dev.document
     with_run = ranker.score(*pairs, first_stage_scores(dev))
@@ -89,7 +89,7 @@ def test_rerank_reads_the_run_of_a_folder_and_refuses_texts(
 ) -> None:
     data = tiny_data(queries=8, candidates=5)
     training = trained(data)
-    save_ranker(training, tmp_path / "ranker")
+    training.save_ranker(tmp_path / "ranker")
     folder = write_trec_folder(data, tmp_path / "data")
     monkeypatch.chdir(tmp_path)
     rerank = ["rerank", "ranker", "--json"]

@@ -29,7 +29,7 @@ from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, DataError, WorkFailed
 from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.lambdamart import parameters
-from trainables.training.factory import load_saved, make_training, save_best, training_notes
+from trainables.training.factory import load_saved, make_training, training_notes
 from trainables.training.materials import prepare
 from trainables.training.saved_trees import SavedTrees
 from trainables.training.trees import TreeTraining, drawn_queries, settings_of, stages
@@ -197,11 +197,11 @@ def test_a_saved_ranker_is_cut_at_the_best_iteration(data: RankingData, tmp_path
     while not training.finished:
         training.iterate()
     expected = training.best_scores
-    save_best(training, tmp_path / "ranker")
+    training.save_ranker(tmp_path / "ranker")
     saved = load_saved(tmp_path / "ranker")
     assert isinstance(saved, SavedTrees)
     assert saved.booster.num_trees() == training.best_iteration * TREES
-    np.testing.assert_array_equal(saved.score(data, data.splits["dev"]), expected)
+    np.testing.assert_array_equal(saved.score_split(data, "dev"), expected)
     np.testing.assert_array_equal(training.score(data.splits["dev"]), expected)
 
 

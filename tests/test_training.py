@@ -19,7 +19,7 @@ from trainables.evaluation.metrics import Evaluator
 from trainables.training import losses
 from trainables.training.checkpoint import best_scores, latest_iteration, save_iteration, write_folder
 from trainables.training.materials import prepare
-from trainables.training.saved import load_ranker_folder, save_ranker
+from trainables.training.saved import load_ranker_folder
 from trainables.training.training import Training, rate_factor
 
 RANKERS = {
@@ -127,7 +127,7 @@ def test_the_checkpoint_holds_the_best_dev_scores(data, tmp_path: Path) -> None:
 @pytest.mark.parametrize("ranker", RANKERS)
 def test_a_saved_ranker_scores_texts_as_the_training_did(ranker: str, data, tmp_path: Path) -> None:
     training = finish(start(make_run(ranker), data))
-    save_ranker(training, tmp_path / "ranker")
+    training.save_ranker(tmp_path / "ranker")
     dev = required_split(data, "dev")
     saved = load_ranker_folder(tmp_path / "ranker")
     scores = saved.score(data.query_texts(), data.documents, dev.query[dev.owner], dev.document)
@@ -147,7 +147,7 @@ def test_bert_with_all_its_options_trains_resumes_and_is_saved(data, tmp_path: P
     first.save(tmp_path)
     second.load(tmp_path)
     assert numbers(finish(second)) == numbers(finish(unbroken))
-    save_ranker(second, tmp_path / "ranker")
+    second.save_ranker(tmp_path / "ranker")
     dev = required_split(data, "dev")
     saved = load_ranker_folder(tmp_path / "ranker")
     scores = saved.score(data.query_texts(), data.documents, dev.query[dev.owner], dev.document)

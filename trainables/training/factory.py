@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from safetensors.torch import load_file
-
 from trainables.config import TrainingRun
 from trainables.data.columns import required_split
 from trainables.fit import task_notes
 from trainables.training.materials import Materials
-from trainables.training.saved import WEIGHTS, SavedRanker, load_ranker_folder, save_ranker
-from trainables.training.saved_trees import SavedTrees, holds_trees, load_trees, save_trees
+from trainables.training.saved import SavedRanker, load_ranker_folder
+from trainables.training.saved_trees import SavedTrees, holds_trees, load_trees
 from trainables.training.training import Training, training_instances
 from trainables.training.trees import TreeTraining, tree_notes
 
@@ -32,22 +30,6 @@ def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
     if run.grows_trees:
         return tree_notes(run, materials.data)
     return (*task_notes(run, materials.data), *training_instances(run, materials)[1].notes)
-
-
-def save_best(training: AnyTraining, folder: Path) -> None:
-    """Writes the ranker of the best iteration as a folder for `load_saved`; the training then holds this ranker too."""
-    if isinstance(training, TreeTraining):
-        save_trees(training, folder)
-    else:
-        save_ranker(training, folder)
-
-
-def take_saved(training: AnyTraining, folder: Path) -> None:
-    """Gives a training the ranker that `save_best` wrote, to score with."""
-    if isinstance(training, TreeTraining):
-        training.booster = load_trees(folder).booster
-    else:
-        training.module.load_state_dict(load_file(folder / WEIGHTS))
 
 
 def load_saved(folder: Path) -> SavedRanker | SavedTrees:

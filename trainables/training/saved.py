@@ -11,15 +11,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from trainables.config import TrainingRun
+from trainables.data.columns import RankingData, require_texts
 from trainables.errors import ConfigError, DataError, Problem
 from trainables.rankers.base import RankerModule, TextSide
 from trainables.rankers.first_stage import PLACE as FIRST_STAGE
+from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.training import checkpoint
 from trainables.training.device import best_device
 from trainables.training.materials import ranker_of
 from trainables.training.precision import choose_precision
 from trainables.training.scoring import score_candidates
-from trainables.training.training import Training
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
 BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
@@ -37,6 +38,17 @@ class SavedRanker:
     module: RankerModule
     files: dict[str, str]
     classes: tuple[str, ...] = ()
+
+    def score_split(self, data: RankingData, name: str) -> np.ndarray:
+        """Scores of the candidates of the named split, float32 [C]; for a ranker with K classes, their logits, float32
+        [C, K]. Raises DataError for data without texts, ConfigError if the ranker adds first-stage scores and there
+        are none."""
+        require_texts(data)
+        if self.module.reads_first_stage:
+            require_first_stage(data, [name])
+        split = data.splits[name]
+        first_stage = first_stage_for(self.module, split)
+        return self.score(data.query_texts(), data.documents, split.query[split.owner], split.document, first_stage)
 
     def score(
         self,
@@ -71,16 +83,11 @@ class SavedRanker:
         )
 
 
-def save_ranker(training: Training, folder: Path) -> None:
-    """Writes the best weights of a training as a SavedRanker folder."""
-    checkpoint.load_trained_state(training.module, training.best_weights)
-    materials = training.materials
-    write_ranker(training.run, training.module, materials.text, folder, materials.data.classes)
-
-
 def write_ranker(
     run: TrainingRun, module: RankerModule, text: TextSide, folder: Path, classes: Sequence[str] = ()
 ) -> None:
+    """Writes a ranker as a SavedRanker folder, in place of one that is there."""
+
     def write(temporary: Path) -> None:
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
         save_file(weights, temporary / WEIGHTS)

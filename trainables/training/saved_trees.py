@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import lightgbm as lgb
 import numpy as np
 from pydantic import ValidationError
 
 from trainables.config import TrainingRun
-from trainables.data.columns import RankingData, Split
+from trainables.data.columns import RankingData
 from trainables.errors import DataError, Problem
 from trainables.rankers.lambdamart import require_features
 from trainables.training import checkpoint
 from trainables.training.prefixes import MODEL, read_trees
 from trainables.training.saved import CONFIG
-from trainables.training.trees import TreeTraining, score_features, settings_of
+from trainables.training.trees import score_features, settings_of
 
 
 @dataclass(frozen=True)
@@ -25,26 +26,17 @@ class SavedTrees:
 
     run: TrainingRun
     booster: lgb.Booster
+    classes: ClassVar[tuple[str, ...]] = ()  # trees rank
 
-    def score(self, data: RankingData, split: Split) -> np.ndarray:
-        """Scores of a split's candidates, float32 [C]. Raises DataError for texts, or another number of features."""
+    def score_split(self, data: RankingData, name: str) -> np.ndarray:
+        """Scores of the candidates of the named split, float32 [C]. Raises DataError for texts, or for another number
+        of features."""
         features = require_features(data)
         if features.shape[1] != self.booster.num_feature():
             wrong = f"'{data.name}' has {features.shape[1]} features, the ranker learned {self.booster.num_feature()}"
             raise DataError(Problem("--data", wrong, "data with the same features"))
-        return score_features(self.booster, features[split.document], settings_of(self.run).trees_per_iteration)
-
-
-def save_trees(training: TreeTraining, folder: Path) -> None:
-    """Writes the trees up to the best iteration as a SavedTrees folder."""
-    training.take_best()
-
-    def write(temporary: Path) -> None:
-        if training.booster is not None:
-            training.booster.save_model(temporary / MODEL)
-        checkpoint.write_json(temporary / CONFIG, {"run": training.run.model_dump()})
-
-    checkpoint.write_folder(folder, write)
+        rows = data.splits[name].document
+        return score_features(self.booster, features[rows], settings_of(self.run).trees_per_iteration)
 
 
 def holds_trees(folder: Path) -> bool:

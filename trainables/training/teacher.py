@@ -22,6 +22,7 @@ from trainables.training.materials import Materials, prepare, read_of
 from trainables.training.once import trained_once
 from trainables.training.precision import choose_precision
 from trainables.training.pretraining import with_start
+from trainables.training.saved import load_ranker_folder
 from trainables.training.scoring import score_candidates
 
 FORMAT = 3  # raise when the same settings train another teacher
@@ -76,15 +77,13 @@ def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: C
 
 def scores_of_teacher(plain: TrainingRun, materials: Materials, split: Split, key: str) -> np.ndarray:
     """The scores of the teacher `key`, which is trained first if this machine's cache lacks it."""
-    from trainables.training.saved import save_ranker  # here, because that module imports this one
-
     entry = trained_once(
         "teacher",
         key,
         "training the teacher",
         plain,
         materials,
-        lambda training, folder: save_ranker(training, folder / RANKER),
+        lambda training, folder: training.save_ranker(folder / RANKER),
     )
     scores = _score(entry / RANKER, plain, materials, split)
     release()  # for the trials of the search
@@ -125,8 +124,6 @@ def with_teacher(
 
 
 def _score(ranker: Path, plain: TrainingRun, materials: Materials, split: Split) -> np.ndarray:
-    from trainables.training.saved import load_ranker_folder
-
     device = best_device()
     module = load_ranker_folder(ranker).module.to(device)
     text = materials.text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from trainables.config import TrainingRun
@@ -31,6 +31,7 @@ from trainables.training.materials import Materials, ranker_of
 from trainables.training.precision import choose_precision
 from trainables.training.pretraining import load_start
 from trainables.training.progress import STATE, Progress, read_state
+from trainables.training.saved import WEIGHTS, write_ranker
 from trainables.training.scoring import score_candidates
 
 
@@ -241,6 +242,15 @@ class Training(Progress):
         self._restore(folder)
         self.history = state["history"]
         self.best_iteration = self.adopted = self.iteration
+
+    def save_ranker(self, folder: Path) -> None:
+        """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights."""
+        checkpoint.load_trained_state(self.module, self.best_weights)
+        write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
+
+    def take_ranker(self, folder: Path) -> None:
+        """Takes the weights that `save_ranker` wrote, to score with."""
+        self.module.load_state_dict(load_file(folder / WEIGHTS))
 
     def _restore(self, folder: Path) -> None:
         """Restores weights, optimiser, the curriculum's state and the size of micro-batches."""

@@ -25,6 +25,7 @@ from trainables.training import checkpoint
 from trainables.training.materials import Materials
 from trainables.training.prefixes import MODEL, Prefixes, cut, read_trees
 from trainables.training.progress import STATE, Progress, read_state
+from trainables.training.saved import CONFIG
 
 FORMAT = 1  # raise when the same settings grow other trees
 LOSS_METRIC = "ndcg@10"  # lambdarank gives no loss of its own: 1 - this metric on training queries is reported
@@ -272,6 +273,21 @@ class TreeTraining(Progress):
         """Cuts the booster at the best iteration."""
         if self.booster is not None:
             self.booster = cut(self.booster, self.trees[self.best_iteration - 1] if self.best_iteration else 0)
+
+    def save_ranker(self, folder: Path) -> None:
+        """Writes the ranker of the best iteration as a folder for `load_saved`, and keeps that ranker only."""
+        self.take_best()
+
+        def write(temporary: Path) -> None:
+            if self.booster is not None:
+                self.booster.save_model(temporary / MODEL)
+            checkpoint.write_json(temporary / CONFIG, {"run": self.run.model_dump()})
+
+        checkpoint.write_folder(folder, write)
+
+    def take_ranker(self, folder: Path) -> None:
+        """Takes the ranker that `save_ranker` wrote, to score with."""
+        self.booster = read_trees(folder / MODEL)
 
     def save(self, folder: Path) -> None:
         """Writes the whole state into an existing folder."""

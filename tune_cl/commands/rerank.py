@@ -15,12 +15,11 @@ import numpy as np
 
 from trainables.config import DataConfig
 from trainables.data import load_data
-from trainables.data.columns import RankingData, require_texts
+from trainables.data.columns import RankingData
 from trainables.data.readers.rows import read_whole
 from trainables.errors import DataError, Problem, UserError
 from trainables.evaluation.judging import probabilities, scores_file, write_scores
 from trainables.files import require_file
-from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.training.factory import load_saved
 from trainables.training.saved import SavedRanker
 from trainables.training.saved_trees import SavedTrees
@@ -113,11 +112,11 @@ def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str
         raise DataError(
             Problem("--split", f"'{data.name}' has no {options.split} split", f"one of {', '.join(data.splits)}")
         )
-    _require_task(data, ranker.classes if isinstance(ranker, SavedRanker) else ())
+    _require_task(data, ranker.classes)
     output = options.output or scores_file(Path(), f"rerank.{options.split}", data)
     require_file("--output", output)
     split = data.splits[options.split]
-    scores = ranker.score(data, split) if isinstance(ranker, SavedTrees) else _scores(ranker, data, options.split)
+    scores = ranker.score_split(data, options.split)
     write_scores(output, split, data, scores, ranker.run.ranker["name"])
     return {"run_file": str(output)}
 
@@ -135,16 +134,6 @@ def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
     learned = f"classify pairs ({', '.join(classes)})" if classes else "rank documents"
     right = "data with these classes" if classes else "data with documents to rank"
     raise DataError(Problem("--data", f"'{data.name}' is {holds}, and the ranker learned to {learned}", right))
-
-
-def _scores(ranker: SavedRanker, data: RankingData, name: str) -> np.ndarray:
-    """The scores that a ranker of texts gives the candidates of the named split, float32 [C]."""
-    require_texts(data)
-    if ranker.module.reads_first_stage:
-        require_first_stage(data, [name])
-    split = data.splits[name]
-    first_stage = first_stage_for(ranker.module, split)
-    return ranker.score(data.query_texts(), data.documents, split.query[split.owner], split.document, first_stage)
 
 
 def render(document: dict[str, Any]) -> str:

@@ -161,11 +161,10 @@ def _progress(training: AnyTraining, metrics: dict[str, float]) -> str:
 def _finish(training: AnyTraining, output: Path) -> dict[str, Any]:
     """Applies the best weights to test once (without one, to dev), and saves the run and the ranker."""
     from trainables.evaluation.judging import scores_file, write_scores
-    from trainables.training.factory import save_best
     from trainables.training.training import test_metrics
 
     run, data = training.run, training.materials.data
-    save_best(training, output / "ranker")
+    training.save_ranker(output / "ranker")
     name = "test" if len(data.splits.get("test", ())) else "dev"
     split = data.splits[name]
     scores = training.score(split)

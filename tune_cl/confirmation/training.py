@@ -19,7 +19,7 @@ from trainables.evaluation.judging import judge_of, scores_file, write_scores
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.trec import read_per_query, write_per_query
 from trainables.training.checkpoint import read_json, write_folder, write_json
-from trainables.training.factory import AnyTraining, make_training, save_best, take_saved
+from trainables.training.factory import AnyTraining, make_training
 from trainables.training.materials import Materials
 from trainables.training.saves import iterations, taken_up
 
@@ -62,7 +62,7 @@ def confirm_run(
         training = taken_up(lambda: make_training(run, materials), folder / STATE, notes.append)
         finish_training(training, folder, saved, notes)
     trained = read_json(folder / TRAINING)
-    take_saved(training, folder / RANKER)
+    training.take_ranker(folder / RANKER)
     target = required_split(materials.data, split)
     scores = training.score(target)
     data = materials.data
@@ -83,7 +83,7 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
     """Trains to the end; leaves the ranker and a summary, and deletes the states."""
     for _ in iterations(training, folder / STATE, saved):
         notes += training.take_notes()
-    save_best(training, folder / RANKER)
+    training.save_ranker(folder / RANKER)
     dev = [row[dev_key(training.run.metric)] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)
     reached = {"dev": training.best_value, "best_iteration": training.best_iteration, "notes": notes}

@@ -16,7 +16,7 @@ from trainables.evaluation.trec import write_per_query
 from trainables.files import write_text
 from trainables.storage import fetched, patiently
 from trainables.training.checkpoint import BEST, best_scores
-from trainables.training.factory import make_training, save_best
+from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED
 
@@ -54,5 +54,5 @@ class Artifacts:
         training = make_training(run, materials_for(run, self.materials), device="cpu")
         with reading(checkpoint), fetched(checkpoint) as saved:
             patiently(lambda: training.load(saved))
-        save_best(training, self.folder / "best-ranker")
+        training.save_ranker(self.folder / "best-ranker")
         return self.folder / "best-ranker"
