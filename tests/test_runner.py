@@ -46,7 +46,7 @@ def interrupted(*_: Any) -> Any:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("at", ["materials_of", "training_notes"])
+@pytest.mark.parametrize("at", ["untrained", "training_notes"])
 def test_what_is_stopped_before_its_trials_says_how_to_go_on_once_there_is_a_search(
     at: str, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,7 +57,7 @@ def test_what_is_stopped_before_its_trials_says_how_to_go_on_once_there_is_a_sea
     command = f"Go on with: .*tune-cl resume toy --storage {tmp_path / 'runs'}$"
     with monkeypatch.context() as patch:
         patch.setattr(runner, at, interrupted)
-        if at == "materials_of":  # no search yet
+        if at == "untrained":  # no search yet
             with pytest.raises(KeyboardInterrupt):
                 runner.start_search(experiment, place, uri, None)
             assert not place.exists()

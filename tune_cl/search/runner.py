@@ -22,7 +22,7 @@ from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report, report_left
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.budget import cost_so_far
-from tune_cl.search.materials import completed, fingerprint, materials_of, require_unchanged, untrained
+from tune_cl.search.materials import completed, fingerprint, require_unchanged, untrained
 from tune_cl.search.nodes import PACKAGES, versions
 from tune_cl.search.pareto import pareto
 from tune_cl.search.places import Places, at_a_time, require_room
@@ -43,7 +43,7 @@ def start_search(experiment: Experiment, place: Place, tracking_uri: str, addres
     trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
     if address is None:
         require_room(experiment.search.resources)
-    materials = materials_of(experiment, address)
+    materials = completed(experiment, untrained(experiment), address)
     warm = warm_start(experiment, next(iter(materials.values())).data.digest, place)
     if place.exists():  # another `run` took the name while this one read its data
         raise taken(place)
