@@ -178,6 +178,22 @@ def test_one_training_of_a_space() -> None:
     assert run.training.lr == pytest.approx(math.sqrt(5e-4 * 5e-3))
 
 
+def test_a_space_needs_no_name_to_train_wherever_its_file_is(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(write("ranker: embedding\n"))
+    monkeypatch.chdir(path.parent)
+    for space in (str(path), f"./{path.name}", path.name):
+        assert load_training_run(space).ranker["name"] == "embedding"
+
+
+def test_problems_of_keys_search_settings_and_points_are_told_together(write: Write) -> None:
+    search = "search: {searcher: grid, trials: 0, points: [{curriculum.foo: 1}, {training.lrr: 1, seed: 3}]}\n"
+    found = problems(write(OPEN + "training.lrr: 1\n" + search))
+    points = {"search.points[0].curriculum.foo", "search.points[1].seed"}
+    assert found.keys() == {"training.lrr", "search.trials", "training.lr"} | points
+
+
 def test_one_training_without_a_space() -> None:
     run = load_training_run(None, ["curriculum.pacing=root", "curriculum.n=5"], ranker="conv_knrm")
     assert (run.curriculum.pacing, run.curriculum.n, run.ranker["name"]) == ("root", 5, "conv_knrm")

@@ -230,8 +230,9 @@ def load_training_run(
 ) -> TrainingRun:
     """One training: what a space fixes (None: the defaults), overridden by the command line. A key that the space opens
     has the baseline's value. Raises ConfigError with every problem found."""
-    tree, repeated = read_space(find_space(space)) if space else ({}, [])
-    experiment = build(space or "defaults", tree, command_line(overrides, data, ranker), repeated)
+    path = find_space(space) if space else None
+    tree, repeated = read_space(path) if path else ({}, [])
+    experiment = build(path.stem if path else "defaults", tree, command_line(overrides, data, ranker), repeated)
     baseline = experiment.baseline_choice()
     return experiment.training_run({key: baseline[key] for key in experiment.space.leaves if key in baseline})
 
@@ -263,9 +264,8 @@ def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Pr
     `name`: if the file has none; `repeated`: problems of the file's YAML, to be reported with all others."""
     file, line = parts(tree), parts(given)
     done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"])
-    search = SearchConfig()
-    with done.collecting():
-        search = search_config(written(file["search"], done.problems) | written(line["search"], done.problems))
+    keys = written(file["search"], done.problems) | written(line["search"], done.problems)
+    search = search_config(keys, done.problems)
     name = tree.get("name", name)
     if not (isinstance(name, str) and names_folder(name)):
         right = f"a word without '/', of {LONGEST_NAME} bytes at most"
@@ -276,11 +276,12 @@ def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Pr
     with done.collecting():
         if search.searcher == "grid":
             done.space.require_finite()
-    if not whole:
-        raise ConfigError(dict.fromkeys([*repeated, *done.problems]))
+    refused = done.entries.keys() - done.leaves.keys() - done.fixed.keys()  # a point that names them is not wrong too
     first = Points()
     with done.collecting():
-        first = points_of(done.space, search.points, done.given.keys() | done.dropped)
+        first = points_of(done.space, search.points, done.given.keys() | done.dropped | refused)
+    if not whole:
+        raise ConfigError(dict.fromkeys([*repeated, *done.problems]))
     search = search.model_copy(update={"points": tuple(first.points)})
     texts = {key: " ".join(str(tree.get(key, "")).split()) for key in ("description", "source")}
     notes = (*done.notes, *first.notes, *remarks(search))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from trainables.config import Section, configuration_fields, flatten, known_keys, one_of, unflatten
-from trainables.errors import ConfigError, Problem
+from trainables.errors import Problem
 from trainables.validation import key_problem, problems_of, too_large
 from tune_cl.search.leaves import Leaf, Range
 from tune_cl.search.samplers import SEARCHERS
@@ -80,21 +80,33 @@ class SearchConfig(Section):
 SEARCH_KEYS = known_keys(SearchConfig, "search.")
 
 
-def search_config(flat: Mapping[str, Any]) -> SearchConfig:
-    """The checked `search.*` keys. `flat`: by dotted key; under `search`, what stands in place of a mapping."""
+def search_config(flat: Mapping[str, Any], problems: list[Problem]) -> SearchConfig:
+    """The checked `search.*` keys. `flat`: by dotted key; under `search`, what stands in place of a mapping. What is
+    wrong is added to `problems`, and those keys have their defaults."""
     every = [*SEARCH_KEYS, *configuration_fields(())]
     unknown = {key: value for key, value in flat.items() if key not in SEARCH_KEYS and (key, value) != ("search", None)}
-    problems = [key_problem(key, value, every) for key, value in unknown.items()]
-    tree = unflatten({key: value for key, value in flat.items() if key in SEARCH_KEYS}).get("search", {})
+    problems += [key_problem(key, value, every) for key, value in unknown.items()]
+    known = {key: value for key, value in flat.items() if key in SEARCH_KEYS}
     try:
-        config = SearchConfig.model_validate(tree)
+        config = _checked(known)
     except ValidationError as error:
-        raise ConfigError([*problems, *problems_of(error, SEARCH_KEYS, "search.")]) from None
+        problems += problems_of(error, SEARCH_KEYS, "search.")
+        config = _checked({key: value for key, value in known.items() if _is_sound(key, value)})
     values = {f"search.{key}": value for key, value in flatten(config.model_dump()).items()}
     problems += [problem for key, value in values.items() for problem in too_large(key, value)]
-    if problems:
-        raise ConfigError(problems)
     return config
+
+
+def _checked(flat: Mapping[str, Any]) -> SearchConfig:
+    return SearchConfig.model_validate(unflatten(flat).get("search", {}))
+
+
+def _is_sound(key: str, value: Any) -> bool:
+    try:
+        _checked({key: value})
+    except ValidationError:
+        return False
+    return True
 
 
 def price_of_an_hour(search: SearchConfig) -> float:
