@@ -376,15 +376,15 @@ def test_a_race_gives_no_more_seeds_to_who_cannot_win(
 
 def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in resume and report: the search's own address precedes the environment's, and one given precedes both."""
-    told = search_event("toy", name="toy", tracking_uri="sqlite:///told.db")
+    told = search_event("toy", name="toy", tracking_uri="sqlite:////told.db")
     journal_of(tmp_path / "toy", [told])
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///environment.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////environment.db")
     used = []
     monkeypatch.setattr(runner, "confirm_search", lambda place, request, uri, address: used.append(uri) or {})
     monkeypatch.setattr("tune_cl.commands.confirm.render", lambda document: "")
-    for given in ([], ["--tracking-uri", "sqlite:///given.db"]):
+    for given in ([], ["--tracking-uri", "sqlite:////given.db"]):
         assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
-    assert used == ["sqlite:///told.db", "sqlite:///given.db"]
+    assert used == ["sqlite:////told.db", "sqlite:////given.db"]
 
 
 def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(

@@ -295,6 +295,10 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
     assert resolve_tracking_uri(Path("runs")) == f"sqlite:///{tmp_path}/runs/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///rel.db?timeout=3")  # other commands may start elsewhere
+    assert resolve_tracking_uri(Path("runs")) == f"sqlite:///{tmp_path}/rel.db?timeout=3"
+    for same in ("sqlite:////abs/rel.db", "sqlite:///:memory:", "sqlite://", "postgresql:///runs"):
+        assert resolve_tracking_uri(Path("runs"), same) == same
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
     assert resolve_tracking_uri(Path("runs")) == "http://server:5000"
     assert resolve_tracking_uri(Path("runs"), "databricks") == "databricks"

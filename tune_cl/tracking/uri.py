@@ -12,6 +12,7 @@ from trainables.errors import ConfigError, Problem
 
 USER = re.compile(r"(?<=://)[^/\s]+@")
 QUERY = re.compile(r"([?&](?:password|token|secret)=)[^&\s]+")
+RELATIVE = re.compile(r"(sqlite[+\w]*:///)(?!:memory:|file:)([^/?].*)")
 SERVERS = ("http", "databricks")
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"  # in a storage, beside its searches' folders
@@ -19,6 +20,7 @@ DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"  # in a storage, beside its sea
 
 def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = "") -> str:
     """The address in force: `given`, else `told`, else MLFLOW_TRACKING_URI, else a SQLite file in the storage folder.
+    A relative path becomes absolute: the next command of the search may be given in another folder.
 
     `told`: where an earlier session of the search sent its events; not used if a part of it had to be hidden.
 
@@ -34,7 +36,8 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = ""
     plugins = tuple(plugin.name for plugin in entry_points(group="mlflow.tracking_store"))
     if not uri.startswith((*SERVERS, *DATABASES, *plugins)):
         raise ConfigError(Problem(place, f"MLflow knows no '{masked(uri)}'", right))
-    return uri
+    relative = RELATIVE.fullmatch(uri)
+    return f"{relative[1]}{Path(relative[2]).absolute()}" if relative else uri
 
 
 def beside_runs(storage: Path) -> str:
