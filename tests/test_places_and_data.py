@@ -17,6 +17,7 @@ from trainables.curriculum.scoring import SCORINGS
 from trainables.data.columns import TextColumn
 from trainables.errors import ConfigError, DataError
 from trainables.files import require_folder
+from trainables.randomness import generator
 from tune_cl import place as places
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.commands import run as run_command
@@ -157,11 +158,23 @@ def test_what_is_no_path_of_a_search_stays(here: Path) -> None:
     for value, key in kept.items():
         made = build("space", {"ranker.name": "bert", key: value}, {})
         assert in_any_folder(made) == made
-    opened = {"training.pretrain_data": {"choice": ["trec", "docstrings"]}, "baseline.training.pretrain_data": "trec"}
+
+
+def test_opened_paths_and_conditions_on_paths_are_found_from_any_folder(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trec = str(here / "trec")
+    opened = {"training.pretrain_data": {"choice": ["trec", "docstrings"], "prior": [2, 1]},
+              "baseline.training.pretrain_data": "trec", "search.points": [{"training.pretrain_data": "trec"}],
+              "training.pretrain_iterations": 3}  # fmt: skip
     condition = {"data": "trec", "training.lr": {"choice": [0.1, 0.2], "when": {"data.source": "trec"}}}
-    for keys in (opened, condition):
-        made = build("space", keys, {})
-        assert in_any_folder(made) == made
+    whole, conditional = (in_any_folder(build("space", keys, {})) for keys in (opened, condition))
+    monkeypatch.chdir("/")
+    leaf = whole.space.leaves["training.pretrain_data"]
+    assert leaf.arguments() == [trec, "docstrings"] and leaf.written_prior() == [2, 1]
+    assert whole.baseline["training.pretrain_data"] == whole.search.points[0]["training.pretrain_data"] == trec
+    assert "training.lr" in conditional.space.sample(generator(0, "condition", 0))
+    assert Experiment.from_yaml(whole.to_yaml()) == whole and Experiment.from_yaml(conditional.to_yaml()) == conditional
 
 
 # -- data -------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from typing import Any
 from trainables.curriculum.scored import TRAINED_VECTORS
 from trainables.data import DOCSTRINGS
 from tune_cl.experiment import Experiment
+from tune_cl.search.leaves import Choice, Leaf
+from tune_cl.search.space import Flat, Space
 
 DATA = ("data.source", "training.pretrain_data")
 PATHS = {  # keys that may name a local file or folder, each with the one value that never does
@@ -21,15 +23,27 @@ PATHS = {  # keys that may name a local file or folder, each with the one value 
 
 
 def in_any_folder(experiment: Experiment) -> Experiment:
-    """The experiment with the relative paths that it fixes made absolute, for `resume` and `confirm` may be called
-    elsewhere. Paths of keys that are opened, or named in conditions, stay as they are written."""
-    leaves = experiment.space.leaves
-    kept = leaves.keys() | {key for leaf in leaves.values() for key in leaf.when}
-    fixed, baseline = (
-        {key: value if key in kept else absolute(key, value) for key, value in flat.items()}
-        for flat in (experiment.fixed, experiment.baseline)
+    """The experiment with its relative paths made absolute, for its trials work in other folders, and `resume` and
+    `confirm` may be called elsewhere."""
+    space, search = experiment.space, experiment.search
+    return replace(
+        experiment,
+        fixed=_absolutes(experiment.fixed),
+        baseline=_absolutes(experiment.baseline),
+        space=Space({key: _moved(key, leaf) for key, leaf in space.leaves.items()}, _absolutes(space.context)),
+        search=search.model_copy(update={"points": tuple(map(_absolutes, search.points))}),
     )
-    return replace(experiment, fixed=fixed, baseline=baseline)
+
+
+def _absolutes(flat: Mapping[str, Any]) -> Flat:
+    return {key: absolute(key, value) for key, value in flat.items()}
+
+
+def _moved(key: str, leaf: Leaf) -> Leaf:
+    when = {other: tuple(absolute(other, value) for value in values) for other, values in leaf.when.items()}
+    if isinstance(leaf, Choice):
+        leaf = replace(leaf, options=tuple(absolute(key, option) for option in leaf.options))
+    return replace(leaf, when=when)
 
 
 def absolute(key: str, value: Any) -> Any:
