@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -59,6 +60,14 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     call, _ = failing(10**9, AWAY[0], lambda: None)
     with pytest.raises(OSError, match="NETWORK"):
         patiently(call)
+
+
+def test_work_that_takes_long_before_it_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patience is for the time in which the storage is away, not for the work's own."""
+    call, calls = failing(1, AWAY[0], lambda: "there")
+    clock = SimpleNamespace(monotonic=lambda: 1000.0 * len(calls), sleep=lambda seconds: None)
+    monkeypatch.setattr(storage, "time", clock)
+    assert patiently(call) == "there" and len(calls) == 2
 
 
 class Saver(ClusterTrainable):

@@ -36,18 +36,20 @@ log = logging.getLogger(__name__)
 
 
 def patiently(work: Callable[[], T]) -> T:
-    """The result of `work`, which is retried for PATIENCE seconds while the storage is unreachable. Any other error,
-    such as a missing file or a full disk, is raised at once."""
-    deadline, told = time.monotonic() + PATIENCE, False
+    """The result of `work`, which is retried for PATIENCE seconds from its first failure on while the storage is
+    unreachable. Any other error, such as a missing file or a full disk, is raised at once."""
+    failed = None
     while True:
         try:
             return work()
         except OSError as error:
-            if error.errno not in AWAY or time.monotonic() > deadline:
+            if error.errno not in AWAY:
                 raise
-            if not told:
+            if failed is None:
+                failed = time.monotonic()
                 log.warning("the storage is out of reach, trying again for %.0f s: %s", PATIENCE, error)
-            told = True
+            if time.monotonic() - failed >= PATIENCE:
+                raise
             time.sleep(RETRY_SECONDS)
 
 
