@@ -14,7 +14,7 @@ from trainables.training.checkpoint import write_json
 from trainables.training.materials import Materials, prepare
 from trainables.training.training import Training
 from tune_cl.confirmation import training as module
-from tune_cl.confirmation.training import TRAINING, confirm_run, ended_result, is_trained, read_values, result_of
+from tune_cl.confirmation.training import STATE, TRAINING, confirm_run, ended_result, is_trained, read_values, result_of
 
 KEYS = {
     "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
@@ -91,3 +91,18 @@ def test_a_training_killed_before_its_record_is_not_trained_again(
     monkeypatch.setattr(Training, "iterate", lambda training: pytest.fail("trained again"))
     confirm_run(run, materials, tmp_path, "test")
     assert is_trained(tmp_path) and result_of(tmp_path, "test")
+
+
+def test_a_training_killed_right_after_its_record_keeps_no_state(
+    run: TrainingRun, materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(path: Path, document: Any) -> None:
+        write_json(path, document)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(module, "write_json", killed)
+        confirm_run(run, materials, tmp_path, "test")
+    assert is_trained(tmp_path) and (tmp_path / STATE).is_dir()
+    confirm_run(run, materials, tmp_path, "test")
+    assert result_of(tmp_path, "test") and not (tmp_path / STATE).exists()

@@ -104,6 +104,15 @@ def test_iterations_of_six_digits_are_newer_than_those_of_five(tmp_path: Path) -
     assert latest_iteration(tmp_path) == tmp_path / "iteration-100000"
 
 
+def test_what_a_kill_left_of_a_save_goes_with_the_next(tmp_path: Path) -> None:
+    """An ended process cannot take it away, and the state of BERT has 1.8 GB."""
+    for name in (".iteration-00001-abc", ".iteration-00001-abc.old", ".iteration-00002-def"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "best.safetensors").touch()
+    save_iteration(tmp_path, 3, lambda folder: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["iteration-00003"]
+
+
 def test_a_search_does_not_go_on_with_another_file_of_vectors(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,12 +39,15 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def save_iteration(root: Path, iteration: int, write: Callable[[Path], None]) -> Path:
-    """Writes root/iteration-NNNNN and only then removes older ones, so that a kill always leaves a complete one."""
+    """Writes root/iteration-NNNNN and only then removes older ones, so that a kill always leaves a complete one, and
+    what such a kill left half written: nobody else writes to `root`."""
     folder = root / f"iteration-{iteration:05d}"
     write_folder(folder, write)
     for older in sorted(root.glob("iteration-*")):
         if _number(older) < iteration:
             shutil.rmtree(older)
+    for torn in root.glob(".iteration-*"):
+        shutil.rmtree(torn)
     return folder
 
 

@@ -61,6 +61,8 @@ def confirm_run(
         notes: list[str] = []
         training = taken_up(lambda: make_training(run, materials), folder / STATE, notes.append)
         finish_training(training, folder, saved, notes)
+    if (folder / STATE).exists():  # a kill may have come between the record of the training's end and this
+        shutil.rmtree(folder / STATE)
     trained = read_json(folder / TRAINING)
     training.take_ranker(folder / RANKER)
     target = required_split(materials.data, split)
@@ -80,7 +82,7 @@ def confirm_run(
 
 
 def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], None], notes: list[str]) -> None:
-    """Trains to the end; leaves the ranker and a summary, and deletes the states."""
+    """Trains to the end; leaves the ranker and a summary."""
     for _ in iterations(training, folder / STATE, saved):
         notes += training.take_notes()
     training.save_ranker(folder / RANKER)
@@ -88,7 +90,6 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
     seconds = sum(row["seconds"] for row in training.history)
     reached = {"dev": training.best_value, "best_iteration": training.best_iteration, "notes": notes}
     write_json(folder / TRAINING, {**reached, "iterations": len(dev), "seconds": seconds, "dev_by_iteration": dev})
-    shutil.rmtree(folder / STATE)
 
 
 def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
