@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
-from trainables.errors import ConfigError
+from trainables.errors import ConfigError, WorkFailed
 from trainables.files import require_file, write_text
 from tune_cl.console.settings import add_name
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, Place, known_place
@@ -51,19 +51,19 @@ def _text(findings: Any, form: str) -> str:
 
 def tracked(place: Place, output: Path, uri: str) -> None:
     """Sends the file to MLflow as an artifact of the search. What prevents that is only printed."""
-    try:
-        journal = place.open(watch=0)
-    except ConfigError as held:
-        say(f"not logged to MLflow: {held.problems[0].wrong}")
-        return
     from tune_cl.report.file import artifact_event
     from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
 
-    with journal:
-        journal.append(artifact_event(output))
-        writer = MlflowWriter(journal, uri)
-        writer.start()
-        finish(writer, place.command("resume"), TRACKING_SECONDS)
+    try:
+        with place.open(watch=0) as journal:
+            journal.append(artifact_event(output))
+            writer = MlflowWriter(journal, uri)
+            writer.start()
+            finish(writer, place.command("resume"), TRACKING_SECONDS)
+    except ConfigError as held:
+        say(f"not logged to MLflow: {held.problems[0].wrong}")
+    except (OSError, WorkFailed) as away:
+        say(f"not logged to MLflow: {away}")
 
 
 def render(document: dict[str, Any]) -> str:

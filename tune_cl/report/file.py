@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from trainables.errors import UserError
 from trainables.files import write_text
 from tune_cl.journal import Event, Journal
 from tune_cl.place import Place
@@ -22,8 +21,8 @@ def leave_report(place: Place, journal: Journal) -> None:
     path = report_file(place)
     try:
         write_text(path, page(gather(place)))
-    except (OSError, UserError) as error:
-        print(f"no report: {error}; {place.command('report')} makes it", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - a chart that fails must not take the result with it
+        print(f"no report: {error}; {place.command('report')} tries again", file=sys.stderr)
         return
     journal.append(artifact_event(path))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trainables.counting import counted
-from trainables.errors import UserError
+from trainables.errors import UserError, WorkFailed
 from tune_cl.report.analysis import mean_interval
 from tune_cl.report.charts import interval_chart, queries_a_bar, strip_chart
 from tune_cl.report.findings import Findings
@@ -22,8 +22,10 @@ def values_of(findings: Findings) -> PerQuery | str:
     try:
         return per_query(findings)
     except UserError as error:
-        problem = error.problems[0]
-        return f"There are no values of single queries to show: {problem.place}: {problem.wrong}; {problem.right}."
+        why = str(error.problems[0]).removeprefix("error: ")
+    except WorkFailed as error:
+        why = str(error)
+    return f"There are no values of single queries to show: {why}."
 
 
 def groups_section(findings: Findings, values: PerQuery | str) -> list[Html]:

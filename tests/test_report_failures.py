@@ -1,0 +1,58 @@
+"""What keeps a report from being made whole, left or sent costs that alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report_cases import Case, whole
+from tests.test_report import report
+from trainables.errors import WorkFailed
+from tune_cl.commands.report import tracked
+from tune_cl.journal import Journal, read_events
+from tune_cl.place import Place
+from tune_cl.report import file, per_query
+
+
+def raising(error: Exception) -> Any:
+    def raises(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return raises
+
+
+@pytest.mark.parametrize("error", [ValueError("no logarithm of 0"), KeyError("n"), OSError("full")], ids=repr)
+def test_a_result_stands_without_its_report(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else a chart that fails would end a search that is done, at each resume again."""
+    place = Case(tmp_path).write()
+    monkeypatch.setattr(file, "page", raising(error))
+    with Journal(place.folder) as journal:
+        file.leave_report(place, journal)
+    told = capsys.readouterr().err
+    assert told.startswith(f"no report: {error}; ") and "tune-cl report toy" in told
+    assert [event["event"] for event in read_events(place.journal)] == ["search"]
+
+
+def test_data_that_cannot_be_had_costs_the_sections_about_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ir_datasets without a network."""
+    monkeypatch.setattr(per_query, "load_data", raising(WorkFailed("ir_datasets: no network")))
+    sections = report(whole(tmp_path, others=2))[0].sections
+    for name in ("groups", "queries"):
+        assert "There are no values of single queries to show: ir_datasets: no network." in sections[name]
+    assert "Best on dev so far" in sections["verdict"]
+
+
+@pytest.mark.parametrize("at", ["open", "append"])
+def test_storage_that_is_away_only_keeps_a_report_from_mlflow(
+    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Case(tmp_path).write()
+    monkeypatch.setattr(*((Place, "open") if at == "open" else (Journal, "append")), raising(OSError("NETWORK")))
+    tracked(place, place.folder / "report.html", "sqlite://")
+    assert capsys.readouterr().err == "not logged to MLflow: NETWORK\n"
