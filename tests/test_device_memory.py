@@ -285,9 +285,13 @@ def test_trials_of_a_ranker_that_compute_with_something_else_are_told_once(
 ) -> None:
     crew = Crew(tmp_path, experiment)
     crew.search.next_trial()
-    for machine in ("precision: bf16", "precision: bf16", "precision: fp32", "precision: fp32"):
+    for machine in ("precision: bf16", "precision: bf16"):
         crew.search.machine("t0000", machine)
     crew.journal.close()
+    for _ in range(2):  # resumed on another machine
+        crew = Crew(tmp_path, experiment)
+        crew.search.machine("t0000", "precision: fp32")
+        crew.journal.close()
     told = [event["text"] for event in read_events(crew.journal.path) if event["event"] == "machine"]
     assert told == ["precision: bf16"] * 2 + ["precision: fp32"] * 2
     assert caplog.text.count("compute with 'precision: bf16' and 'precision: fp32'") == 1

@@ -114,6 +114,7 @@ class SearchState:
     sessions: int = 0
     seconds: float = 0.0  # from the start of each session to its last event
     trials: dict[str, TrialState] = field(default_factory=dict)
+    machines: dict[str, list[str]] = field(default_factory=dict)  # by ranker: what its trials computed with, each once
     iterations: int = 0  # of all trials
     training_seconds: float = 0.0  # of all iterations; both are kept as sums, for budgets need them at every result
     end: Event | None = None
@@ -191,6 +192,10 @@ class SearchState:
                 self._take(self.trials[event["trial"]].results, event)
             case "checkpoint":
                 self.trials[event["trial"]].checkpoints[event["iteration"]] = event["path"]
+            case "machine":
+                known = self.machines.setdefault(self.trials[event["trial"]].params.get("ranker.name", self.ranker), [])
+                if event["text"] not in known:
+                    known.append(event["text"])
             case "pause":
                 self.trials[event["trial"]].paused = True
             case "end":

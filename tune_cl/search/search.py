@@ -70,8 +70,6 @@ class Search:
 
     def __post_init__(self) -> None:
         self.running: set[str] = set()
-        self.machines: dict[str, str] = {}  # by ranker: what its first trial computed with
-        self.mixed: set[str] = set()  # rankers of which not all trials computed with the same
         self.ended_by: str | None = None
         self.forecaster = Forecaster(self.experiment)
         self.course = Course(self.experiment, self.journal.events())
@@ -165,14 +163,12 @@ class Search:
 
     def machine(self, trial: str, text: str) -> None:
         """Records what a trial computes with. Says once if another trial of the same ranker computes with another."""
-        self.record({"event": "machine", "trial": trial, "text": text})
         ranker = self.state.trials[trial].params["ranker.name"]
-        other = self.machines.setdefault(ranker, text)
-        if text != other and ranker not in self.mixed:
-            self.mixed.add(ranker)
-            log.warning(
-                "trials of %s compute with '%s' and '%s': their numbers differ by that, too", ranker, other, text
-            )
+        known = self.state.machines.get(ranker, [])
+        if len(known) == 1 and text not in known:
+            told = "trials of %s compute with '%s' and '%s': their numbers differ by that, too"
+            log.warning(told, ranker, known[0], text)
+        self.record({"event": "machine", "trial": trial, "text": text})
 
     def checkpoint(self, trial: str, iteration: int, path: str) -> None:
         iteration += self.state.trials[trial].offset
