@@ -52,7 +52,8 @@ def result(best: float, baseline: float) -> dict[str, Any]:
     counts = {"trials": 4, "stopped_early": 0, "errored": 0, "iterations": 8, "seconds": 1.0}
     places = {"storage": "/tmp/runs", "tracking_uri": "http://here"}
     own = {"best": curriculum if best > baseline else plain, "best_curriculum": curriculum, "baseline": plain}
-    return document | counts | places | own | {"rankers": ["x"], "opened": list(OPENED)}
+    others = {"rankers": ["x"], "opened": list(OPENED), "best_ranker": "/tmp/runs/x/trials/best-ranker"}
+    return document | counts | places | own | others
 
 
 def test_the_result_shows_opened_keys_with_the_digits_that_they_have() -> None:
@@ -179,6 +180,12 @@ def test_the_best_ranker_is_used_on_what_it_reads(params: dict[str, Any], task: 
     document = result(0.5, 0.4) | {"ranker": "bert"}  # a search may open the ranker
     document["best"]["params"] |= params
     assert render(document).splitlines()[-1].endswith(f"best-ranker {task}")
+
+
+def test_a_best_ranker_that_was_not_kept_is_not_offered() -> None:
+    """Each of its trial's checkpoints may be lost or damaged."""
+    told = render(result(0.5, 0.4) | {"best_ranker": None}).splitlines()[-1]
+    assert told == "Use the best ranker:  it was not kept, for no checkpoint of t0001 could be read"
 
 
 # -- tables ------------------------------------------------------------------------------------------------------

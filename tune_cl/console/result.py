@@ -88,14 +88,20 @@ def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bo
 
 def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
     place = place_of(document["storage"], document["search"])
-    ranker = place.folder / "trials" / "best-ranker"
     ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
     return [
         f"{confirm:<22}{place.command('confirm', document.get('address'))}{ablate}",
         f"Read the report:      {place.command('report')}",
         *_open_mlflow(document),
-        f"Use the best ranker:  {program('tune-cl')} rerank {quote(str(ranker))} {_task(document)}",
+        f"Use the best ranker:  {_use(document)}",
     ]
+
+
+def _use(document: Shown) -> str:
+    """The command that applies the best ranker, or why there is none to apply."""
+    if ranker := document["best_ranker"]:
+        return f"{program('tune-cl')} rerank {quote(ranker)} {_task(document)}"
+    return f"it was not kept, for no checkpoint of {document['best']['trial_id']} could be read"
 
 
 def _task(document: Shown) -> str:

@@ -280,6 +280,9 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
         "selection_bias": selection_bias(curves_of(state)),
         "pareto": pareto(state),
         "baseline": baseline_of(state),
+        "best_ranker": str(place.folder / "trials" / "best-ranker")
+        if state.end and state.end.get("checkpoint")
+        else None,
         "storage": place.address,
         "tracking_uri": masked(tracking_uri),
         "mlflow_run_id": writer.run_id,
