@@ -303,7 +303,7 @@ def test_times_are_told_in_a_unit_of_their_size(hours: float, told: str) -> None
 
 def test_a_trial_has_the_threads_of_its_cores_as_far_as_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    assert [_threads(cpu) for cpu in (0, 0.5, 1, 2.9, 8, 64)] == [1, 1, 1, 2, 8, 8]
+    assert [_threads(Resources(cpu=cpu)) for cpu in (0, 0.5, 1, 2.9, 8, 64)] == [1, 1, 1, 2, 8, 8]
 
 
 def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(

@@ -67,6 +67,12 @@ class DamagedCheckpoint(Exception):
     """A checkpoint cannot be read; the message names it and says why. An earlier one may be intact."""
 
 
+def last_line(error: Exception) -> str:
+    """The last line of an error's text, which may be a whole traceback; the kind of error if it has no text."""
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Advice for an unknown name: the nearest known one or, if none is near, all of them."""
     known = sorted(known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any
@@ -246,8 +246,8 @@ def shared(values: dict[str, Any]) -> dict[str, Any]:
     return {sys.intern(key): values[key] for key in values}
 
 
-def replay(events: Iterable[Event]) -> SearchState:
-    """The state after these events.
+def replay(events: Iterable[Event], seen: Callable[[SearchState, Event], None] | None = None) -> SearchState:
+    """The state after these events. `seen` is called with the state after each event but the first.
 
     Raises DataError if there is none, the first is not `search`, or one lacks a key or names a trial that has not
     begun.
@@ -259,6 +259,8 @@ def replay(events: Iterable[Event]) -> SearchState:
                 state = begun(event)
             else:
                 state.apply(event)
+                if seen:
+                    seen(state, event)
         except (KeyError, TypeError) as wrong:
             what = f"event '{event['event']}' does not fit: {wrong}"
             raise DataError(Problem(f"journal:{number}", what, "a journal as tune-cl wrote it")) from wrong

@@ -18,7 +18,7 @@ from tune_cl.experiment import Experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, place_of
 from tune_cl.prose import say
 from tune_cl.search.budget import budgets
-from tune_cl.search.config import SearchConfig
+from tune_cl.search.config import Resources, SearchConfig
 from tune_cl.search.paces import Paces, forecast_by, paces_of
 from tune_cl.search.samplers import SEARCHERS
 from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
@@ -42,7 +42,7 @@ def execute(options: Namespace) -> dict[str, Any]:
 
     run, resources = experiment.base_run(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
-    pace = partial(seconds_per_iteration, threads=_threads(resources.cpu), device=device)
+    pace = partial(seconds_per_iteration, threads=_threads(resources), device=device)
     known = untrained(experiment)
     materials = known[materials_key(run)]
     warmed = _warm_start(experiment, materials.data.digest, options.storage)
@@ -95,9 +95,9 @@ def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
     return notes_of(event) if event else []
 
 
-def _threads(cpu: float) -> int:
-    """Threads of a trial that reserves so many cores, at most as many as this machine has."""
-    return max(1, min(int(cpu), os.cpu_count() or 1))
+def _threads(resources: Resources) -> int:
+    """Threads of a trial, at most as many as this machine has cores."""
+    return min(resources.threads, os.cpu_count() or 1)
 
 
 def _pretrained(experiment: Experiment) -> list[TrainingRun]:

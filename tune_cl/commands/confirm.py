@@ -25,13 +25,10 @@ from tune_cl.confirmation.verdict import (
     left_open,
     p_heading,
 )
-from tune_cl.console.settings import add_name, add_session, require_cluster
+from tune_cl.console.settings import add_name, add_session, require_cluster, tracking_uri_of
 from tune_cl.console.tables import table
-from tune_cl.journal import read_events
 from tune_cl.place import known_place, place_of
 from tune_cl.prose import wrapped
-from tune_cl.state import replay
-from tune_cl.tracking.uri import resolve_tracking_uri
 
 MOST_KEYS = 4  # listed in a sentence
 CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "none": "no correction"}
@@ -52,8 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
-    told = replay(read_events(place.journal)).tracking_uri
-    tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri, told)
+    tracking_uri = tracking_uri_of(options, place)
     require_cluster(options.address)
     from tune_cl.confirmation.runner import Request, confirm_search  # imports Ray and torch
 

@@ -9,11 +9,8 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from tune_cl.console import result
-from tune_cl.console.settings import add_name, add_session, require_cluster
-from tune_cl.journal import read_events
+from tune_cl.console.settings import add_name, add_session, require_cluster, tracking_uri_of
 from tune_cl.place import known_place
-from tune_cl.state import replay
-from tune_cl.tracking.uri import resolve_tracking_uri
 
 render = result.render
 
@@ -25,8 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
-    told = replay(read_events(place.journal)).tracking_uri
-    tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri, told)
+    tracking_uri = tracking_uri_of(options, place)
     require_cluster(options.address)
     from tune_cl.search.runner import resume_search  # imports Ray and torch
 

@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import RayError
 
 from trainables.config import TrainingRun
-from trainables.errors import UserError, WorkFailed
+from trainables.errors import UserError, WorkFailed, last_line
 from trainables.storage import patiently
 from trainables.training.device import take
 from trainables.training.materials import Materials, materials_for, materials_key
@@ -40,7 +40,7 @@ class Crew:
     def __init__(self, materials: Mapping[str, Materials], resources: Resources, split: str):
         self.materials = materials
         self.shared = {key: ray.put(made) for key, made in materials.items()}
-        self.reserved, self.split = (max(1, int(resources.cpu)), resources.gpu), split
+        self.reserved, self.split = (resources.threads, resources.gpu), split
         self.room = Room(resources, say)
         options = {"num_cpus": resources.cpu, "num_gpus": resources.gpu, "max_retries": RETRIES}
         self.task = ray.remote(**options)(task)
@@ -75,4 +75,4 @@ def reason(ended: Any) -> str | None:
     try:
         return ray.get(ended)
     except RayError as error:
-        return str(error).strip().splitlines()[-1]
+        return last_line(error)

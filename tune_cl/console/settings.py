@@ -6,10 +6,14 @@ import socket
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
+from itertools import islice
 
 from trainables.errors import ConfigError, Problem
 from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP
+from tune_cl.journal import read_events
+from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, Place
+from tune_cl.state import replay
+from tune_cl.tracking.uri import resolve_tracking_uri
 
 DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the forms of tune-cl list data"
 CONNECT_SECONDS = 10.0  # for a cluster's head to accept a connection
@@ -72,6 +76,12 @@ def experiment_of(options: Namespace) -> Experiment:
     flags = {"search.trials": options.trials, "training.max_iterations": options.max_iterations, "seed": options.seed}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     return load_experiment(options.space, [*given, *options.overrides], options.data, options.ranker)
+
+
+def tracking_uri_of(options: Namespace, place: Place) -> str:
+    """Where a search that has begun is tracked, by the options of `add_session` and its first event."""
+    first = replay(islice(read_events(place.journal), 1))
+    return resolve_tracking_uri(place.storage, options.tracking_uri, first.tracking_uri)
 
 
 def require_cluster(address: str | None) -> None:

@@ -14,10 +14,10 @@ from trainables.errors import DataError, Problem
 from trainables.evaluation.metrics import dev_key
 from tune_cl.confirmation.ablation import over_curricula
 from tune_cl.experiment import Experiment
-from tune_cl.journal import read_events
+from tune_cl.journal import Event, read_events
 from tune_cl.place import Place
 from tune_cl.search.schedulers.grace import curriculum_grace
-from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, begun, over_shared_seeds
+from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, over_shared_seeds, replay
 from tune_cl.wording import curriculum, in_terms
 
 CONFIRMATION = "confirmation"  # a search's folder of verdicts, one for each split
@@ -121,26 +121,15 @@ def gather(place: Place) -> Findings:
 
 def _walk(place: Place) -> tuple[SearchState, list[Reached]]:
     """The state after all events, and every result with the search's cost by then."""
-    state: SearchState | None = None
     reached: list[Reached] = []
-    try:
-        for event in read_events(place.journal):
-            if state is None:
-                state = begun(event)
-                continue
-            new = event["event"] == "result" and event["iteration"] not in state.trials[event["trial"]].results
-            state.apply(event)
-            if new:
-                dev = event["metrics"].get(dev_key(state.metric), math.nan)
-                reached.append(
-                    Reached(event["trial"], event["iteration"], dev, len(reached) + 1, round(state.seconds, 3))
-                )
-    except (KeyError, TypeError) as wrong:
-        problem = Problem(str(place.journal), f"an event does not fit: {wrong}", "a journal as tune-cl wrote it")
-        raise DataError(problem) from wrong
-    if state is None:
-        raise DataError(Problem(str(place.journal), "holds no event", "a search that has begun"))
-    return state, reached
+
+    def seen(state: SearchState, event: Event) -> None:
+        if state.iterations > len(reached):  # a result that the journal did not have yet
+            dev = event["metrics"].get(dev_key(state.metric), math.nan)
+            cost = state.iterations, round(state.seconds, 3)
+            reached.append(Reached(event["trial"], event["iteration"], dev, *cost))
+
+    return replay(read_events(place.journal), seen), reached
 
 
 def _confirmation(place: Place) -> Document | None:

@@ -24,6 +24,11 @@ class Resources(Section):
     cpu: float = Field(default=1, ge=0, description="CPU cores a trial")
     gpu: float = Field(default=0, ge=0, description="GPUs a trial")
 
+    @property
+    def threads(self) -> int:
+        """Threads that a trial computes with: one a core, and at least one."""
+        return max(1, int(self.cpu))
+
 
 class Price(Section):
     """What an hour costs, in any currency."""

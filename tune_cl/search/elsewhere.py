@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from trainables.errors import UserError, WorkFailed
+from trainables.errors import UserError, WorkFailed, last_line
 from trainables.training.device import Compute, take
 from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
@@ -29,13 +29,13 @@ def on_cluster(address: str, resources: Resources) -> Compute:
         with ray_session(address):
             task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
             try:
-                started = task.remote(function, arguments, max(1, int(resources.cpu)), resources.gpu)
+                started = task.remote(function, arguments, resources.threads, resources.gpu)
                 return ray.get(first_ended([started], Room(resources, say)))
             except RayError as error:
                 cause = getattr(error, "cause", None)
                 if isinstance(cause, UserError | WorkFailed):
                     raise cause from None
-                raise WorkFailed(f"{name}: {str(error).strip().splitlines()[-1]}") from error
+                raise WorkFailed(f"{name}: {last_line(error)}") from error
 
     return compute
 

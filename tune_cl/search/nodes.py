@@ -12,7 +12,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from trainables.errors import WorkFailed
+from trainables.errors import WorkFailed, last_line
 
 SLOW = 60.0  # seconds in which a node has a process started, from a slow disk too
 PACKAGES = ("tune-cl", "ray", "torch", "transformers", "tokenizers", "lightgbm", "gensim", "numpy", "scipy")
@@ -67,8 +67,7 @@ class NodeCheck:
         try:
             there: Any = ray.get(answer)
         except RayTaskError as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise WorkFailed(f"{cannot}: {reason}; install tune-cl there, then resume") from None
+            raise WorkFailed(f"{cannot}: {last_line(error)}; install tune-cl there, then resume") from None
         except RayError:  # the node is gone, and its trials go elsewhere
             return
         if lacking := [package for package, known in self.here.items() if known and not there[package]]:

@@ -236,10 +236,10 @@ class Search:
         self.record(event | how)
         self.running.add(trial)
         search, state = self.experiment.search, self.state.trials[trial]
-        threads = max(1, int(search.resources.cpu))
         queries = search.compare == "paired" or search.repeats > 1
         adopts = state.adopted is not None and state.adopted["checkpoint"] == checkpoint
-        return Plan(trial, self.run_of(state), checkpoint, threads, search.resources.gpu, queries, adopts)
+        threads, gpu = search.resources.threads, search.resources.gpu
+        return Plan(trial, self.run_of(state), checkpoint, threads, gpu, queries, adopts)
 
     def run_of(self, trial: TrialState) -> TrainingRun:
         """The training of a trial that counts: under grace `scaled` the one planned for its rung."""
