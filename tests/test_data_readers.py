@@ -212,7 +212,7 @@ class TestTrec:
     def test_all_problems_of_qrels_and_runs_at_once(self, tmp_path: Path) -> None:
         files = trec_files()
         files["qrels.dev.txt"] = "dev-a 0 d1 one\nnobody 0 d1 1\ndev-a 0 d2 1.5\ndev-a 0 d2 0\ndev-a 0 d3 40000\n"
-        files["run.dev.txt"] = "dev-a Q0 d9 1 1 x\ndev-a Q0 d1 1 nan x\ndev-z Q0 d1 1 1 x\n"
+        files["run.dev.txt"] = "dev-a Q0 d9 1 1 x\ndev-a Q0 d1 1 nan x\ndev-z Q0 d1 1 1 x\ndev-b Q0 d1 1 1_0 x\n"
         assert problems(write_folder(tmp_path, files)) == [
             "qrels.dev.txt:1: grade 'one'",
             "qrels.dev.txt:2: unknown query 'nobody'",
@@ -221,6 +221,7 @@ class TestTrec:
             "qrels.dev.txt:4: the same query and document a second time (first in line 3)",
             "run.dev.txt:2: score 'nan'",
             "run.dev.txt:3: unknown query 'dev-z'",
+            "run.dev.txt:4: score '1_0'",
             "run.dev.txt:1: document 'd9' is not in the collection",
         ]
 
@@ -242,8 +243,12 @@ class TestTrec:
 
     def test_a_judged_document_without_text_is_wrong_as_a_candidate(self, tmp_path: Path) -> None:
         files = trec_files(runs=False)
-        files["qrels.dev.txt"] += "dev-a 0 gone 3\n"
-        assert problems(write_folder(tmp_path, files)) == ["qrels.dev.txt:7: document 'gone' is not in the collection"]
+        files["qrels.dev.txt"] += "dev-a 0 gone 3\ndev-a 0 d1 x\n"
+        assert problems(write_folder(tmp_path, files)) == [
+            "qrels.dev.txt:8: grade 'x'",
+            "qrels.dev.txt:7: document 'gone' is not in the collection",
+            "qrels.dev.txt:8: the same query and document a second time (first in line 1)",
+        ]
 
     def test_queries_without_judgments_are_dropped(self, tmp_path: Path) -> None:
         files = trec_files()

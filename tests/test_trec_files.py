@@ -112,7 +112,7 @@ def test_reads_gzip_blank_lines_tabs_and_windows_line_ends(tmp_path: Path) -> No
 def test_every_wrong_line_of_a_run_is_told(tmp_path: Path) -> None:
     lines = [
         b"q Q0 d1 1 2.5 x", b"q Q0 d2 2 2.5", b"q Q0 d3 3 high x", b"q Q0 d4 4 nan x", b"q Q0 d5 5 -inf x",
-        b"q Q0 d1 6 1.5 x", b"q Q0 d\xff 7 1.5 x", b"q Q0 d8 8 1e39 x", b"p Q0 d1 1 1 x",
+        b"q Q0 d1 6 1.5 x", b"q Q0 d\xff 7 1.5 x", b"q Q0 d8 8 1e39 x", b"p Q0 d1 1 1 x", b"p Q0 d2 1 1_0 x",
     ]  # fmt: skip
     assert problems(tmp_path / "run.txt", b"\n".join(lines)) == [
         ("run.txt:2", "5 columns instead of 6"),
@@ -122,6 +122,7 @@ def test_every_wrong_line_of_a_run_is_told(tmp_path: Path) -> None:
         ("run.txt:6", "document 'd1' a second time for query 'q'"),
         ("run.txt:7", "not UTF-8"),
         ("run.txt:8", "score '1e39'"),
+        ("run.txt:10", "score '1_0'"),
     ]
 
 
@@ -132,13 +133,14 @@ def test_the_largest_float32_is_a_score(tmp_path: Path) -> None:
 
 
 def test_every_wrong_line_of_qrels_is_told(tmp_path: Path) -> None:
-    lines = [b"q 0 d1 1", b"q 0 d2", b"q 0 d3 1.5", b"q 0 d4 99999", b"q 0 d1 0", b"q 0 d5 -99999"]
+    lines = [b"q 0 d1 1", b"q 0 d2", b"q 0 d3 1.5", b"q 0 d4 99999", b"q 0 d1 0", b"q 0 d5 -99999", b"q 0 d6 1_0"]
     assert problems(tmp_path / "qrels.txt", b"\n".join(lines), read_qrels) == [
         ("qrels.txt:2", "3 columns instead of 4"),
         ("qrels.txt:3", "grade '1.5'"),
         ("qrels.txt:4", "grade '99999'"),
         ("qrels.txt:5", "document 'd1' a second time for query 'q'"),
         ("qrels.txt:6", "grade '-99999'"),
+        ("qrels.txt:7", "grade '1_0'"),
     ]
 
 

@@ -85,7 +85,7 @@ def _add(table: dict[str, dict], fields: list[bytes], form: str, value_of: Calla
 
 def _score(fields: list[bytes]) -> float:
     try:
-        score = float(fields[4])
+        score = float(_plain(fields[4]))
     except ValueError:
         score = float("nan")
     if not abs(score) < FLOAT32_END:
@@ -95,12 +95,19 @@ def _score(fields: list[bytes]) -> float:
 
 def _grade(fields: list[bytes]) -> int:
     try:
-        grade = int(fields[3])
+        grade = int(_plain(fields[3]))
     except ValueError:
         grade = MAX_GRADE + 1
     if abs(grade) > MAX_GRADE:
         raise _Wrong(f"grade '{_shown(fields[3])}'", f"write a whole number up to {MAX_GRADE}")
     return grade
+
+
+def _plain(number: bytes) -> bytes:
+    """The number; raises ValueError for 1_0, which Python takes for 10 and trec_eval for 1."""
+    if b"_" in number:
+        raise ValueError(number)
+    return number
 
 
 def _shown(field: bytes) -> str:

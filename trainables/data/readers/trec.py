@@ -27,6 +27,7 @@ QRELS = ("QUERY", "0", "DOCUMENT", "GRADE")
 RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")
 MAX_SCORE = float(np.finfo(np.float32).max)  # trec_eval keeps scores as float32
 _WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
+_NUMBER = re.compile(r"[-+.eE0-9]+")  # float takes 1_0 too, which trec_eval reads as 1
 
 Value = Callable[[list[str]], float]
 
@@ -57,13 +58,10 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
         problems.append(Problem(str(folder), "no queries", f"give queries.SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"))
     if problems:  # unknown ids in qrels and runs would only repeat these
         raise DataError(problems)
-    unknown: list[Problem] = []
-    reader = _SplitReader(folder, config.candidates, collection.index, problems, unknown)
+    reader = _SplitReader(folder, config.candidates, collection.index, problems)
     splits = {split: reader.split(split, *columns) for split, columns in queries.items()}
     if problems:
         raise DataError(problems)
-    if unknown:
-        raise DataError(unknown)
     return assemble(Raw(folder.name, collection.ids, collection.texts, splits, _repeated(queries)), config)
 
 
@@ -126,15 +124,14 @@ class _SplitReader:
     candidates: str
     documents: IdIndex
     problems: list[Problem]
-    unknown: list[Problem]  # judged documents that must be in the collection but are not
 
     def split(self, name: str, query_ids: list[str], texts: list[str]) -> RawSplit:
         queries = {query: row for row, query in enumerate(query_ids)}
         rows = self._rows("run", name, RUN)
         has_run = self.candidates in ("auto", "run") and rows.path.exists()
-        unknown = self.unknown if self.candidates == "auto" and not has_run else []
-        qrels = self._rated(self._rows("qrels", name, QRELS), queries, _grade, unknown)
-        run = self._rated(rows, queries, _score, self.problems) if has_run else None
+        are_candidates = self.candidates == "auto" and not has_run
+        qrels = self._rated(self._rows("qrels", name, QRELS), queries, _grade, are_candidates)
+        run = self._rated(rows, queries, _score, True) if has_run else None
         if self.candidates == "run" and not has_run:
             rows.file_problem("missing file", "give the file, or set data.candidates auto, qrels or bm25")
         return RawSplit(query_ids, [(text,) for text in texts], qrels, run)
@@ -142,8 +139,8 @@ class _SplitReader:
     def _rows(self, kind: str, split: str, columns: tuple[str, ...]) -> Rows:
         return Rows(plain_or_gz(self.folder, f"{kind}.{split}.txt"), columns, None, self.problems)
 
-    def _rated(self, rows: Rows, queries: Mapping[str, int], value_of: Value, unknown: list[Problem]) -> Rated:
-        """One row per (query, document); documents that are not in the collection become problems in `unknown`."""
+    def _rated(self, rows: Rows, queries: Mapping[str, int], value_of: Value, in_collection: bool) -> Rated:
+        """One row per (query, document). `in_collection`: a document that is not in the collection is a problem."""
         ratings = Ratings(self.documents)
         for number, fields in rows:
             query, value = queries.get(fields[0]), 0.0
@@ -156,9 +153,9 @@ class _SplitReader:
             else:
                 ratings.add(number, query, fields[2], value)
         rated = ratings.finish()
-        for number, document in ratings.missing:
+        for number, document in ratings.missing if in_collection else ():
             wrong = f"document '{document}' is not in the collection"
-            unknown.append(rows.at(number, wrong, "add it there or drop the row"))
+            rows.problem(number, wrong, "add it there or drop the row")
         for number, first in ratings.repeats():
             _note_repeat(rows, number, "the same query and document", first)
         return rated
@@ -173,7 +170,7 @@ def _grade(fields: list[str]) -> float:
 
 def _score(fields: list[str]) -> float:
     try:
-        score = float(fields[4])
+        score = float(fields[4] if _NUMBER.fullmatch(fields[4]) else "nan")
     except ValueError:
         score = float("nan")
     if not abs(score) <= MAX_SCORE:
