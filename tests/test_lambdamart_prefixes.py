@@ -68,6 +68,12 @@ def test_switch_points_share_one_first_stage(
         assert_same_trees(training, trained(run, data).booster, data)
 
 
+def test_shared_trees_are_not_counted_as_trained_on(own_cache: None, data: RankingData) -> None:
+    first, again = (trained(tree_run(objective_switch="mse", switch=2 * TREES), data, share=True) for _ in range(2))
+    assert [row["samples_per_second"] > 0 for row in first.history] == [True] * ITERATIONS
+    assert [row["samples_per_second"] > 0 for row in again.history] == [False, False] + [True] * (ITERATIONS - 2)
+
+
 def test_a_subset_and_plain_training_are_shared_too(own_cache: None, grown: list[int], data: RankingData) -> None:
     for switch in (8, 12):
         trained(tree_run(subset="relevant_count", switch=switch), data, share=True)

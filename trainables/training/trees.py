@@ -158,8 +158,7 @@ class TreeTraining(Progress):
         for stage in self.stages:
             begin, end = max(first, stage.first), min(last, stage.last)
             if begin < end:
-                self._grow(stage, begin, end)
-                pairs += len(stage.rows) * (end - begin)
+                pairs += len(stage.rows) * self._grow(stage, begin, end)
         grown = time.perf_counter() - started
         self.trees.append(self.booster.num_trees() if self.booster else 0)
         self._add_iteration(self.iteration)
@@ -179,11 +178,12 @@ class TreeTraining(Progress):
         self._leave_prefix()
         return metrics
 
-    def _grow(self, stage: Stage, begin: int, end: int) -> None:
-        """Brings the booster from round `begin` to round `end` of a stage."""
+    def _grow(self, stage: Stage, begin: int, end: int) -> int:
+        """Brings the booster from round `begin` to round `end` of a stage; returns the rounds that were grown here, not
+        by another training."""
         if self.prefixes and stage is self.stages[0] and (found := self.prefixes.at(end)):
             self.booster, self._growing = found, None
-            return
+            return 0
         if self._growing and self._growing[0] is stage and not self.settings.samples:
             booster = self._growing[1]
             for _ in range(end - begin):
@@ -203,6 +203,7 @@ class TreeTraining(Progress):
                 f"a lower ranker.min_data_in_leaf than {self.settings.min_data_in_leaf} may help"
             )
         self.booster, self._growing = booster, (stage, booster)
+        return end - begin
 
     def _parameters(self, stage: Stage) -> dict[str, Any]:
         return parameters(self.settings, self.run.training.lr, stage.objective, int(self.train.grade.max()))
