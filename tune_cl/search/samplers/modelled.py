@@ -226,6 +226,7 @@ class CmaesSampler(ModelSampler):
         """Also recomputes the trial's generation and the state of the evolution, which follow from what came before."""
         if self.models(number):
             trial = self.ask_optuna(self.study(), number, 0)
+            _ = trial.relative_params  # Optuna asks CMA-ES, and notes its state, only when they are first read
             attributes = trial.storage.get_trial(trial._trial_id).system_attrs
             self._noted[number] = {key: value for key, value in attributes.items() if key.startswith("cma:")}
         super().replay(number, chosen)

@@ -1,0 +1,75 @@
+"""What every sampler with a model owes: that what it is told matters."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import pytest
+
+from trainables.randomness import generator
+from tune_cl.search.leaves import Uniform
+from tune_cl.search.samplers import SEARCHERS, CmaesSampler, GpSampler, TpeSampler
+from tune_cl.search.samplers.modelled import ModelSampler
+from tune_cl.search.space import Flat, Space
+
+PLANE = Space({"x": Uniform(low=0, high=1), "y": Uniform(low=0, high=1)})
+STARTUP = 8
+LEARNERS: dict[str, tuple[type[ModelSampler], int]] = {
+    "tpe": (TpeSampler, 48),
+    "gp": (GpSampler, 20),
+    "cmaes": (CmaesSampler, 72),
+}
+
+
+def quality(chosen: Flat) -> float:
+    """The optimum is x = 0.2, y = 0.3."""
+    return -((chosen["x"] - 0.2) ** 2) - (chosen["y"] - 0.3) ** 2
+
+
+def proposals(sampler: ModelSampler, trials: int, noise: bool = False) -> list[Flat]:
+    """A search one trial at a time, each to its end. `noise`: the sampler is told values that say nothing."""
+    asked = []
+    for number in range(1, trials + 1):
+        chosen = sampler.ask(number)
+        assert chosen is not None
+        asked.append(chosen)
+        sampler.replay(number, chosen)
+        value = float(generator(0, "noise", number).normal()) if noise else quality(chosen)
+        sampler.tell(number, {1: value - 0.1, 2: value}, "completed")
+    return asked
+
+
+def test_every_sampler_with_a_model_is_tested() -> None:
+    assert set(LEARNERS) == set(SEARCHERS) - {"random", "grid"}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_what_a_sampler_is_told_matters(name: str) -> None:
+    kind, trials = LEARNERS[name]
+    told = [proposals(kind(PLANE, seed, STARTUP), trials) for seed in range(3)]
+    misled = [proposals(kind(PLANE, seed, STARTUP), trials, noise=True) for seed in range(3)]
+    early = mean(quality(chosen) for asked in told for chosen in asked[:STARTUP])
+    late, late_misled = (
+        mean(quality(chosen) for asked in searches for chosen in asked[-trials // 4 :]) for searches in (told, misled)
+    )
+    assert late > early / 2 and late > late_misled / 2, (early, late, late_misled)
+    assert proposals(kind(PLANE, 0, STARTUP), trials) == told[0] != told[1], "the seed decides"
+
+
+def test_generations_advance_in_a_rebuilt_cmaes_as_in_the_lost_one() -> None:
+    """Every third trial is stopped, and each is told while the next one runs."""
+    lost, rebuilt = CmaesSampler(PLANE, 1, STARTUP), CmaesSampler(PLANE, 1, STARTUP)
+    generations = []
+    for number in range(1, 61):
+        chosen = lost.ask(number)
+        assert chosen is not None
+        if number % 9 == 0:
+            assert rebuilt.ask(number) == chosen
+        for sampler in (lost, rebuilt):
+            sampler.replay(number, chosen)
+            if number > 1:
+                told = {1: quality(lost.chosen[number - 1])}
+                sampler.tell(number - 1, told, "pruned" if number % 3 == 0 else "completed")
+        generations.append(lost.attributes(number).get("cma:generation", 0))
+        assert rebuilt.attributes(number) == lost.attributes(number)
+    assert generations == sorted(generations) and generations[-1] >= 4
