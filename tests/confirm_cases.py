@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tune_cl.confirmation.training import confirm_run
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place
+from tune_cl.search.space import Flat
 from tune_cl.state import SearchState, replay
 from tune_cl.tracking.uri import resolve_tracking_uri
 
@@ -57,14 +58,17 @@ def place(tmp_path: Path, data: Path) -> Place:
     return place
 
 
-def searched(experiment: Experiment, digest: str, place: Place) -> Iterator[dict[str, Any]]:
+def searched(
+    experiment: Experiment, digest: str, place: Place, choices: Sequence[Flat] = ()
+) -> Iterator[dict[str, Any]]:
+    """The journal's events; `choices`: the baseline's and four others at most, else those of SPACE."""
     yield {"event": "search", "name": "toy", "space": "toy", "data": {"name": "toy", "digest": digest}, "metric": "map",
            "ranker": "conv_knrm", "rankers": ["conv_knrm"],
            "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
            "git_commit": None, "tracking_uri": "", "storage": str(place.storage), "forecast": {},
            "time": 1000.0}  # fmt: skip
-    choices = [experiment.baseline_choice(), LINEAR, ROOT, BROKEN, ROOT]
-    for number, (choice, dev) in enumerate(zip(choices, [0.5, 0.55, 0.6, 0.9, 0.6], strict=True)):
+    choices = choices or [experiment.baseline_choice(), LINEAR, ROOT, BROKEN, ROOT]
+    for number, (choice, dev) in enumerate(zip(choices, [0.5, 0.55, 0.6, 0.9, 0.6], strict=False)):
         params, trial, time = experiment.training_run(choice).in_force(), f"t{number:04d}", 1000.0 + number
         yield {"event": "trial", "trial": trial, "number": number, "params": params, "chosen": choice, "seed": 2,
                "baseline": number == 0, "time": time}  # fmt: skip

@@ -120,7 +120,7 @@ class Case:
         if not place:
             return row
         tested = {"difference": mean - 0.5, "p_value": 0.001, "p_adjusted": 0.002, "ci95": [0.01, 0.2]}
-        tested["p_both_adjusted"] = p_both
+        tested |= {"p_both_adjusted": p_both, "seed_matters": True}
         return row | tested | {"p_per_seed": [0.1, 0.2, 0.3], "marks": ("", "‡", "†")[place]}
 
     def write(self) -> Place:

@@ -267,6 +267,7 @@ def test_an_ablation_is_the_configuration_without_its_curriculum(place: Place, c
 
 def test_an_ablation_without_a_difference_is_no_finding_for_these_seeds_either() -> None:
     own = {"label": "plain, lr=0.02", "difference": 0.01, "p_adjusted": 0.3, "p_both_adjusted": 0.6, "runs": [1, 2]}
+    own["seed_matters"] = True
     row = {"also_differs": ["training.lr"], "has_curriculum": True, "ablation": own}
     assert of_curriculum(row, "map").endswith("+0.0100 map, p = 0.3; what its curriculum is worth is not shown.")
     row["ablation"] = own | {"p_adjusted": 0.01}
@@ -390,7 +391,7 @@ def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: 
 def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(
     place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def far_below(pairs: Any, correction: str) -> list[Judged]:
+    def far_below(pairs: Any, *others: Any) -> list[Judged]:
         return [Judged(SeededTest(-0.5, (0.0,), 0.0, 0.0), 0.0, 0.0) for _ in pairs]
 
     monkeypatch.setattr(document, "judge", far_below)

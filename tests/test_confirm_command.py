@@ -179,7 +179,7 @@ def test_configurations_and_ablations_are_corrected_among_themselves(place: Plac
 def row_of(difference: float, p: float, p_both: float = 0.04, runs: int = 3, **other: Any) -> dict[str, Any]:
     tested = {"difference": difference, "p_adjusted": p, "p_both_adjusted": p_both, "ci95": [-0.01, 0.03]}
     told = {"label": "root", "trial_id": "t0001", "runs": [{}] * runs, "mean": 0.51234, "sd": 0.0125, "marks": ""}
-    return told | tested | {"also_differs": [], "has_curriculum": True} | other
+    return told | tested | {"also_differs": [], "has_curriculum": True, "seed_matters": True} | other
 
 
 def document_of(*rows: dict[str, Any], verdict: str = "better", correction: str = "holm") -> dict[str, Any]:

@@ -281,6 +281,11 @@ class TrainingRun(Section):
         """Whether the ranker is an ensemble of trees over features; else it is a network over texts."""
         return load_ranker(self.ranker["name"]).grows_trees
 
+    @property
+    def draws(self) -> bool:
+        """Whether the training draws anything at random; else it is the same under every seed."""
+        return ranker_settings(self.ranker).draws
+
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""
         flat = flatten(self.model_dump())

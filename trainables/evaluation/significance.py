@@ -57,7 +57,8 @@ class SeededTest:
 
     p_per_seed  paired t-test over queries at each seed (Penha & Hauff 2020, Table 5)
     p_value     paired t-test over queries on the query means over seeds: applies to these very seeds on new queries
-    p_both      seeds and queries both as samples: applies to new seeds on new queries; NaN for one seed
+    p_both      seeds and queries both as samples: applies to new seeds on new queries; NaN for one seed; p_value where
+                the seed changes nothing
     """
 
     difference: float
@@ -66,11 +67,15 @@ class SeededTest:
     p_both: float
 
 
-def seeded_test(values: np.ndarray, reference: np.ndarray) -> SeededTest:
-    """Tests mean(values - reference) = 0; both [N, Q], row i of both trained with the same seed, Q at least 2."""
+def seeded_test(values: np.ndarray, reference: np.ndarray, seed_matters: bool = True) -> SeededTest:
+    """Tests mean(values - reference) = 0; both [N, Q], row i of both trained with the same seed, Q at least 2.
+
+    `seed_matters`: False if all seeds give the same training: N copies tell no more of new seeds than one.
+    """
     over_queries = paired_t_test(values.mean(axis=0), reference.mean(axis=0))
     per_seed = tuple(paired_t_test(*pair).p for pair in zip(values, reference, strict=True))
-    return SeededTest(over_queries.difference, per_seed, over_queries.p, _over_both(values - reference))
+    p_both = _over_both(values - reference) if seed_matters else over_queries.p
+    return SeededTest(over_queries.difference, per_seed, over_queries.p, p_both)
 
 
 def _over_both(differences: np.ndarray) -> float:

@@ -22,6 +22,11 @@ class RankerSettings(BaseModel):
     default_lr: ClassVar[float | None] = None  # default of training.lr, where it is not the usual one
     name: str
 
+    @property
+    def draws(self) -> bool:
+        """Whether training draws anything at random, so that the seed matters."""
+        return True
+
 
 @dataclass(frozen=True)
 class Tokens:

@@ -40,8 +40,8 @@ class LambdaMartSettings(RankerSettings):
     bagging_fraction: float = Field(default=1.0, gt=0, le=1, description="queries drawn anew for each tree")
 
     @property
-    def samples(self) -> bool:
-        """Whether trees are grown on random parts of the data, so that the seed matters."""
+    def draws(self) -> bool:
+        """Whether trees are grown on random parts of the data."""
         return self.feature_fraction < 1 or self.bagging_fraction < 1
 
 

@@ -184,7 +184,7 @@ class TreeTraining(Progress):
         if self.prefixes and stage is self.stages[0] and (found := self.prefixes.at(end)):
             self.booster, self._growing = found, None
             return 0
-        if self._growing and self._growing[0] is stage and not self.settings.samples:
+        if self._growing and self._growing[0] is stage and not self.settings.draws:
             booster = self._growing[1]
             for _ in range(end - begin):
                 if booster.update():  # no split is possible any more
@@ -210,7 +210,7 @@ class TreeTraining(Progress):
 
     def _seed(self, begin: int) -> int:
         """LightGBM's seed for the trees from round `begin` on."""
-        return int(generator(self.run.seed, "trees", begin).integers(2**31)) if self.settings.samples else 0
+        return int(generator(self.run.seed, "trees", begin).integers(2**31)) if self.settings.draws else 0
 
     def _stage_data(self, stage: Stage) -> lgb.Dataset:
         """The stage's rows, binned; kept for the next stage if it has the same rows, and replaced otherwise."""
@@ -229,7 +229,7 @@ class TreeTraining(Progress):
 
     def _prefix_key(self) -> str:
         """Digest of everything that determines the first stage's trees except their number."""
-        stage, sampled = self.stages[0], self.settings.samples
+        stage, sampled = self.stages[0], self.settings.draws
         random = (self.run.seed, self.settings.trees_per_iteration) if sampled else ()
         data = (self.materials.data.digest, stage.rows, stage.objective)
         return digest_of(FORMAT, lgb.__version__, data, self._parameters(stage), random)

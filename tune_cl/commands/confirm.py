@@ -144,6 +144,8 @@ def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> s
 def _of_seeds(row: dict[str, Any]) -> str:
     """Says whether the difference holds for new seeds, for p_adjusted takes the seeds as given."""
     seeds, p = len(row["runs"]), row["p_both_adjusted"]
+    if not row["seed_matters"]:
+        return " The seed changes nothing in these trainings, so it holds for any."
     if seeds == 1:
         return " This speaks of one seed; another might show something else."
     if p <= LEVEL:

@@ -41,7 +41,12 @@ class Compared:
     def judged(self, references: Mapping[str, str]) -> dict[str, Judged]:
         """The test of each label against its reference, corrected over all of `references`."""
         pairs = [(self.values[label], self.values[reference]) for label, reference in references.items()]
-        return dict(zip(references, judge(pairs, self.correction), strict=True))
+        matters = [self.seed_matters(*labels) for labels in references.items()]
+        return dict(zip(references, judge(pairs, self.correction, matters), strict=True))
+
+    def seed_matters(self, *labels: str) -> bool:
+        """Whether the seed changes any of these trainings."""
+        return any(self.runs[label][0].run.draws for label in labels)
 
     def params(self, label: str) -> Flat:
         return self.runs[label][0].configuration.params
@@ -51,7 +56,7 @@ class Compared:
 
     def comparison(self, label: str, reference: str, judged: Judged) -> dict[str, Any]:
         interval = bootstrap_ci((self.values[label] - self.values[reference]).mean(axis=0))
-        return _comparison(judged, interval)
+        return _comparison(judged, interval) | {"seed_matters": self.seed_matters(label, reference)}
 
 
 def document_of(

@@ -254,8 +254,11 @@ def tell(state: SearchState, work: Confirmation) -> None:
         say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
     if len(work.best) < work.request.top:
         say(f"note: the search has {len(work.best)} distinct configurations, fewer than --top {work.request.top}")
-    if work.request.seeds < 2:
+    draws = any(run.run.draws for run in work.runs.values())
+    if work.request.seeds < 2 and draws:
         say("note: one seed shows nothing of how much the seed matters")
+    if work.request.seeds > 1 and not draws:
+        say("note: the seed changes nothing in these trainings: --seeds 1 tells as much")
 
 
 def require_queries(materials: Materials, split: str) -> None:

@@ -36,15 +36,20 @@ class Judged:
         return self.test.difference < 0 and self.p_adjusted <= LEVEL
 
 
-def judge(pairs: Sequence[tuple[np.ndarray, np.ndarray]], correction: str) -> list[Judged]:
+def judge(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]], correction: str, seed_matters: Sequence[bool] | None = None
+) -> list[Judged]:
     """Tests the first of each pair against the second, both values [N, Q] with equal seeds by row; corrected over all
-    pairs."""
-    if not pairs:
-        return []
-    tests = [seeded_test(values, reference) for values, reference in pairs]
+    pairs.
+
+    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all.
+    """
+    of_pairs = zip(pairs, seed_matters or [True] * len(pairs), strict=True)
+    tests = [seeded_test(*pair, matters) for pair, matters in of_pairs]
     adjusted = adjust([test.p_value for test in tests], correction)
-    one_seed = len(pairs[0][0]) < 2  # p_both is then NaN
-    both = np.full(len(tests), np.nan) if one_seed else adjust([test.p_both for test in tests], correction)
+    both = np.array([test.p_both for test in tests], np.float64)
+    unknown = np.isnan(both)  # with one seed
+    both = np.where(unknown, np.nan, adjust(np.where(unknown, 1, both), correction))
     return [Judged(test, float(p), float(p_both)) for test, p, p_both in zip(tests, adjusted, both, strict=True)]
 
 

@@ -173,9 +173,8 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
                 f"p {p_value(top['p_adjusted'])}{_correction(confirmed)}."
             )
         )
-        if (p := top.get("p_both_adjusted")) is not None:
-            how = " (corrected)" if corrected(confirmed) else ""
-            parts.append(paragraph(f"For new trainings with other seeds: p {p_value(p)}{how}."))
+        if text := _new_seeds(confirmed, top):
+            parts.append(paragraph(text))
         if text := _highest(findings, confirmed):
             parts.append(paragraph(text))
         if text := _ablation(findings, top):
@@ -187,6 +186,15 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
     if top and confirmed["verdict"] == "no difference shown":
         parts.append(paragraph(f"That is not proof of equality: {left_open(confirmed, top)}."))
     return parts
+
+
+def _new_seeds(confirmed: Document, top: Document) -> str:
+    """What is known of trainings with other seeds."""
+    if not top.get("seed_matters", True):
+        return "The seed changes nothing in these trainings: with others they would be the same."
+    p = top.get("p_both_adjusted")
+    how = " (corrected)" if corrected(confirmed) else ""
+    return "" if p is None else f"For new trainings with other seeds: p {p_value(p)}{how}."
 
 
 def _highest(findings: Findings, confirmed: Document) -> str:
@@ -210,10 +218,11 @@ def _ablation(findings: Findings, top: Document) -> str:
         return f"{told}: {findings.place.command('confirm')} --ablate tells what its curriculum is worth."
     own = top["ablation"]
     low, high = own["ci95"]
+    sampled = f", and with the seeds as a sample p {p_value(own['p_both_adjusted'])}"
     return (
         f"{told}. Without its curriculum it has {findings.metric} {number(own['mean'])}: a difference of "
         f"{signed(own['difference'])}, 95 % confidence interval [{signed(low)}, {signed(high)}], p "
-        f"{p_value(own['p_adjusted'])}, and with the seeds as a sample p {p_value(own['p_both_adjusted'])}."
+        f"{p_value(own['p_adjusted'])}{sampled if own.get('seed_matters', True) else ''}."
     )
 
 
