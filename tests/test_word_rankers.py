@@ -65,6 +65,32 @@ def test_parameter_counts_of_the_papers(name: str, keys: dict[str, Any], count: 
     assert trainable(module_of(name, 300, **keys)) == count
 
 
+@pytest.mark.parametrize("name", ["knrm", "conv_knrm", "drmm_tks", "embedding", "match_pyramid"])
+def test_words_that_match_nothing_go_on_doing_so_when_vectors_are_trained(name: str) -> None:
+    """At a vector of zeros the gradient of a cosine is beyond all others, which clipping would then erase."""
+    torch.manual_seed(0)
+    vectors = torch.randn(WORDS, 8)
+    vectors[:4] = 0
+    keys = {"name": name, "train_vectors": True, "unknown": "zero"}
+    module = load_ranker(name).Module(  # type: ignore[attr-defined]
+        vectors.clone(), ranker_settings(keys), max_length=60, from_front=False, outputs=1
+    )
+    nn.init.normal_(module.score.weight) if module.score is not None else None
+    queries, documents = (Tokens.of([[1, 2], [1, 9, 8], [7, 6, 5]]), Tokens.of([[2, 3], [2, 9, 30, 31], [3, 8, 7, 6]]))
+    module(**module.collate(queries, documents, np.arange(3), np.arange(3))).sum().backward()
+    grad = module.vectors.weight.grad
+    assert not grad[:4].any() and grad[4:].any()
+    assert max(float(p.grad.abs().max()) for p in module.parameters() if p.grad is not None) < 1e6
+
+
+def test_match_pyramid_tells_documents_apart_in_half_precision() -> None:
+    module = module_of("match_pyramid").eval()
+    texts = Tokens.of([some_words(12).tolist() for _ in range(60)])
+    inputs = module.collate(Tokens.of([some_words(5).tolist()]), texts, np.zeros(60, np.int64), np.arange(60))
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        assert len(module(**inputs).unique()) == 60
+
+
 def test_knrm_scores_equal_those_of_the_definition() -> None:
     module = module_of("knrm")
     query, document = some_words(4), some_words(9)

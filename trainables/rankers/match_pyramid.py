@@ -56,7 +56,8 @@ class MatchPyramidModule(WordRankerModule):
         query_cells, document_cells = self.cells
         pooled = self.pool(features, document_mask.sum(1), document_cells)
         grid = self.pool(pooled.transpose(2, 3), query_mask.sum(1)[query_of], query_cells).transpose(2, 3)
-        return self.score(self.hidden(self.dropout(grid.flatten(1)))).float()
+        with torch.autocast(grid.device.type, enabled=False):  # half precision would give many candidates one score
+            return self.score(self.hidden(self.dropout(grid.flatten(1).float())))
 
 
 def cell_bounds(lengths: Tensor, cells: int) -> tuple[Tensor, Tensor]:

@@ -56,6 +56,11 @@ class WordRankerModule(RankerModule):
         super().__init__()
         self.max_query_length, self.max_length, self.from_front = settings.max_query_length, max_length, from_front
         self.vectors = nn.Embedding.from_pretrained(vectors, freeze=not settings.train_vectors, padding_idx=PADDING)
+        if settings.train_vectors and settings.unknown == "zero":
+            # Words that match nothing shall go on doing so. Besides, the gradient of a cosine is 10^12 times too large
+            # at a zero vector, and clipping would shrink all other gradients to nothing.
+            self.register_buffer("zeros", (vectors == 0).all(1, keepdim=True), persistent=False)
+            self.vectors.weight.register_hook(lambda grad: grad.masked_fill(self.zeros, 0))
 
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
