@@ -150,7 +150,7 @@ def test_the_best_is_found_by_the_mean_over_seeds_everywhere(tmp_path: Path) -> 
 def test_the_result_shows_means_where_there_are_several_seeds() -> None:
     best: dict[str, Any] = {"trial_id": "t0003", "params": {}, "dev": 0.5, "iteration": 2}
     plain = {"params": {}, "dev": 0.4, "iteration": 2}
-    document: dict[str, Any] = dict.fromkeys(("search", "ranker", "data", "metric", "mlflow_view"), "x")
+    document: dict[str, Any] = dict.fromkeys(("search", "ranker", "data", "metric", "mlflow_view", "best_ranker"), "x")
     document |= {"trials": 4, "stopped_early": 0, "errored": 0, "iterations": 8, "seconds": 1.0, "rankers": ["x"]}
     document |= {"storage": "/tmp/runs", "tracking_uri": "http://here", "best": best, "baseline": plain}
     assert "+0.1000 x on dev. The best of many trials on one seed" in render(document)
