@@ -69,6 +69,29 @@ def test_no_event_comes_before_the_files_it_speaks_of(s3: str, monkeypatch: pyte
         assert in_storage(place) == [*events(1), TOLD]
 
 
+def test_a_journal_that_has_not_grown_is_not_read(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked at every few seconds, and has megabytes in a long search."""
+    read = []
+    with opened(begun(s3)) as journal:
+        content = journal.content
+        monkeypatch.setattr(journal, "content", lambda: read.append(journal.size) or content())
+        assert journal._attempt() and journal._attempt() and read == []
+        journal.append(TOLD)
+        assert journal._attempt() and journal._attempt() and len(read) == 1
+    assert in_storage(place_of(s3, "toy")) == [*events(1), TOLD]
+
+
+def test_links_that_lead_nowhere_are_not_sent_and_hold_up_nothing(s3: str) -> None:
+    place = begun(s3)
+    with opened(place) as journal:
+        (place.folder / "gone").symlink_to("nothing")
+        (place.folder / "round").symlink_to("round")
+        (place.folder / "folder").symlink_to(place.folder.parent)
+        (place.folder / "z.txt").touch()
+        assert journal._attempt()
+    assert set(storage.files_below(place.below())) == {"journal.jsonl", "z.txt"}
+
+
 def test_hidden_files_and_those_in_hidden_folders_are_not_sent(s3: str) -> None:
     """Files that are being written have such names."""
     place = begun(s3)

@@ -19,7 +19,9 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import ELOOP, ENOENT, ENOTDIR
 from pathlib import Path, PurePosixPath
+from stat import S_ISREG
 from uuid import uuid4
 
 from trainables import storage
@@ -36,6 +38,7 @@ SETTLED_NS = 2 * 10**9  # S3 may tell times in whole seconds, in which an object
 CLOSING_SECONDS = 60.0  # for which the last changes are tried to be sent
 OF_STORAGE_ONLY = {"ray", "ranker", "state.tar", LEASE}  # checkpoints of trials and confirmations: not copied here
 OF_COPY_ONLY = {FILE, LOCK, CURSOR}  # the journal goes by itself, the cursor is this machine's
+GONE = {ENOENT, ENOTDIR, ELOOP}  # just being replaced by a new one, which the next look sees; or a link to nothing
 log = logging.getLogger(__name__)
 
 
@@ -214,7 +217,7 @@ class MirroredJournal(Journal):
 
     def _send(self) -> None:
         """Sends what changed; stops if the lease is lost."""
-        journal = self.content()
+        journal = self.content() if self.size != self._journal_sent else None  # which only grows
         news = changed(self.path.parent, self._sent)
         for name, state in news.items():
             if self._lease.lost:
@@ -223,7 +226,7 @@ class MirroredJournal(Journal):
             self._sent[name] = state
         if news:
             _write_states(self.path.parent / SENT, self._sent)
-        if len(journal) != self._journal_sent:
+        if journal is not None:
             self._send_journal(journal)
 
     def _send_file(self, name: str) -> None:
@@ -259,10 +262,13 @@ def changed(folder: Path, sent: dict[str, State]) -> dict[str, State]:
         if name.name in OF_COPY_ONLY or any(part.startswith(".") for part in name.parts):
             continue
         try:
-            if path.is_file():
-                states[name.as_posix()] = (path.stat().st_size, path.stat().st_mtime_ns)
-        except FileNotFoundError:  # just being replaced by a new one, which the next look sees
+            found = path.stat()
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
             continue
+        if S_ISREG(found.st_mode):
+            states[name.as_posix()] = (found.st_size, found.st_mtime_ns)
     return {name: state for name, state in states.items() if sent.get(name) != state}
 
 
