@@ -8,23 +8,23 @@ import threading
 from pathlib import Path
 
 import pytest
-from pyarrow.fs import LocalFileSystem
-from ray.tune import Checkpoint
 
 from trainables import storage
 from tune_cl.search.deletions import deleting_aside
 
 
 class Slow:
-    """A local file system whose deletions begin when it is opened, or after some seconds."""
+    """Deletes folders when it is opened, or after some seconds."""
 
-    def __init__(self, seconds: float):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float):
         self.reached, self.opened, self.seconds = threading.Event(), threading.Event(), seconds
+        self.remove = storage.remove_folder
+        monkeypatch.setattr(storage, "remove_folder", self)
 
-    def delete_dir(self, path: str) -> None:
+    def __call__(self, address: str) -> None:
         self.reached.set()
         self.opened.wait(self.seconds)
-        LocalFileSystem().delete_dir(path)
+        self.remove(address)
 
     def let_go(self) -> None:
         """Returns when the thread has ended."""
@@ -33,30 +33,28 @@ class Slow:
             thread.join(60)
 
 
-class Old:
-    """Stands in for an old checkpoint at this path."""
-
-    def __init__(self, path: Path, filesystem: Slow):
-        path.mkdir()
-        self.path, self.filesystem = str(path), filesystem
+def made(path: Path) -> str:
+    """The address of a checkpoint there."""
+    path.mkdir()
+    return str(path)
 
 
 def deleters() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "deletions"]
 
 
-def test_the_rest_is_waited_for_where_the_search_ends_well(tmp_path: Path) -> None:
-    slow = Slow(0.2)
+def test_the_rest_is_waited_for_where_the_search_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Slow(monkeypatch, 0.2)
     with deleting_aside() as old:
         for number in range(3):
-            old.put(Old(tmp_path / str(number), slow))
+            old.put(made(tmp_path / str(number)))
     assert list(tmp_path.iterdir()) == [] and deleters() == []
 
 
-def test_an_interrupted_search_leaves_the_rest_to_its_thread(tmp_path: Path) -> None:
-    slow = Slow(20)
+def test_an_interrupted_search_leaves_the_rest_to_its_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(monkeypatch, 20)
     with pytest.raises(KeyboardInterrupt), deleting_aside() as old:
-        old.put(Old(tmp_path / "old", slow))
+        old.put(made(tmp_path / "old"))
         assert slow.reached.wait(60)
         raise KeyboardInterrupt
     assert (tmp_path / "old").is_dir()
@@ -66,9 +64,9 @@ def test_an_interrupted_search_leaves_the_rest_to_its_thread(tmp_path: Path) -> 
 
 def test_storage_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "PATIENCE", 0.05)
-    slow = Slow(20)
+    slow = Slow(monkeypatch, 20)
     with deleting_aside() as old:
-        old.put(Old(tmp_path / "old", slow))
+        old.put(made(tmp_path / "old"))
         assert slow.reached.wait(60)
     assert (tmp_path / "old").is_dir()
     slow.let_go()
@@ -77,17 +75,17 @@ def test_storage_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path, monk
 
 INTERRUPTED = """
 import threading
-from types import SimpleNamespace
 from trainables import storage
 from tune_cl.search.deletions import deleting_aside
 
-def hang(path):
+def hang(address):
     reached.set()
     threading.Event().wait()
 
 reached = threading.Event()
+storage.remove_folder = hang
 with deleting_aside() as old:
-    old.put(SimpleNamespace(path="old", filesystem=SimpleNamespace(delete_dir=hang)))
+    old.put("old")
     reached.wait()
     raise SystemExit(3)
 """
@@ -106,7 +104,7 @@ def test_a_checkpoint_that_cannot_be_deleted_is_told_and_one_that_is_gone_is_not
     (tmp_path / "old" / "state").touch()
     with deleting_aside() as old:
         for name in ("file/below", "gone", "old"):
-            old.put(Checkpoint(str(tmp_path / name), LocalFileSystem()))
+            old.put(str(tmp_path / name))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     [told] = caplog.messages
     assert told.startswith(f"the old checkpoint {tmp_path}/file/below could not be deleted: ")

@@ -16,7 +16,6 @@ from pathlib import Path, PurePosixPath
 import boto3
 import pytest
 from botocore.config import Config
-from ray.tune import Checkpoint
 
 from tests.builders import tiny_data
 from tests.commands import SPACE, finish, start, wait_for_events
@@ -90,11 +89,10 @@ def test_an_old_checkpoint_is_deleted_when_its_storage_answers_again(
     process, s3 = server
     (tmp_path / "weights").write_bytes(bytes(1000))
     storage.upload(tmp_path, storage.joined(s3, "old"))
-    system, path = storage.opened(storage.joined(s3, "old"))
     process.send_signal(signal.SIGSTOP)
     with deleting_aside() as old:
-        old.put(Checkpoint(path, system))
-        old.put(Checkpoint(f"{path}-that-is-gone", system))
+        old.put(storage.joined(s3, "old"))
+        old.put(storage.joined(s3, "old-that-is-gone"))
         while "out of reach" not in caplog.text:
             time.sleep(0.05)
         process.send_signal(signal.SIGCONT)

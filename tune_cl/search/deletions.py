@@ -6,20 +6,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any
 
 from trainables import storage
 
-Deletions = SimpleQueue[Any]  # Ray's checkpoints, or addresses of them; None at the end
+Deletions = SimpleQueue[str | None]  # addresses of checkpoints; None at the end
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def deleting_aside() -> Iterator[Deletions]:
-    """Yields a queue of checkpoints that a thread deletes. When the block ends normally, the rest are awaited for up to
-    storage.PATIENCE seconds; after an exception they are left behind, which costs only space."""
+    """Yields a queue for addresses of checkpoints, which a thread deletes. When the block ends normally, the rest are
+    awaited for up to storage.PATIENCE seconds; after an exception they are left behind, which costs only space."""
     old = Deletions()
     thread = Thread(target=_delete, args=(old,), name="deletions", daemon=True)
     thread.start()
@@ -31,17 +31,9 @@ def deleting_aside() -> Iterator[Deletions]:
 
 
 def _delete(old: Deletions) -> None:
-    while checkpoint := old.get():
+    for address in iter(old.get, None):
         try:
             with suppress(FileNotFoundError):
-                storage.patiently(lambda: _deleted(checkpoint))
+                storage.patiently(partial(storage.remove_folder, address))
         except OSError as error:
-            path = getattr(checkpoint, "path", checkpoint)
-            log.warning("the old checkpoint %s could not be deleted: %s", path, error)
-
-
-def _deleted(checkpoint: Any) -> None:
-    if isinstance(checkpoint, str):
-        storage.remove_folder(checkpoint)
-    else:
-        checkpoint.filesystem.delete_dir(checkpoint.path)
+            log.warning("the old checkpoint %s could not be deleted: %s", address, error)

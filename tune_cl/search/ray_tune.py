@@ -121,7 +121,9 @@ class _Rungs(_Adaptor, FIFOScheduler):
 class _Recorder(_Adaptor, tune.Callback):
     storage: str
     old: Deletions
-    kept: dict[str, list[tuple[str, Any]]]  # by trial: Ray's id of its sitting, and checkpoint, oldest first
+    kept: dict[
+        str, list[tuple[str, str]]
+    ]  # by trial: Ray's id of its sitting, and a checkpoint's address, oldest first
     earlier: dict[str, list[str]]  # by trial: addresses of checkpoints that earlier sessions left
     leftovers: Leftovers
 
@@ -140,7 +142,7 @@ class _Recorder(_Adaptor, tune.Callback):
         """Has the checkpoints of trials deleted that have ended, and that nothing reads any more."""
         ended, self.search.ended_since = self.search.ended_since, []
         for name in self.leftovers.freed(ended):
-            for one in (*self.earlier.pop(name, ()), *(checkpoint for _, checkpoint in self.kept.pop(name, ()))):
+            for one in (*self.earlier.pop(name, ()), *(address for _, address in self.kept.pop(name, ()))):
                 self.old.put(one)
 
     def address(self, path: str) -> str:
@@ -160,15 +162,16 @@ class _Recorder(_Adaptor, tune.Callback):
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
         """Called before Ray enters the checkpoint in its books. We trim these ourselves: with a limit Ray would delete
         in the driver's loop, and write its snapshot of all trials whenever one has saved as often as the limit."""
-        self.search.checkpoint(trial.config["trial"], trial.last_result["iteration"], self.address(checkpoint.path))
+        address = self.address(checkpoint.path)
+        self.search.checkpoint(trial.config["trial"], trial.last_result["iteration"], address)
         books = trial.run_metadata.checkpoint_manager.best_checkpoint_results
         del books[: max(0, len(books) - KEPT + 1)]
-        self._let_go(trial.config["trial"], trial.trial_id, checkpoint)
+        self._let_go(trial.config["trial"], trial.trial_id, address)
 
-    def _let_go(self, name: str, sitting: str, checkpoint: Any) -> None:
+    def _let_go(self, name: str, sitting: str, address: str) -> None:
         """Has a trial's checkpoints deleted, save the last KEPT of its present sitting and the last one of the sitting
         before, from which other trials may have yet to go on (pbt) until all have reached their next pause."""
-        kept = [*self.kept.get(name, ()), (sitting, checkpoint)]
+        kept = [*self.kept.get(name, ()), (sitting, address)]
         before, present = ([one for one in kept if (one[0] == sitting) is now] for now in (False, True))
         for _, one in [*before[:-1], *present[:-KEPT]]:
             self.old.put(one)
