@@ -80,6 +80,13 @@ def test_what_repeats_may_yet_make_the_best_is_kept(tmp_path: Path, options: lis
     assert best and best[0].trial in left(tidy) and len(left(tidy)) <= 3 < len(state.trials)
 
 
+def test_some_trials_are_ranked_as_among_all(tmp_path: Path) -> None:
+    state = Crew(tmp_path, toy(tmp_path, "search.repeats=3")).work().search.state
+    names = [trial.trial for trial in state.by_number()][::2]
+    assert state.repeats and names
+    assert state.ranked(names[::-1]) == [pair for pair in state.ranked() if pair[0].trial in names]
+
+
 @pytest.mark.parametrize("way", ["promotion", "pbt"])
 def test_a_search_that_is_killed_lets_go_of_what_the_sessions_before_left(tmp_path: Path, way: str) -> None:
     experiment = toy(tmp_path, *WAYS[way])

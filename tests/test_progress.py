@@ -69,6 +69,14 @@ def test_a_panel_with_room_for_all_shows_all() -> None:
     assert not any("more" in line for line in lines) and sum(line.startswith("t0") for line in lines) == len(crowd())
 
 
+def test_a_panel_ranks_the_trials_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made anew twice a second, on the search's own thread."""
+    ranked, asked = SearchState.ranked, []
+    monkeypatch.setattr(SearchState, "ranked", lambda state: asked.append(state) or ranked(state))
+    panel(crowd(), 120, 40)
+    assert len(asked) == 1
+
+
 def test_a_trial_is_told_by_the_keys_that_the_space_opens() -> None:
     assert any(line.rstrip().endswith(" step delta=0.3 T=0.4") for line in panel(crowd(), 80, 24))
     chosen = {"pacing": "step", "n": None, "delta": 0.3, "T": 0.4, "scoring": "random", "anti": True, "m": 4}

@@ -76,8 +76,9 @@ class TrialState:
         """The highest value, at the earliest iteration that reached it; NaN does not count."""
         own = self.adopted["iteration"] if self.adopted else 0  # earlier values are not of the present weights
         values = self.dev(metric).items()
-        known = [Dev(iteration, value) for iteration, value in values if iteration > own and not math.isnan(value)]
-        return max(known, key=lambda at: at.dev, default=None)
+        known = {iteration: value for iteration, value in values if iteration > own and not math.isnan(value)}
+        at = max(known, key=known.__getitem__, default=None)
+        return None if at is None else Dev(at, known[at])
 
     def before(self) -> TrialState | None:
         """The trial as its previous training left it; None if there was none."""
@@ -125,13 +126,15 @@ class SearchState:
         """The first of `ranked`."""
         return next(iter(self.ranked()), None)
 
-    def ranked(self) -> list[tuple[TrialState, Dev]]:
-        """Trials by their best dev value, highest first, the baseline included; the lowest number wins a tie.
+    def ranked(self, among: Iterable[str] | None = None) -> list[tuple[TrialState, Dev]]:
+        """Trials, all or those named, by their best dev value, highest first, the baseline included; the lowest number
+        wins a tie.
 
         Once any configuration was repeated, trials are ranked by their configuration: by the number of seeds with which
         it ran to the end, then by the mean over them. Failed trials are left out: what they reported may be wrong.
         """
-        sound = [trial for trial in self.by_number() if trial.outcome != "failed"]
+        asked = self.by_number() if among is None else sorted(map(self.trials.__getitem__, among), key=_number)
+        sound = [trial for trial in asked if trial.outcome != "failed"]
         reached = [(trial, at) for trial in sound if (at := trial.best(self.metric))]
         standing = self.standing() if self.repeats else {}
         return sorted(reached, key=lambda pair: (*standing.get(pair[0].configuration, NO_STANDING), -pair[1].dev))
@@ -165,7 +168,7 @@ class SearchState:
                 yield trial, at.dev
 
     def by_number(self) -> list[TrialState]:
-        return sorted(self.trials.values(), key=lambda trial: trial.number)
+        return sorted(self.trials.values(), key=_number)
 
     def baseline_trial(self) -> TrialState | None:
         return self.trials.get(self.baseline)
@@ -233,6 +236,10 @@ class SearchState:
         values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
         more = {"chosen": as_chosen(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}
         self.trials[event["trial"]] = TrialState(**values, **more)
+
+
+def _number(trial: TrialState) -> int:
+    return trial.number
 
 
 def as_chosen(values: dict[str, Any]) -> dict[str, Any]:

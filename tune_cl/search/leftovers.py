@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from trainables.storage import CHECKPOINTS
 from tune_cl.search.search import Search
-from tune_cl.state import NO_STANDING, Dev, TrialState
+from tune_cl.state import NO_STANDING, TrialState
 
 KEPT = 2  # checkpoints of a trial: where the last is damaged, the one before it serves
 
@@ -30,30 +30,19 @@ class Leftovers:
         search = self.search
         if search.scheduler.copies and search.state.open_trials():
             return names
+        best: dict[str, str] = {}
+        for trial, _ in search.state.ranked(names):
+            best.setdefault(trial.configuration, trial.trial)
         if search.experiment.search.repeats == 1:
-            return self._best(names)
-        best: dict[str, list[str]] = {}
-        for name in names:
-            best.setdefault(search.state.trials[name].configuration, []).append(name)
-        return [name for names in best.values() for name in self._best(names) if not self._behind(name)]
+            return list(best.values())[:1]
+        known = search.state.standing() if search.state.repeats else {}
+        return [name for configuration, name in best.items() if not self._behind(configuration, known)]
 
-    def _best(self, names: list[str]) -> list[str]:
-        """The trial that `SearchState.ranked` has first of these; none where none gave a value."""
-        trials = [self.search.state.trials[name] for name in names]
-        reached = [(-at.dev, trial.number, trial.trial) for trial in trials if (at := self._value(trial))]
-        return [min(reached)[2]] if reached else []
-
-    def _value(self, trial: TrialState) -> Dev | None:
-        return None if trial.outcome == "failed" else trial.best(self.search.experiment.metric)
-
-    def _behind(self, name: str) -> bool:
-        """Whether the trial's configuration will train under no further seed and has been overtaken. Who has overtaken
-        it stays ahead: the more seeds come first, and no seed is taken back."""
-        state = self.search.state
-        own = state.trials[name].configuration
-        if not state.repeats or self.search.race.goes_on(own):
+    def _behind(self, own: str, known: Mapping[str, tuple[int, float]]) -> bool:
+        """Whether a configuration will train under no further seed and has been overtaken. Who has overtaken it stays
+        ahead: the more seeds come first, and no seed is taken back."""
+        if self.search.race.goes_on(own):
             return False
-        known = state.standing()
         return any(standing < known.get(own, NO_STANDING) for standing in known.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from math import inf
 
 from rich.console import Console, Group
 from rich.constrain import Constrain
@@ -13,11 +14,12 @@ from rich.text import Text
 
 from tune_cl.prose import wrapped
 from tune_cl.search.course import PAUSED
-from tune_cl.state import RUNNING, SearchState, TrialState
+from tune_cl.state import RUNNING, Dev, SearchState, TrialState
 from tune_cl.wording import curriculum, trial_words
 
 MARGIN = 3  # free columns right of the panel, for the terminal's ^C, and free lines below it
 REFRESHES = 2  # of the panel in a second
+Ranked = list[tuple[TrialState, Dev]]
 
 
 class Progress:
@@ -77,18 +79,19 @@ class Progress:
         """The headline and a line for each trial, as far as the terminal has room. Narrower than the terminal: else ^C,
         which the terminal appends to the last line, would wrap it, and the panel could not be wiped off."""
         width, height = self.console.width - MARGIN, self.console.height - MARGIN
-        headline = self._headline(state)
+        ranked = state.ranked()  # takes the best value of every trial: once for all parts of the panel
+        headline = self._headline(state, ranked)
         told = len(headline.wrap(self.console, width))
-        trials = in_order(state)
+        trials = in_order(state, ranked)
         room = max(1, height - told - 1)  # the column names take a line
         shown = trials if len(trials) <= room else trials[: max(1, room - 1)]
         rest = trials[len(shown) :]
         return Constrain(Group(headline, self._table(state, shown), *([more(rest)] if rest else [])), width)
 
-    def _headline(self, state: SearchState) -> Text:
+    def _headline(self, state: SearchState, ranked: Ranked) -> Text:
         ended = sum(trial.outcome is not None for trial in state.trials.values())
         text = f"{state.name}: {ended} of {self.trials} trials done, {state.iterations} iterations"
-        best, baseline = state.best(), state.baseline_trial()
+        best, baseline = next(iter(ranked), None), state.baseline_trial()
         if best:
             name = "the baseline" if best[0].baseline else best[0].trial
             text += f" · best dev {state.metric} {best[1].dev:.4f} ({name})"
@@ -125,18 +128,14 @@ class Progress:
         return f"{at.dev:.4f}" if at else "-"
 
 
-def _dev(state: SearchState, trial: TrialState) -> float:
-    at = trial.best(state.metric)
-    return at.dev if at else float("-inf")
-
-
-def in_order(state: SearchState) -> list[TrialState]:
+def in_order(state: SearchState, ranked: Ranked) -> list[TrialState]:
     """The running trials, the best one, the baseline, then the others that have ended and those that wait at a rung,
-    each best first."""
-    trials, best, baseline = state.by_number(), state.best(), state.baseline_trial()
+    each best first; those that failed are the last that have ended. `ranked`: of `state`."""
+    trials, baseline = state.by_number(), state.baseline_trial()
+    reached = {trial.trial: at.dev for trial, at in ranked}
     running = [trial for trial in trials if standing(trial) == RUNNING]
-    first = [*running, *([best[0]] if best else []), *([baseline] if baseline else [])]
-    best_first = sorted(trials, key=lambda trial: (trial.outcome is None, -_dev(state, trial)))
+    first = [*running, *(trial for trial, _ in ranked[:1]), *([baseline] if baseline else [])]
+    best_first = sorted(trials, key=lambda trial: (trial.outcome is None, -reached.get(trial.trial, -inf)))
     return list({trial.trial: trial for trial in [*first, *best_first]}.values())
 
 
