@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.confirm_cases import LocalCrew, confirm, crew, searched
+from tests.confirm_cases import LocalCrew, confirm, crew, data, place, searched
 from tests.letor_data import letor_data, letor_text
 from tests.report_cases import whole
 from tests.test_confirm_command import document_of, row_of
-from tests.test_report import report
+from tests.test_report import Reader, report
 from trainables.config import validated
 from trainables.data import load_data
 from tune_cl.commands.confirm import in_words, of_curriculum
+from tune_cl.confirmation import runner
+from tune_cl.confirmation.verdict import ON_DEV, judge
 from tune_cl.experiment import load_experiment
 from tune_cl.journal import Journal
 from tune_cl.place import Place
+from tune_cl.report.findings import gather
+from tune_cl.report.page import page
 
-__all__ = ["crew"]  # fixture
+__all__ = ["crew", "data", "place"]  # fixtures
 TREES = """
 ranker: {name: lambdamart, leaves: 4, min_data_in_leaf: 2, trees_per_iteration: 2, bagging_fraction: %s}
 curriculum: {objective_switch: {choice: [none, mse]}, switch: 2}
@@ -96,3 +102,78 @@ def test_the_report_says_yes_where_the_seed_changes_nothing(tmp_path: Path) -> N
     told = report(case)[0].sections["verdict"]
     assert told.startswith("VerdictYes: a curriculum beats plain training")
     assert "The seed changes nothing in these trainings" in told and "other seeds: p" not in told
+
+
+# -- a race chooses by the dev values of the same seeds ------------------------------------------------------------
+
+
+def test_p_over_both_is_corrected_over_those_that_left_the_race_too() -> None:
+    """The survivor's seeds were chosen by dev, so p_both has as many tests as there were configurations at the start;
+    p_value takes the seeds as given."""
+    wave = np.tile([1.0, -1.0], 50)
+    pair = np.array([0.3, 0.32])[:, None] + wave, np.zeros((2, 100))
+    for correction in ("holm", "bh", "bonferroni"):
+        [one] = judge([pair], correction, left=2)
+        assert one.p_adjusted == one.test.p_value and 0 < one.test.p_both < 1 / 3
+        assert one.p_both_adjusted == pytest.approx(3 * one.test.p_both)
+    [one] = judge([pair], "holm", [False], left=2)
+    assert one.p_both_adjusted == one.p_adjusted, "where the seed changes nothing none was chosen by its seeds"
+    [one] = judge([(pair[0][:1], pair[1][:1])], "holm", left=2)
+    assert np.isnan(one.p_both_adjusted)
+
+
+def test_a_race_counts_who_left_it(place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "survivors", lambda dev, total: np.array([dev.shape[1] < 2, True])[-len(dev) + 1 :])
+    document = confirm(place, seeds=3, race=True, ablate=True)
+    [row] = document["configurations"]
+    assert len(document["dropped"]) == 1 and row["p_adjusted"] == row["p_value"]
+    assert row["p_both_adjusted"] == pytest.approx(min(1, 2 * row["p_both"])) != row["p_both"]
+
+
+# -- the report's headline -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verdict", ["better", "worse"])
+def test_that_other_keys_differ_does_not_hide_that_new_seeds_may_tell_something_else(
+    tmp_path: Path, verdict: str
+) -> None:
+    for p, begin in ((0.3, "With these seeds"), (0.01, "")):
+        told = headline_of(tmp_path / str(p), verdict=verdict, p_both=p, also_differs=["training.lr"])
+        assert told.startswith(f"Verdict{begin} {verdict} than" if begin else f"Verdict{verdict.capitalize()} than")
+        assert ("not shown for new ones, nor to be so by its curriculum" in told) == bool(begin)
+
+
+def headline_of(folder: Path, verdict: str, p_both: float, **row: Any) -> str:
+    folder.mkdir()
+    case = whole(folder)
+    case.confirm(verdict=verdict, p_both=p_both)
+    path = case.place.folder / "confirmation" / "test.json"
+    document = json.loads(path.read_text())
+    document["configurations"][0] |= row
+    path.write_text(json.dumps(document))
+    return report(case)[0].sections["verdict"]
+
+
+# -- a verdict on dev ----------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_on_dev_is_noted_to_be_none(place: Place, crew: type[LocalCrew], capsys: Any) -> None:
+    document = confirm(place, top=1, seeds=2, split="dev")
+    assert f"note: {ON_DEV}" in " ".join(capsys.readouterr().err.split())
+    assert document["notes"] == [ON_DEV] and in_words(document).endswith(f" Note: {ON_DEV}.")
+    document = confirm(place, top=1, seeds=2)
+    assert document["notes"] == [] and ON_DEV not in in_words(document) + " ".join(capsys.readouterr().err.split())
+
+
+def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Path) -> None:
+    case = whole(tmp_path)
+    case.confirm(verdict="better", split="dev", p_both=0.001)
+    folder = case.place.folder / "confirmation"
+    on_dev = (folder / "test.json").rename(folder / "dev.json")
+    found, findings = report(case)
+    assert found.sections["verdict"].startswith("VerdictNo verdict: ") and ON_DEV[1:] in found.sections["verdict"]
+    assert 'class="verdict better"' not in page(findings)
+    case.confirm(verdict="better", p_both=0.001)
+    os.utime(folder / "test.json", (1000, 1000))
+    os.utime(on_dev, (2000, 2000))
+    assert Reader(page(gather(case.place))).sections["verdict"].startswith("VerdictYes")

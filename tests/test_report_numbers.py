@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -311,19 +310,6 @@ def test_a_baseline_that_failed_is_nothing_to_compare_with(tmp_path: Path) -> No
     findings = gather(case.write())
     assert findings.baseline is None and [trial.trial for trial, _ in findings.ended] == ["t0001"]
     assert "The baseline gave no dev value" in Reader(page(findings)).sections["verdict"]
-
-
-def test_the_newest_verdict_is_shown(tmp_path: Path) -> None:
-    case = Case(tmp_path)
-    case.confirm()
-    place = case.write()
-    older, newer = place.folder / "confirmation" / "test.json", place.folder / "confirmation" / "dev.json"
-    newer.write_text(older.read_text().replace('"split": "test"', '"split": "dev"'))
-    for file, time in ((older, 1000), (newer, 2000)):
-        os.utime(file, (time, time))
-    assert (gather(place).confirmation or {})["split"] == "dev"
-    os.utime(older, (3000, 3000))
-    assert (gather(place).confirmation or {})["split"] == "test"
 
 
 def test_ten_failures_are_told_and_the_others_counted(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from tune_cl.confirmation.verdict import (
     higher,
     leader,
     left_open,
+    notes_of,
     p_heading,
 )
 from tune_cl.console.settings import add_name, add_session, require_cluster, tracking_uri_of
@@ -106,14 +107,15 @@ def in_words(document: dict[str, Any]) -> str:
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
     curriculum = of_curriculum(row, metric, any(one["has_curriculum"] for one in document["configurations"]))
+    notes = "".join(f" Note: {note}." for note in notes_of(document["split"]))
     seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
     tested = f"p = {row['p_adjusted']:.2g} ({seeds}, {queries}; {_correction(document)})"
     if document["verdict"] == "no difference shown":
         found = f"'{row['label']}', {best_on_dev(document)}, is {row['difference']:+.4f} {metric} from the baseline"
-        return f"{found}; {left_open(document, row)}, {tested}.{_higher(document)}{curriculum}"
+        return f"{found}; {left_open(document, row)}, {tested}.{_higher(document)}{curriculum}{notes}"
     verb = "is below" if document["verdict"] == "worse" else "is above"
     found = f"'{row['label']}' {verb} the baseline by {abs(row['difference']):.4f} {metric}, {tested}."
-    return f"{found}{_of_seeds(row)}{curriculum}"
+    return f"{found}{_of_seeds(row)}{curriculum}{notes}"
 
 
 def _higher(document: dict[str, Any]) -> str:

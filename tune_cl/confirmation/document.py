@@ -38,11 +38,11 @@ class Compared:
             for label, runs in self.runs.items()
         }
 
-    def judged(self, references: Mapping[str, str]) -> dict[str, Judged]:
-        """The test of each label against its reference, corrected over all of `references`."""
+    def judged(self, references: Mapping[str, str], left: int) -> dict[str, Judged]:
+        """The test of each label against its reference, corrected over all of `references` (`left`: see `judge`)."""
         pairs = [(self.values[label], self.values[reference]) for label, reference in references.items()]
         matters = [self.seed_matters(*labels) for labels in references.items()]
-        return dict(zip(references, judge(pairs, self.correction, matters), strict=True))
+        return dict(zip(references, judge(pairs, self.correction, matters, left), strict=True))
 
     def seed_matters(self, *labels: str) -> bool:
         """Whether the seed changes any of these trainings."""
@@ -60,18 +60,18 @@ class Compared:
 
 
 def document_of(
-    compared: Compared, labels: Sequence[str], ablations: Mapping[str, str], recommended: str
+    compared: Compared, labels: Sequence[str], ablations: Mapping[str, str], recommended: str, left: Sequence[str]
 ) -> dict[str, Any]:
     """The verdict's part of the document. `labels`: the baseline, then the configurations, best on dev first.
     `ablations`: label of a configuration -> label of its ablation, if it has one. `recommended`: the label of the best
-    on dev, tested or not."""
+    on dev, tested or not. `left`: the labels of those that left the race."""
     baseline, *others = labels
-    judged = compared.judged(dict.fromkeys(others, baseline))
+    judged = compared.judged(dict.fromkeys(others, baseline), len(left))
     rows = {label: compared.row(label) | compared.comparison(label, baseline, judged[label]) for label in others}
     for label in others:
         rows[label] |= differences(compared.params(label), compared.params(baseline))
     references = {label: ablations[label] for label in others if label in ablations}
-    for label, one in compared.judged(references).items():
+    for label, one in compared.judged(references, sum(label in ablations for label in left)).items():
         own = references[label]
         rows[label]["ablation"] = compared.row(own) | compared.comparison(label, own, one)
     return {

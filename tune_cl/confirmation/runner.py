@@ -29,6 +29,7 @@ from tune_cl.confirmation.plan import (
 from tune_cl.confirmation.race import survivors
 from tune_cl.confirmation.tasks import Crew
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
+from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal
 from tune_cl.place import Place, stopped
@@ -214,9 +215,9 @@ class Confirmation:
         ended = [one.label for one in self.with_ablations if one.label not in failed]
         runs = {label: [self.runs[label, seed] for seed in self.seeds] for label in ended}
         compared = Compared(runs, self.request.split, self.state.metric, self.request.correction)
-        own = {label: one.label for label, one in self.ablations.items() if one and one.label in runs}
-        judged = document_of(compared, whole, own, self.best[0].label)
-        document = {**head, "seeds": self.seeds, **judged}
+        own = {label: one.label for label, one in self.ablations.items() if one and one.label not in failed}
+        judged = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
+        document = {**head, "seeds": self.seeds, **judged, "notes": notes_of(self.request.split)}
         dropped = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
         return document | {"failed": [failure(run, why) for run, why in self.failed], "dropped": dropped}
 
@@ -254,6 +255,8 @@ def tell(state: SearchState, work: Confirmation) -> None:
         say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
     if len(work.best) < work.request.top:
         say(f"note: the search has {len(work.best)} distinct configurations, fewer than --top {work.request.top}")
+    for note in notes_of(work.request.split):
+        say(f"note: {note}")
     draws = any(run.run.draws for run in work.runs.values())
     if work.request.seeds < 2 and draws:
         say("note: one seed shows nothing of how much the seed matters")

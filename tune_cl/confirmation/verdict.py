@@ -13,6 +13,7 @@ from trainables.evaluation.significance import SeededTest, adjust, seeded_test
 
 Verdict = Literal["better", "no difference shown", "worse"]
 LEVEL = 0.05
+ON_DEV = "dev chose these configurations and their checkpoints: values there are too high, and this is no verdict"
 MARKS = ((0.01, "‡"), (LEVEL, "†"))
 
 
@@ -37,19 +38,26 @@ class Judged:
 
 
 def judge(
-    pairs: Sequence[tuple[np.ndarray, np.ndarray]], correction: str, seed_matters: Sequence[bool] | None = None
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]],
+    correction: str,
+    seed_matters: Sequence[bool] | None = None,
+    left: int = 0,
 ) -> list[Judged]:
     """Tests the first of each pair against the second, both values [N, Q] with equal seeds by row; corrected over all
     pairs.
 
-    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all.
+    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all. `left`: further pairs
+    that are not tested because they left a race: as that chose by what the same seeds gave on dev, p_both is corrected
+    over them too.
     """
-    of_pairs = zip(pairs, seed_matters or [True] * len(pairs), strict=True)
-    tests = [seeded_test(*pair, matters) for pair, matters in of_pairs]
+    seed_matters = seed_matters or [True] * len(pairs)
+    tests = [seeded_test(*pair, matters) for pair, matters in zip(pairs, seed_matters, strict=True)]
     adjusted = adjust([test.p_value for test in tests], correction)
     both = np.array([test.p_both for test in tests], np.float64)
     unknown = np.isnan(both)  # with one seed
-    both = np.where(unknown, np.nan, adjust(np.where(unknown, 1, both), correction))
+    counted_too = np.ones(left if any(seed_matters) else 0)
+    corrected_both = adjust(np.append(np.where(unknown, 1, both), counted_too), correction)[: len(tests)]
+    both = np.where(unknown, np.nan, corrected_both)
     return [Judged(test, float(p), float(p_both)) for test, p, p_both in zip(tests, adjusted, both, strict=True)]
 
 
@@ -62,6 +70,11 @@ def verdict_of(judged: Sequence[Judged], recommended: Judged | None) -> Verdict:
     if any(one.marks for one in judged):
         return "better"
     return "worse" if recommended is not None and recommended.worse else "no difference shown"
+
+
+def notes_of(split: str) -> list[str]:
+    """What to know of a comparison on a split."""
+    return [ON_DEV] if split == "dev" else []
 
 
 def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -37,7 +38,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Findings:
-    """One search. `confirmation`: the newest document of `tune-cl confirm`, None before the first."""
+    """One search. `confirmation`: the document of `tune-cl confirm` on test, else that on dev, else None."""
 
     place: Place
     experiment: Experiment
@@ -133,11 +134,11 @@ def _walk(place: Place) -> tuple[SearchState, list[Reached]]:
 
 
 def _confirmation(place: Place) -> Document | None:
-    """The newest verdict, on whatever split."""
-    known = sorted((place.folder / CONFIRMATION).glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-    if not known:
+    """The verdict on test; without one, what was found on dev, where the configurations were chosen."""
+    files = (place.folder / CONFIRMATION / f"{split}.json" for split in ("test", "dev"))
+    path = next(filter(Path.exists, files), None)
+    if path is None:
         return None
-    path = known[-1]
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as wrong:

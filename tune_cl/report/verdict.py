@@ -15,6 +15,7 @@ from tune_cl.confirmation.verdict import (
     higher,
     leader,
     left_open,
+    notes_of,
     p_heading,
 )
 from tune_cl.report.findings import Document, Findings, words
@@ -128,13 +129,17 @@ OF_MORE_THAN_THE_CURRICULUM = {
     "better": "Better than the baseline, but not shown to be so by its curriculum",
     "worse": "Worse than the baseline, but not shown to be so by its curriculum",
 }
+OF_THESE_SEEDS_AND_MORE = {
+    "better": "With these seeds better than the baseline; not shown for new ones, nor to be so by its curriculum",
+    "worse": "With these seeds worse than the baseline; not shown for new ones, nor to be so by its curriculum",
+}
 
 
 def _lasts(confirmed: Document) -> bool:
-    """Whether the difference is significant also with the seeds as a sample (docs/verdict.md). One seed tells nothing
-    about others: its p is NaN or null."""
+    """Whether the difference is significant also with the seeds as a sample (docs/verdict.md), and not on dev. One seed
+    tells nothing about others: its p is NaN or null."""
     top = leader(confirmed)
-    return top is not None and _significant(top)
+    return top is not None and _significant(top) and not notes_of(confirmed["split"])
 
 
 def _significant(entry: Document) -> bool:
@@ -154,13 +159,17 @@ def _of_its_curriculum(confirmed: Document) -> bool:
 
 def _headline(findings: Findings, confirmed: Document) -> str:
     verdict: str = confirmed["verdict"]
+    if notes_of(confirmed["split"]):
+        return f"No verdict: compared on {confirmed['split']} only"
+    lasts = _lasts(confirmed)
     if findings.over_curricula and verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
-        return OF_MORE_THAN_THE_CURRICULUM[verdict]
-    return findings.in_terms((HEADLINES if _lasts(confirmed) else HEADLINES | OF_THESE_SEEDS).get(verdict, verdict))
+        return (OF_MORE_THAN_THE_CURRICULUM if lasts else OF_THESE_SEEDS_AND_MORE)[verdict]
+    return findings.in_terms((HEADLINES if lasts else HEADLINES | OF_THESE_SEEDS).get(verdict, verdict))
 
 
 def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
-    parts = [tag("strong", _headline(findings, confirmed))]
+    notes = (paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes_of(confirmed["split"]))
+    parts = [tag("strong", _headline(findings, confirmed)), *notes]
     top, plain_training = leader(confirmed), confirmed["baseline"]
     if top:
         low, high = top.get("ci95") or (None, None)
