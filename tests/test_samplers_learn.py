@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import mean
 
 import pytest
@@ -10,6 +11,8 @@ from trainables.randomness import generator
 from tune_cl.search.leaves import Uniform
 from tune_cl.search.samplers import SEARCHERS, CmaesSampler, GpSampler, TpeSampler
 from tune_cl.search.samplers.modelled import ModelSampler
+from tune_cl.search.schedulers import Setup, Verdict
+from tune_cl.search.schedulers.asha import Asha
 from tune_cl.search.space import Flat, Space
 
 PLANE = Space({"x": Uniform(low=0, high=1), "y": Uniform(low=0, high=1)})
@@ -54,6 +57,48 @@ def test_what_a_sampler_is_told_matters(name: str) -> None:
     )
     assert late > early / 2 and late > late_misled / 2, (early, late, late_misled)
     assert proposals(kind(PLANE, 0, STARTUP), trials) == told[0] != told[1], "the seed decides"
+
+
+@pytest.mark.parametrize("kind", [GpSampler, CmaesSampler])
+def test_a_stopped_trial_is_estimated_from_what_finished_ones_gained_later(kind: type[ModelSampler]) -> None:
+    sampler = kind(PLANE, 0)
+    for number in range(1, 6):
+        sampler.replay(number, PLANE.sample(generator(0, "drawn", number)))
+    sampler.tell(1, {1: 0.2, 2: 0.3}, "pruned")
+    sampler.tell(2, {1: math.nan}, "failed")
+    assert [trial.state.name for trial in sampler.study().trials] == ["RUNNING", "FAIL", *["RUNNING"] * 3]
+    sampler.tell(3, {1: 0.1, 2: 0.2, 3: 0.6}, "completed")
+    sampler.tell(4, {1: 0.1, 2: 0.5, 3: 0.4, 4: 0.7}, "completed")
+    sampler.tell(5, {1: 0.9}, "completed")  # ended by its patience: nobody knows how it would have gone on
+    assert [trial.value for trial in sampler.study().trials] == pytest.approx([0.6, None, 0.6, 0.7, 0.9])
+    sampler.tell(1, {1: 0.2, 2: 0.3, 3: 0.35}, "completed")
+    assert sampler.study().trials[0].value == 0.35, "it went on"
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_scheduler_that_stops_leaves_a_sampler_something_to_learn(name: str) -> None:
+    kind, trials = LEARNERS[name]
+    near, early, late = [], [], []
+    for seed in range(3):
+        sampler, scheduler = kind(PLANE, seed, STARTUP), Asha(Setup(9))
+        asked: list[Flat] = []
+        for number in range(1, trials + 1):
+            chosen = sampler.ask(number)
+            assert chosen is not None
+            asked.append(chosen)
+            sampler.replay(number, chosen)
+            scheduler.start(str(number), 1)
+            values: dict[int, float] = {}
+            while len(values) < 9:
+                values[len(values) + 1] = quality(chosen) - 0.2 / (len(values) + 1)
+                if scheduler.judge(str(number), len(values), values[len(values)]) is Verdict.STOP:
+                    break
+            sampler.tell(number, values, "completed" if len(values) == 9 else "pruned")
+        apart = [min(max(abs(a[k] - b[k]) for k in "xy") for b in asked[:n]) for n, a in enumerate(asked) if n]
+        near.append(mean(distance < 0.004 for distance in apart))
+        early.append(mean(map(quality, asked[:STARTUP])))
+        late.append(mean(map(quality, asked[-trials // 4 :])))
+    assert mean(near) < 0.25 and mean(late) > mean(early) / 2, (near, early, late)
 
 
 def test_generations_advance_in_a_rebuilt_cmaes_as_in_the_lost_one() -> None:

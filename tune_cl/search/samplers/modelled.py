@@ -53,6 +53,7 @@ class ModelSampler(RandomSampler, ABC):
     """
 
     purpose: ClassVar[str]
+    needs_values = False  # whether Optuna's sampler passes over trials without a final value
 
     def __init__(
         self, space: Space, seed: int, startup_trials: int = 8, first: Sequence[Flat] = (), discount: float = 0.5
@@ -61,7 +62,7 @@ class ModelSampler(RandomSampler, ABC):
         self.startup_trials, self.discount = startup_trials, discount
         self.told: dict[int, Told] = {}
         self.observations: list[Observation] = []
-        self._frozen: dict[int, FrozenTrial] = {}
+        self._frozen: dict[int, tuple[Told, FrozenTrial]] = {}
         self._distributions: dict[str, BaseDistribution] = {}
         optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -71,7 +72,6 @@ class ModelSampler(RandomSampler, ABC):
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
         self.told[number] = Told.of(values, outcome)
-        self._frozen.pop(number, None)
 
     def warm_up(self, observations: Sequence[Observation]) -> None:
         self.observations = list(observations)
@@ -122,11 +122,23 @@ class ModelSampler(RandomSampler, ABC):
         ]
 
     def _trial(self, number: int) -> FrozenTrial:
-        if number not in self.told:
-            return self._make(self.chosen[number], Told(TrialState.RUNNING), self.attributes(number))
-        if number not in self._frozen:
-            self._frozen[number] = self._make(self.chosen[number], self.told[number], self.attributes(number))
-        return self._frozen[number]
+        told = self.told.get(number, Told(TrialState.RUNNING))
+        if self.needs_values and told.state == TrialState.PRUNED:
+            told = self._estimated(told)
+        if number not in self._frozen or self._frozen[number][0] != told:
+            self._frozen[number] = told, self._make(self.chosen[number], told, self.attributes(number))
+        return self._frozen[number][1]
+
+    def _estimated(self, stopped: Told) -> Told:
+        """A stopped trial as it would have ended: its best value, and what finished trials gained on average after as
+        many iterations. Counts as running while none has finished that came by there."""
+        at = max(stopped.curve)
+        gains = [
+            told.value - told.curve[at] for told in self.told.values() if told.value is not None and at in told.curve
+        ]
+        if not gains:
+            return Told(TrialState.RUNNING)
+        return Told(TrialState.COMPLETE, stopped.curve[at] + fmean(gains), stopped.curve)
 
     def attributes(self, number: int) -> dict[str, Any]:
         """What Optuna's sampler noted about the trial."""
@@ -195,10 +207,11 @@ class _FixedCmaes(CmaEsSampler):
 
 class GpSampler(ModelSampler):
     """Gaussian process with expected improvement as acquisition, over the parameters that every trial has; those under
-    a condition come from TPE, each by itself. Learns only from trials that finished: one stopped early has no final
-    value for the regression."""
+    a condition come from TPE, each by itself. Those stopped early count with an estimated final value: left out, as
+    Optuna leaves them, they would change nothing, and it would propose the same place again."""
 
     purpose = "gp"
+    needs_values = True
     redraws = 3  # a refit takes most of a second with hundreds of trials
 
     def optuna_sampler(self, seed: int) -> BaseSampler:
@@ -213,10 +226,11 @@ class GpSampler(ModelSampler):
 
 class CmaesSampler(ModelSampler):
     """CMA-ES (Hansen 2016) over the numbers that every trial has; choices and parameters under a condition come from
-    TPE, each by itself. A generation is over when enough of its trials have finished; those stopped early do not count.
-    Ten or more observations of earlier searches set its start (Nomura et al. 2021)."""
+    TPE, each by itself. A generation is over when enough of its trials have ended; those stopped early count with an
+    estimated final value. Ten or more observations of earlier searches set its start (Nomura et al. 2021)."""
 
     purpose = "cmaes"
+    needs_values = True
 
     def __init__(self, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
