@@ -36,7 +36,8 @@ from trainables.data import load_data
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.evaluation.metrics import Evaluator
 from trainables.randomness import generator
-from trainables.rankers.bert import Bert, BertModule, BertSettings
+from trainables.rankers.bert import Bert, BertModule
+from trainables.rankers.settings import BertSettings
 from trainables.training.precision import Precision, choose_precision
 from trainables.training.scoring import score_candidates
 

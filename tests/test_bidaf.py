@@ -17,12 +17,12 @@ from trainables.rankers.bidaf_t import (
     AttentionFlow,
     BidafT,
     BidafTModule,
-    BidafTSettings,
     BiLstm,
     CharacterWords,
     alphabet_of,
     word_characters,
 )
+from trainables.rankers.settings import BidafTSettings
 from trainables.rankers.vectors import FIRST_WORD, HASHED, PADDING
 
 SMALL = BidafTSettings.model_validate({"vector_size": 12, "hidden": 5, "character_filters": 7})

@@ -11,8 +11,9 @@ from tests.builders import tiny_data
 from trainables.baselines.embedding import Embedding as CosineBaseline
 from trainables.config import TrainingRun
 from trainables.data.columns import RankingData
-from trainables.rankers.embedding import EmbeddingModule, EmbeddingSettings
-from trainables.rankers.embedding_mlp import EmbeddingMlpModule, EmbeddingMlpSettings
+from trainables.rankers.embedding import EmbeddingModule
+from trainables.rankers.embedding_mlp import EmbeddingMlpModule
+from trainables.rankers.settings import EmbeddingMlpSettings, EmbeddingSettings
 from trainables.rankers.vectors import FIRST_WORD
 from trainables.training.materials import prepare
 from trainables.training.training import Training

@@ -15,9 +15,10 @@ from tests.builders import tiny_data
 from tests.encoder_folders import KINDS, POSITIONS, save_encoder
 from trainables.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.base import RankerSettings, TextSide, Tokens
+from trainables.rankers.base import TextSide, Tokens
 from trainables.rankers.bert import BertModule
 from trainables.rankers.packing import CLS_ALONE, PACKED
+from trainables.rankers.settings import RankerSettings
 
 BERT = load_ranker("bert")
 MAX_LENGTH = 32

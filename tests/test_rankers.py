@@ -16,7 +16,8 @@ from tests.builders import tiny_data
 from trainables.data.columns import RankingData
 from trainables.errors import ConfigError
 from trainables.rankers import RANKERS, load_ranker, ranker_settings
-from trainables.rankers.base import Ranker, RankerModule, RankerSettings, TextSide, Tokens
+from trainables.rankers.base import Ranker, RankerModule, TextSide, Tokens
+from trainables.rankers.settings import RankerSettings
 
 MAX_LENGTH = 32
 CLASSES = 3
@@ -29,7 +30,7 @@ SMALL = {
     "match_pyramid": {"vector_size": 20, "filters": 16, "dropout": 0.1},
 }
 LEARNING_RATES = {"drmm_tks": 2e-2}  # 80 steps are few for a network that reads 20 numbers; others learn with 2e-3
-NETWORKS = [name for name in sorted(RANKERS) if not load_ranker(name).grows_trees]
+NETWORKS = [name for name in sorted(RANKERS) if not RANKERS[name].grows_trees]
 SAME_START = {"embedding"}  # its first score is the cosine, whatever the seed
 VARIANTS = {
     "bert, classification": {"name": "bert", "head": "classification"},
@@ -93,11 +94,23 @@ def score(
         return module.eval()(**inputs(module, queries, documents, query_rows, document_rows))
 
 
+@pytest.mark.parametrize("name", RANKERS)
+def test_settings_are_those_of_their_ranker(name: str) -> None:
+    kind = RANKERS[name]
+    assert kind.settings.model_validate({}).name == name
+    assert kind.settings.text_keys <= kind.settings.model_fields.keys()
+    assert bool(kind.settings.text_side) != kind.grows_trees, "rankers of one text side share what is prepared"
+
+
+def test_a_ranker_of_trees_is_no_network() -> None:
+    with pytest.raises(TypeError, match="lambdamart is no network over texts"):
+        load_ranker("lambdamart")
+
+
 @pytest.fixture(params=[*NETWORKS, *VARIANTS])
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     keys = VARIANTS.get(request.param, {"name": request.param})
     ranker = load_ranker(keys["name"])
-    assert isinstance(ranker, Ranker)
     settings = ranker_settings(SMALL.get(keys["name"], {}) | keys)
     data = tiny_data(queries=5, candidates=4)
     torch.use_deterministic_algorithms(True)
@@ -253,4 +266,4 @@ def test_prepare_reads_the_declared_settings_only(case: Case) -> None:
     """Trials that agree in these settings share one text side."""
     recorder = Recorder(case.settings)
     case.ranker.prepare(case.data, recorder, seed=1)
-    assert recorder.read <= case.ranker.text_keys
+    assert recorder.read <= case.settings.text_keys

@@ -159,7 +159,7 @@ def test_the_20th_word_is_the_last_that_semantic_std_reads(tmp_path: Path) -> No
 @pytest.mark.parametrize("turns", [1, 2])
 def test_semantic_std_shares_the_vectors_of_conv_knrm(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tiny_data(queries=8, candidates=4, seed=11, turns=turns)
-    load_ranker("conv_knrm").prepare(made, ranker_settings({"name": "conv_knrm"}), seed=0)  # type: ignore[attr-defined]
+    load_ranker("conv_knrm").prepare(made, ranker_settings({"name": "conv_knrm"}), seed=0)
     monkeypatch.setattr("trainables.rankers.vectors.train_vectors", lambda *_: pytest.fail("trained twice"))
     assert np.isfinite(SCORINGS["semantic_std"](scored_of(made, seed=5))).all()
 

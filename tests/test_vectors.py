@@ -15,10 +15,10 @@ from tests.builders import WORDS, tiny_data
 from trainables.errors import ConfigError, DataError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.base import TextSide
+from trainables.rankers.settings import Word2VecModel
 from trainables.rankers.vectors import (
     FIRST_WORD,
     HASHED,
-    Word2VecModel,
     read_vectors,
     table_shape,
     train_vectors,
@@ -82,7 +82,7 @@ def test_every_format_gives_the_same_vectors(vector_file: Path) -> None:
 
 def prepare(path: Path, ranker: str = "conv_knrm", **keys: object) -> TextSide:
     settings = ranker_settings({"name": ranker, "vectors": str(path)} | keys)
-    return load_ranker(ranker).prepare(tiny_data(), settings, seed=0)  # type: ignore[attr-defined]
+    return load_ranker(ranker).prepare(tiny_data(), settings, seed=0)
 
 
 @pytest.mark.parametrize("ranker", WORD_RANKERS)

@@ -30,7 +30,7 @@ from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.errors import ConfigError, Problem, nearest
 from trainables.evaluation.metrics import METRICS
-from trainables.rankers import RANKERS, load_ranker, ranker_settings
+from trainables.rankers import RANKERS, ranker_settings
 from trainables.registry import Registry
 from trainables.validation import OneOf, problems_of, shown, takes_bool
 
@@ -279,7 +279,7 @@ class TrainingRun(Section):
     @property
     def grows_trees(self) -> bool:
         """Whether the ranker is an ensemble of trees over features; else it is a network over texts."""
-        return load_ranker(self.ranker["name"]).grows_trees
+        return RANKERS[self.ranker["name"]].grows_trees
 
     @property
     def draws(self) -> bool:
@@ -365,7 +365,7 @@ def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
 
 def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
     """Dotted key -> field of one ranker's settings."""
-    return known_keys(load_ranker(ranker).Settings, "ranker.")
+    return known_keys(RANKERS[ranker].settings, "ranker.")
 
 
 def validated(tree: Mapping[str, Any]) -> TrainingRun:

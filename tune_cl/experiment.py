@@ -12,7 +12,7 @@ from trainables.errors import ConfigError, Problem, gathering
 from trainables.files import LONGEST_NAME, names_folder
 from trainables.fit import require_fit
 from trainables.randomness import generator
-from trainables.rankers import load_ranker
+from trainables.rankers import RANKERS
 from tune_cl.resolve import TEXTS, all_checked, resolve, written
 from tune_cl.search.config import SearchConfig, misfits, remarks, search_config, unfit_space
 from tune_cl.search.forecast import ends_no_trial, forecast_of, same_trainings
@@ -107,7 +107,8 @@ class Experiment:
         """The `ranker.*` keys that decide which text preparation trials can share."""
         if "training.pretrain_data" in self.space.leaves or self.value("training.pretrain_data") is not None:
             return {key for key in self.space.leaves if key.startswith("ranker.")}
-        return {"ranker.name", *(f"ranker.{key}" for ranker in self.rankers for key in load_ranker(ranker).text_keys)}
+        kinds = [RANKERS[name].settings for name in self.rankers]
+        return {"ranker.name", *(f"ranker.{key}" for kind in kinds for key in kind.text_keys)}
 
     # -- configuration values that all trials share --------------------------------------------------------------
 

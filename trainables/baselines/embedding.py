@@ -12,11 +12,11 @@ from trainables.baselines.base import Baseline, Params, Scorer
 from trainables.config import TrainingRun
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.errors import ConfigError, Problem
+from trainables.rankers.settings import TRAIN
 
 if TYPE_CHECKING:
     from trainables.rankers.base import Tokens
 
-TRAIN = "train"  # for vectors of the collection, as in trainables.rankers.vectors
 _PAIRS = 1 << 16  # compared at once
 
 

@@ -1,74 +1,108 @@
-"""Rankers by name. Modules load on first use: naming a ranker must not import torch."""
+"""Rankers by name. Networks load on first use: naming a ranker, and checking its keys, must not import torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trainables.errors import ConfigError, Problem
+from trainables.rankers.settings import (
+    BertSettings,
+    BidafTSettings,
+    ConvKnrmSettings,
+    DrmmTksSettings,
+    EmbeddingMlpSettings,
+    EmbeddingSettings,
+    KnrmSettings,
+    LambdaMartSettings,
+    MatchPyramidSettings,
+    RankerSettings,
+)
 from trainables.registry import Entry, Registry
 
 if TYPE_CHECKING:
-    from trainables.rankers.base import RankerKind, RankerSettings
+    from trainables.rankers.base import Ranker
 
-RANKERS: Registry[str] = Registry(
+
+@dataclass(frozen=True)
+class RankerKind:
+    """A ranker's keys, and its network over texts as MODULE:CLASS; without one, it grows trees over features."""
+
+    settings: type[RankerSettings]
+    network: str | None = None
+
+    @property
+    def grows_trees(self) -> bool:
+        return self.network is None
+
+
+RANKERS: Registry[RankerKind] = Registry(
     "ranker.name",
     Entry(
         "bert",
-        "trainables.rankers.bert:Bert",
+        RankerKind(BertSettings, "trainables.rankers.bert:Bert"),
         "cross-encoder over any Hugging Face encoder",
         "MacAvaney et al. 2020; Penha & Hauff 2020",
     ),
     Entry(
         "conv_knrm",
-        "trainables.rankers.conv_knrm:ConvKnrm",
+        RankerKind(ConvKnrmSettings, "trainables.rankers.conv_knrm:ConvKnrm"),
         "kernels over soft matches of 1- to 3-grams",
         "Dai et al. 2018; MacAvaney et al. 2020",
     ),
-    Entry("knrm", "trainables.rankers.knrm:Knrm", "kernels over soft matches of words", "Xiong et al. 2017"),
+    Entry(
+        "knrm",
+        RankerKind(KnrmSettings, "trainables.rankers.knrm:Knrm"),
+        "kernels over soft matches of words",
+        "Xiong et al. 2017",
+    ),
     Entry(
         "drmm_tks",
-        "trainables.rankers.drmm_tks:DrmmTks",
+        RankerKind(DrmmTksSettings, "trainables.rankers.drmm_tks:DrmmTks"),
         "a network over the k best matches of each query word",
         "MatchZoo; Guo et al. 2016 (DRMM); gensim similarity-learning study 2018",
     ),
     Entry(
         "match_pyramid",
-        "trainables.rankers.match_pyramid:MatchPyramid",
+        RankerKind(MatchPyramidSettings, "trainables.rankers.match_pyramid:MatchPyramid"),
         "convolution over the matrix of word matches",
         "Pang et al. 2016; gensim similarity-learning study 2018",
     ),
     Entry(
         "bidaf_t",
-        "trainables.rankers.bidaf_t:BidafT",
+        RankerKind(BidafTSettings, "trainables.rankers.bidaf_t:BidafT"),
         "LSTMs with attention in both directions between query and document",
         "Seo et al. 2017; Min et al. 2017",
     ),
     Entry(
         "embedding",
-        "trainables.rankers.embedding:Embedding",
+        RankerKind(EmbeddingSettings, "trainables.rankers.embedding:Embedding"),
         "cosine of mean word vectors, and a linear layer on both",
         "gensim similarity-learning study 2018",
     ),
     Entry(
         "embedding_mlp",
-        "trainables.rankers.embedding_mlp:EmbeddingMlp",
+        RankerKind(EmbeddingMlpSettings, "trainables.rankers.embedding_mlp:EmbeddingMlp"),
         "hidden layers on the mean word vectors of both texts",
         "gensim similarity-learning study 2018",
     ),
     Entry(
         "lambdamart",
-        "trainables.rankers.lambdamart:LambdaMart",
+        RankerKind(LambdaMartSettings),
         "boosted regression trees over feature vectors (LETOR data)",
         "Burges 2010; Ferro et al. 2018",
     ),
 )
 
 
-def load_ranker(name: str) -> RankerKind:
-    """The ranker registered under a name."""
-    module, _, attribute = RANKERS[name].partition(":")
+def load_ranker(name: str) -> Ranker:
+    """The network registered under a name. Raises TypeError for a ranker of trees, which has none."""
+    network = RANKERS[name].network
+    if network is None:
+        raise TypeError(f"{name} is no network over texts")
+    module, _, attribute = network.partition(":")
     return getattr(import_module(module), attribute)()
 
 
@@ -77,4 +111,4 @@ def ranker_settings(keys: Mapping[str, Any]) -> RankerSettings:
     name = keys.get("name")
     if not isinstance(name, str):
         raise ConfigError(Problem("ranker.name", "missing", f"one of {', '.join(RANKERS)}"))
-    return load_ranker(name).Settings.model_validate(dict(keys))
+    return RANKERS[name].settings.model_validate(dict(keys))

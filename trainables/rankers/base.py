@@ -9,23 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from trainables.data.columns import RankingData
-
-
-class RankerSettings(BaseModel):
-    """The `ranker.*` keys of one ranker; subclasses add theirs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    default_lr: ClassVar[float | None] = None  # default of training.lr, where it is not the usual one
-    name: str
-
-    @property
-    def draws(self) -> bool:
-        """Whether training draws anything at random, so that the seed matters."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -114,16 +100,7 @@ class Head(nn.Linear):
         return result.squeeze(-1) if self.out_features == 1 else result
 
 
-class RankerKind:
-    """What every ranker has: its `ranker.*` keys, and how it learns."""
-
-    Settings: ClassVar[type[RankerSettings]]
-    grows_trees: ClassVar[bool] = False  # trees over features (`TreeTraining`), not a network over texts (`Training`)
-    text_side: ClassVar[str] = ""  # rankers with the same name here and equal `text_keys` share what `prepare` makes
-    text_keys: ClassVar[frozenset[str]] = frozenset()  # the settings that `prepare` reads
-
-
-class Ranker(RankerKind, ABC):
+class Ranker(ABC):
     """A kind of network over texts. Stateless; `settings` are the validated `ranker.*` keys."""
 
     @abstractmethod

@@ -18,11 +18,10 @@ import inspect
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
@@ -30,10 +29,9 @@ from transformers import PretrainedConfig, PreTrainedModel
 from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, Problem
-from trainables.rankers.base import Head, Ranker, RankerModule, RankerSettings, TextSide, Tokens
+from trainables.rankers.base import Head, Ranker, RankerModule, TextSide, Tokens
 from trainables.rankers.cpu import speed_up
 from trainables.rankers.encoders import (
-    TINY,
     first_position,
     new_encoder,
     positions,
@@ -43,34 +41,12 @@ from trainables.rankers.encoders import (
     tiny_config,
 )
 from trainables.rankers.packing import GROUP_COST, PACKED, cls_vectors, pack, pack_encoder
-from trainables.rankers.pairs import Keep, PairTemplate, keeps_latest, mean_of_passages
+from trainables.rankers.pairs import PairTemplate, keeps_latest, mean_of_passages
+from trainables.rankers.settings import TINY, BertSettings
 from trainables.rankers.text_cache import cached_text_side
 from trainables.rankers.wordpiece import PAD, encode_texts, train_wordpiece, training_texts
 
 TOKENIZER, CONFIG, PAIRS = "tokenizer.json", "config.json", "pairs.json"
-
-
-class BertSettings(RankerSettings):
-    name: str = "bert"
-    model: str = Field(
-        TINY,
-        min_length=1,
-        description="a Hugging Face encoder's name or folder; tiny: a small new one, its vocabulary from the data",
-    )
-    head: Literal["cls", "classification"] = Field(
-        "cls", description="cls: linear on [CLS]; classification: pooler, then the log-odds of two classes"
-    )
-    dropout: float = Field(0.1, ge=0, lt=1, description="before the scoring layer")
-    head_lr: float | None = Field(
-        None, gt=0, description="learning rate of layers that no encoder brings; null = training.lr"
-    )
-    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
-    passages: Literal["truncate", "average"] = Field(
-        "truncate", description="long documents: cut off, or cut into passages whose [CLS] vectors are averaged"
-    )
-    document_length: int = Field(2000, ge=1, description="tokens of a document that passages average reads")
-    checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
-    vocabulary_size: int = Field(8000, ge=64, description="of model tiny")
 
 
 class BertModule(RankerModule):
@@ -176,10 +152,6 @@ def _save_activations(encoder: PreTrainedModel, model: str) -> None:
 
 
 class Bert(Ranker):
-    Settings = BertSettings
-    text_side = "bert"
-    text_keys = frozenset({"model", "vocabulary_size", "keep"})
-
     def prepare(self, data: RankingData, settings: BertSettings, seed: int) -> TextSide:
         """The seed is not used: the vocabulary of `tiny` follows from the training texts alone."""
         from_front = keeps_latest(data, settings.keep)

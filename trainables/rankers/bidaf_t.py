@@ -15,34 +15,19 @@ from typing import Literal
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from trainables.rankers.base import Head, TextSide, Tokens
+from trainables.rankers.settings import BidafTSettings
 from trainables.rankers.vectors import FIRST_WORD, PADDING, VOCABULARY, reads_from_front, table_shape
-from trainables.rankers.words import WordRanker, WordRankerModule, WordSettings
+from trainables.rankers.words import WordRanker, WordRankerModule
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"  # always in front; a vocabulary adds its own characters
 NO_CHARACTER, UNKNOWN_CHARACTER, FIRST_CHARACTER = 0, 1, 2
 HIGHWAYS = 2
 CARRY_BIAS = -1.0  # of a highway's gate, so that it begins by passing most of its input on (Srivastava et al. 2015)
 LOW = -1e9  # replaces values that are left out of a maximum or softmax
-
-
-class BidafTSettings(WordSettings):
-    name: str = "bidaf_t"
-    hidden: int = Field(100, ge=1, description="units of each LSTM in each direction (Seo et al. 100, the study 200)")
-    characters: int = Field(25, ge=1, description="characters of a word that are read")
-    character_size: int = Field(8, ge=1, description="dimensions of a character")
-    character_filters: int = Field(100, ge=1, description="filters over characters")
-    character_width: int = Field(5, ge=1, description="characters that a filter spans")
-    dropout: float = Field(0.2, ge=0, lt=1, description="before each LSTM and the last layer")
-    reference: Literal["paper", "study"] = Field(
-        "paper",
-        description="query-to-document attention from the similarities, or as in the study from their softmax over "
-        "the query",
-    )
 
 
 class CharacterWords(nn.Module):
@@ -192,8 +177,6 @@ class BidafTModule(WordRankerModule):
 
 
 class BidafT(WordRanker):
-    Settings = BidafTSettings
-
     def build(self, text: TextSide, settings: BidafTSettings, max_length: int, outputs: int = 1) -> BidafTModule:
         return _module(torch.tensor(text.arrays["vectors"]), text.files, settings, max_length, outputs)
 

@@ -9,19 +9,14 @@ no kernel; the authors' program counts it, so its scores depend on the padded le
 from __future__ import annotations
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from trainables.rankers.cpu import linear
-from trainables.rankers.kernel_ranker import Grams, KernelModule, KernelRanker, KernelSettings
+from trainables.rankers.kernel_ranker import Grams, KernelModule, KernelRanker
 from trainables.rankers.kernels import unit
+from trainables.rankers.settings import ConvKnrmSettings
 
 NGRAMS = (1, 2, 3)
-
-
-class ConvKnrmSettings(KernelSettings):
-    name: str = "conv_knrm"
-    filters: int = Field(128, ge=1, description="dimensions of an n-gram")
 
 
 class ConvolvedGrams(Grams):
@@ -49,5 +44,4 @@ class ConvKnrmModule(KernelModule):
 
 
 class ConvKnrm(KernelRanker):
-    Settings = ConvKnrmSettings
     Module = ConvKnrmModule

@@ -9,31 +9,15 @@ depend on the padded length; here padding has no effect.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from trainables.rankers.base import Head
-from trainables.rankers.vectors import Word2VecModel
-from trainables.rankers.words import WORD2VEC, WordRanker, WordRankerModule, WordSettings
+from trainables.rankers.settings import DrmmTksSettings
+from trainables.rankers.words import WordRanker, WordRankerModule
 
 MISSING = 0.0  # similarity, as of an unrelated word, that fills up documents of fewer than k words
-
-
-class DrmmTksSettings(WordSettings):
-    name: str = "drmm_tks"
-    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
-    default_lr: ClassVar[float | None] = 0.01  # a network this small learns little at the others' rate
-
-    topk: int = Field(10, ge=1, description="similarities of each query word that are read, highest first")
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((100,), description="units of each hidden layer")
-    dropout: float = Field(0.0, ge=0, lt=1, description="after each hidden layer (the study: 0.5)")
-    reference: Literal["matchzoo", "study"] = Field(
-        "matchzoo", description="matchzoo: a gate weighs the query words; study: each weighs 1, and no last layer"
-    )
 
 
 class DrmmTksModule(WordRankerModule):
@@ -90,5 +74,4 @@ def _network(settings: DrmmTksSettings) -> nn.Sequential:
 
 
 class DrmmTks(WordRanker):
-    Settings = DrmmTksSettings
     Module = DrmmTksModule

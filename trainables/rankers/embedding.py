@@ -9,24 +9,12 @@ logits: the study's regression on [v1; v2].
 from __future__ import annotations
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from trainables.rankers.base import Head
-from trainables.rankers.vectors import Unknown, Word2VecModel
-from trainables.rankers.words import WORD2VEC, WordRanker, WordRankerModule, WordSettings
-
-
-class EmbeddingSettings(WordSettings):
-    name: str = "embedding"
-    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
-    unknown: Unknown = Field(
-        "zero", description="words without a vector. zero: they are left out; hash, random: they get random vectors"
-    )
-    products: bool = Field(
-        True, description="whether v1 * v2, dimension by dimension, is a feature too; the study's are v1 and v2 alone"
-    )
+from trainables.rankers.settings import EmbeddingSettings
+from trainables.rankers.words import WordRanker, WordRankerModule
 
 
 class EmbeddingModule(WordRankerModule):
@@ -67,5 +55,4 @@ class EmbeddingModule(WordRankerModule):
 
 
 class Embedding(WordRanker):
-    Settings = EmbeddingSettings
     Module = EmbeddingModule

@@ -7,18 +7,12 @@ the means is added to the network's output.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from trainables.rankers.base import Head
-from trainables.rankers.embedding import Embedding, EmbeddingModule, EmbeddingSettings
-
-
-class EmbeddingMlpSettings(EmbeddingSettings):
-    name: str = "embedding_mlp"
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((100, 64), description="units of each hidden layer")
+from trainables.rankers.embedding import Embedding, EmbeddingModule
+from trainables.rankers.settings import EmbeddingMlpSettings
 
 
 class EmbeddingMlpModule(EmbeddingModule):
@@ -38,5 +32,4 @@ class EmbeddingMlpModule(EmbeddingModule):
 
 
 class EmbeddingMlp(Embedding):
-    Settings = EmbeddingMlpSettings
     Module = EmbeddingMlpModule

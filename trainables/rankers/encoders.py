@@ -14,8 +14,8 @@ from transformers.utils.hub import cached_file, extract_commit_hash
 
 from trainables.data.cache import digest_of
 from trainables.errors import ConfigError, Problem
+from trainables.rankers.settings import TINY
 
-TINY = "tiny"
 READ = (".safetensors", ".json", ".txt", ".model")  # files of weights, tokenizers and configurations
 
 

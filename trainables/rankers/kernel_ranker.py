@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -16,18 +15,12 @@ from trainables.rankers.base import Head, TextSide, Tokens
 from trainables.rankers.cpu import rows
 from trainables.rankers.first_stage import PLACE, ScoreAdditivity, require_first_stage
 from trainables.rankers.kernels import FAR, GaussianKernels
+from trainables.rankers.settings import KernelSettings
 from trainables.rankers.vectors import PADDING
-from trainables.rankers.words import WordRanker, WordRankerModule, WordSettings
+from trainables.rankers.words import WordRanker, WordRankerModule
 
 KERNELS = 11
 ROWS = 128  # words are padded to a multiple of this: libraries prepare each new shape of a product
-
-
-class KernelSettings(WordSettings):
-    kernels_learned: bool = Field(True, description="whether training moves and widens the kernels")
-    add_first_stage: bool = Field(
-        False, description="score = a * neural + (1 - a) * first-stage score, with a learned from sigmoid(-1)"
-    )
 
 
 class Grams(nn.Module, ABC):
@@ -144,8 +137,6 @@ def _spread(values: Tensor, places: Tensor, mask: Tensor, sizes: int) -> Tensor:
 
 
 class KernelRanker(WordRanker):
-    text_keys = WordRanker.text_keys | {"add_first_stage"}
-
     def prepare(self, data: RankingData, settings: KernelSettings, seed: int) -> TextSide:
         """Raises ConfigError if first-stage scores are wanted and the data has none."""
         if settings.add_first_stage:

@@ -7,23 +7,11 @@ changes no ranking but, under a pairwise loss, keeps scores from differing by mo
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from pydantic import Field
 from torch import Tensor
 
-from trainables.rankers.kernel_ranker import Grams, KernelModule, KernelRanker, KernelSettings
+from trainables.rankers.kernel_ranker import Grams, KernelModule, KernelRanker
 from trainables.rankers.kernels import unit
-from trainables.rankers.vectors import Word2VecModel
-from trainables.rankers.words import WORD2VEC
-
-
-class KnrmSettings(KernelSettings):
-    default_lr: ClassVar[float | None] = 0.01  # twelve weights learn little at the others' rate
-
-    name: str = "knrm"
-    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
-    kernels_learned: bool = Field(False, description="whether training moves and widens the kernels")
+from trainables.rankers.settings import KnrmSettings
 
 
 class Unigrams(Grams):
@@ -40,5 +28,4 @@ class KnrmModule(KernelModule):
 
 
 class Knrm(KernelRanker):
-    Settings = KnrmSettings
     Module = KnrmModule

@@ -5,49 +5,17 @@ Not a network over texts: `trainables.training.trees` trains it, tree by tree.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
 
 from trainables.data.columns import RankingData
 from trainables.errors import DataError, Problem
-from trainables.rankers.base import RankerKind, RankerSettings
+from trainables.rankers.settings import LambdaMartSettings
 
 Objective = Literal["regression", "lambdarank"]
 HIGHEST_LABEL = 30  # the highest whose gain 2^label - 1 LightGBM can hold
 LARGEST_QUERY = 10_000  # most documents per query that LightGBM's lambdarank takes
-
-
-class LambdaMartSettings(RankerSettings):
-    """LightGBM's parameters, under names that are usual in the field. Which implementation the paper used is not known,
-    so what it leaves open has LightGBM's default."""
-
-    default_lr: ClassVar[float | None] = 0.05
-
-    name: Literal["lambdamart"] = "lambdamart"
-    leaves: int = Field(default=64, ge=2, le=131_072, description="leaves a tree")
-    trees_per_iteration: int = Field(default=10, ge=1, description="trees between dev evaluations")
-    min_data_in_leaf: int = Field(default=20, ge=1, description="fewest training documents in a leaf")
-    max_bin: int = Field(default=255, ge=2, le=65_535, description="most histogram bins a feature")
-    truncation_level: int = Field(default=30, ge=1, description="pairs count if one of them is ranked so high")
-    lambdarank_norm: bool = Field(default=True, description="whether a query's lambdas are normalised")
-    sigmoid: float = Field(default=1.0, gt=0, description="steepness of the pairwise logistic loss")
-    gain: Literal["exponential", "linear"] = Field(
-        default="exponential", description="of a label l in training's nDCG: 2^l - 1, or l as in trec_eval"
-    )
-    feature_fraction: float = Field(default=1.0, gt=0, le=1, description="features drawn anew for each tree")
-    bagging_fraction: float = Field(default=1.0, gt=0, le=1, description="queries drawn anew for each tree")
-
-    @property
-    def draws(self) -> bool:
-        """Whether trees are grown on random parts of the data."""
-        return self.feature_fraction < 1 or self.bagging_fraction < 1
-
-
-class LambdaMart(RankerKind):
-    Settings = LambdaMartSettings
-    grows_trees = True
 
 
 def parameters(settings: LambdaMartSettings, lr: float, objective: Objective, highest_label: int) -> dict[str, Any]:

@@ -9,26 +9,13 @@ amounts to the same, except for the last word of some cells of long texts. In sh
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from trainables.rankers.base import Head
-from trainables.rankers.vectors import Word2VecModel
-from trainables.rankers.words import WORD2VEC, WordRanker, WordRankerModule, WordSettings
-
-
-class MatchPyramidSettings(WordSettings):
-    name: str = "match_pyramid"
-    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
-    filters: int = Field(64, ge=1, description="filters of the 3 x 3 convolution")
-    query_cells: int = Field(3, ge=1, description="cells that the words of a query are pooled to")
-    document_cells: int = Field(10, ge=1, description="cells that the words of a document are pooled to")
-    pooling: Literal["max", "average"] = Field("max", description="of a cell (average: as in MatchZoo-py)")
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field((200, 64), description="units of each hidden layer")
-    dropout: float = Field(0.5, ge=0, lt=1, description="of the pooled grid (the study: 0.95)")
+from trainables.rankers.settings import MatchPyramidSettings
+from trainables.rankers.words import WordRanker, WordRankerModule
 
 
 class MatchPyramidModule(WordRankerModule):
@@ -94,5 +81,4 @@ def average_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
 
 
 class MatchPyramid(WordRanker):
-    Settings = MatchPyramidSettings
     Module = MatchPyramidModule

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -13,8 +12,7 @@ from torch import Tensor
 
 from trainables.data.columns import RankingData
 from trainables.rankers.base import Tokens, take
-
-Keep = Literal["latest", "first"]
+from trainables.rankers.settings import Keep
 
 
 def keeps_latest(data: RankingData, keep: Keep) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, cast
 
 import numpy as np
 
@@ -22,14 +22,12 @@ from trainables.data.words import WordRows, index_words
 from trainables.errors import ConfigError, DataError, Problem
 from trainables.randomness import generator
 from trainables.rankers.base import TextSide, Tokens
+from trainables.rankers.settings import TRAIN, Unknown, Word2VecModel
 from trainables.rankers.text_cache import cached_text_side
 
-TRAIN = "train"
 PADDING = 0
 HASHED = 1000  # rows that unknown words share, by hash (as in OpenNIR's `wordvec_hash`)
 FIRST_WORD = 1 + HASHED
-Unknown = Literal["hash", "random", "zero"]
-Word2VecModel = Literal["cbow", "skipgram"]
 VOCABULARY, META = "vocabulary.txt", "vectors.json"
 _FORMAT = 3  # raise it when the same input gives other word ids or vectors
 _PLACE = "ranker.vectors"

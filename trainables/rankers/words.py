@@ -1,4 +1,4 @@
-"""What rankers over word vectors share: settings, the table of vectors, and batches that read each query once."""
+"""What rankers over word vectors share: the table of vectors, and batches that read each query once."""
 
 from __future__ import annotations
 
@@ -7,43 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from trainables.data.columns import RankingData
-from trainables.rankers.base import Ranker, RankerModule, RankerSettings, TextSide, Tokens, take
-from trainables.rankers.pairs import Keep, keeps_latest
-from trainables.rankers.vectors import (
-    PADDING,
-    TRAIN,
-    Unknown,
-    Word2VecModel,
-    reads_from_front,
-    table_shape,
-    word_text_side,
-    word_tokens,
-)
-
-WORD2VEC = "how vectors are trained; cbow takes half the time, and tells words apart less"
-
-
-class WordSettings(RankerSettings):
-    vectors: str = Field(
-        TRAIN, min_length=1, description="train: word2vec on the collection; or a word2vec, GloVe or fastText file"
-    )
-    vector_size: int = Field(100, ge=1, description="dimensions of trained vectors; a file has its own")
-    word2vec: Word2VecModel = Field("cbow", description=WORD2VEC)
-    unknown: Unknown = Field(
-        "hash",
-        description="words without a vector. hash: they share 1000 random ones; random: each of the collection has "
-        "its own, new ones share; zero: they match nothing",
-    )
-    unknown_deviation: float | None = Field(
-        None, gt=0, description="standard deviation of random vectors; null: that of the known ones (OpenNIR: 0.5)"
-    )
-    max_query_length: int = Field(30, ge=1, description="words of a query; training.max_length is the document's")
-    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
-    train_vectors: bool = Field(False, description="whether training changes the word vectors")
+from trainables.rankers.base import Ranker, RankerModule, TextSide, Tokens, take
+from trainables.rankers.pairs import keeps_latest
+from trainables.rankers.settings import WordSettings
+from trainables.rankers.vectors import PADDING, reads_from_front, table_shape, word_text_side, word_tokens
 
 
 class WordRankerModule(RankerModule):
@@ -89,8 +59,6 @@ class WordRanker(Ranker):
     """A kind of ranker whose `Module(vectors, settings, max_length, from_front, outputs)` is a WordRankerModule."""
 
     Module: ClassVar[type[Any]]
-    text_side = "words"
-    text_keys = frozenset({"vectors", "vector_size", "word2vec", "unknown", "unknown_deviation", "keep"})
 
     def prepare(self, data: RankingData, settings: WordSettings, seed: int) -> TextSide:
         from_front = keeps_latest(data, settings.keep)

@@ -16,9 +16,10 @@ from trainables.curriculum.scored import TRAINED_VECTORS
 from trainables.data import load_data
 from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, require_texts
-from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.base import Ranker, RankerSettings, TextSide, Tokens
+from trainables.rankers import RANKERS, load_ranker, ranker_settings
+from trainables.rankers.base import Ranker, TextSide, Tokens
 from trainables.rankers.lambdamart import require_features
+from trainables.rankers.settings import RankerSettings
 from trainables.training.pretrain_data import joint_text, load_pretrain_data
 
 NO_TEXTS = TextSide(Tokens.of(()), Tokens.of(()), files={})  # the text side of a ranker of features
@@ -48,9 +49,9 @@ class Materials:
 def materials_key(run: TrainingRun) -> str:
     """Equal keys mean equal materials. The key covers the data and what the ranker reads of its texts. Pre-training
     adds its keys and all settings of the ranker, because a pre-trained start fits only one ranker."""
-    kind, pretraining = load_ranker(run.ranker["name"]), run.training.pretraining()
-    text = {key: run.ranker[key] for key in kind.text_keys}
-    parts = [run.data.model_dump(), kind.text_side, text, [run.ranker, pretraining] if pretraining else None]
+    settings, pretraining = RANKERS[run.ranker["name"]].settings, run.training.pretraining()
+    text = {key: run.ranker[key] for key in settings.text_keys}
+    parts = [run.data.model_dump(), settings.text_side, text, [run.ranker, pretraining] if pretraining else None]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
@@ -63,10 +64,7 @@ def materials_for(run: TrainingRun, known: Mapping[str, Materials]) -> Materials
 
 def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:
     """The configured network and its settings."""
-    ranker = load_ranker(run.ranker["name"])
-    if not isinstance(ranker, Ranker):
-        raise TypeError(f"{run.ranker['name']} is no network over texts")
-    return ranker, ranker_settings(run.ranker)
+    return load_ranker(run.ranker["name"]), ranker_settings(run.ranker)
 
 
 def read_of(run: TrainingRun, materials: Materials) -> list[object]:

@@ -20,7 +20,8 @@ from trainables.errors import WorkFailed
 from trainables.evaluation.metrics import Evaluator, dev_key
 from trainables.randomness import generator
 from trainables.rankers import ranker_settings
-from trainables.rankers.lambdamart import LambdaMartSettings, Objective, parameters, require_features
+from trainables.rankers.lambdamart import Objective, parameters, require_features
+from trainables.rankers.settings import LambdaMartSettings
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 from trainables.training.prefixes import MODEL, Prefixes, cut, read_trees

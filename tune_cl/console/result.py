@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 from typing import Any
 
-from trainables.rankers import RANKERS, load_ranker
+from trainables.rankers import RANKERS
 from tune_cl.confirmation.ablation import differences
 from tune_cl.confirmation.plan import seedless
 from tune_cl.console.tables import short, table
@@ -108,7 +108,7 @@ def _task(document: Shown) -> str:
     """What to apply the best ranker to: one that reads features or a run's scores takes no bare texts."""
     params = document["best"]["params"]
     name = params.get("ranker.name", document["ranker"])
-    trees = name in RANKERS and load_ranker(name).grows_trees
+    trees = name in RANKERS and RANKERS[name].grows_trees
     return "--data FOLDER" if trees or params.get("ranker.add_first_stage") else "--query TEXT --documents FILE"
 
 

@@ -1,0 +1,191 @@
+"""The `ranker.*` keys of every ranker.
+
+They stand apart from the networks that read them, and import none of what those need: checking a configuration would
+else take seconds and hundreds of MB for PyTorch.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TINY = "tiny"  # a model of ours; others are folders or names of the Hugging Face hub
+TRAIN = "train"  # vectors of the collection; others are files
+WORD2VEC = "how vectors are trained; cbow takes half the time, and tells words apart less"
+Keep = Literal["latest", "first"]
+Unknown = Literal["hash", "random", "zero"]
+Word2VecModel = Literal["cbow", "skipgram"]
+Layers = tuple[Annotated[int, Field(ge=1)], ...]
+
+
+class RankerSettings(BaseModel):
+    """The `ranker.*` keys of one ranker; subclasses add theirs.
+
+    default_lr  default of training.lr, where it is not the usual one
+    text_side   rankers with the same name here and equal `text_keys` share what `prepare` makes
+    text_keys   the settings that `prepare` reads
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    default_lr: ClassVar[float | None] = None
+    text_side: ClassVar[str] = ""
+    text_keys: ClassVar[frozenset[str]] = frozenset()
+
+    name: str
+
+    @property
+    def draws(self) -> bool:
+        """Whether training draws anything at random, so that the seed matters."""
+        return True
+
+
+class BertSettings(RankerSettings):
+    text_side = "bert"
+    text_keys = frozenset({"model", "vocabulary_size", "keep"})
+
+    name: str = "bert"
+    model: str = Field(
+        TINY,
+        min_length=1,
+        description="a Hugging Face encoder's name or folder; tiny: a small new one, its vocabulary from the data",
+    )
+    head: Literal["cls", "classification"] = Field(
+        "cls", description="cls: linear on [CLS]; classification: pooler, then the log-odds of two classes"
+    )
+    dropout: float = Field(0.1, ge=0, lt=1, description="before the scoring layer")
+    head_lr: float | None = Field(
+        None, gt=0, description="learning rate of layers that no encoder brings; null = training.lr"
+    )
+    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
+    passages: Literal["truncate", "average"] = Field(
+        "truncate", description="long documents: cut off, or cut into passages whose [CLS] vectors are averaged"
+    )
+    document_length: int = Field(2000, ge=1, description="tokens of a document that passages average reads")
+    checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
+    vocabulary_size: int = Field(8000, ge=64, description="of model tiny")
+
+
+class WordSettings(RankerSettings):
+    text_side = "words"
+    text_keys = frozenset({"vectors", "vector_size", "word2vec", "unknown", "unknown_deviation", "keep"})
+
+    vectors: str = Field(
+        TRAIN, min_length=1, description="train: word2vec on the collection; or a word2vec, GloVe or fastText file"
+    )
+    vector_size: int = Field(100, ge=1, description="dimensions of trained vectors; a file has its own")
+    word2vec: Word2VecModel = Field("cbow", description=WORD2VEC)
+    unknown: Unknown = Field(
+        "hash",
+        description="words without a vector. hash: they share 1000 random ones; random: each of the collection has "
+        "its own, new ones share; zero: they match nothing",
+    )
+    unknown_deviation: float | None = Field(
+        None, gt=0, description="standard deviation of random vectors; null: that of the known ones (OpenNIR: 0.5)"
+    )
+    max_query_length: int = Field(30, ge=1, description="words of a query; training.max_length is the document's")
+    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
+    train_vectors: bool = Field(False, description="whether training changes the word vectors")
+
+
+class KernelSettings(WordSettings):
+    text_keys = WordSettings.text_keys | {"add_first_stage"}
+
+    kernels_learned: bool = Field(True, description="whether training moves and widens the kernels")
+    add_first_stage: bool = Field(
+        False, description="score = a * neural + (1 - a) * first-stage score, with a learned from sigmoid(-1)"
+    )
+
+
+class ConvKnrmSettings(KernelSettings):
+    name: str = "conv_knrm"
+    filters: int = Field(128, ge=1, description="dimensions of an n-gram")
+
+
+class KnrmSettings(KernelSettings):
+    default_lr = 0.01  # twelve weights learn little at the others' rate
+
+    name: str = "knrm"
+    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
+    kernels_learned: bool = Field(False, description="whether training moves and widens the kernels")
+
+
+class DrmmTksSettings(WordSettings):
+    default_lr = 0.01  # a network this small learns little at the others' rate
+
+    name: str = "drmm_tks"
+    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
+    topk: int = Field(10, ge=1, description="similarities of each query word that are read, highest first")
+    hidden: Layers = Field((100,), description="units of each hidden layer")
+    dropout: float = Field(0.0, ge=0, lt=1, description="after each hidden layer (the study: 0.5)")
+    reference: Literal["matchzoo", "study"] = Field(
+        "matchzoo", description="matchzoo: a gate weighs the query words; study: each weighs 1, and no last layer"
+    )
+
+
+class MatchPyramidSettings(WordSettings):
+    name: str = "match_pyramid"
+    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
+    filters: int = Field(64, ge=1, description="filters of the 3 x 3 convolution")
+    query_cells: int = Field(3, ge=1, description="cells that the words of a query are pooled to")
+    document_cells: int = Field(10, ge=1, description="cells that the words of a document are pooled to")
+    pooling: Literal["max", "average"] = Field("max", description="of a cell (average: as in MatchZoo-py)")
+    hidden: Layers = Field((200, 64), description="units of each hidden layer")
+    dropout: float = Field(0.5, ge=0, lt=1, description="of the pooled grid (the study: 0.95)")
+
+
+class BidafTSettings(WordSettings):
+    name: str = "bidaf_t"
+    hidden: int = Field(100, ge=1, description="units of each LSTM in each direction (Seo et al. 100, the study 200)")
+    characters: int = Field(25, ge=1, description="characters of a word that are read")
+    character_size: int = Field(8, ge=1, description="dimensions of a character")
+    character_filters: int = Field(100, ge=1, description="filters over characters")
+    character_width: int = Field(5, ge=1, description="characters that a filter spans")
+    dropout: float = Field(0.2, ge=0, lt=1, description="before each LSTM and the last layer")
+    reference: Literal["paper", "study"] = Field(
+        "paper",
+        description="query-to-document attention from the similarities, or as in the study from their softmax over "
+        "the query",
+    )
+
+
+class EmbeddingSettings(WordSettings):
+    name: str = "embedding"
+    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
+    unknown: Unknown = Field(
+        "zero", description="words without a vector. zero: they are left out; hash, random: they get random vectors"
+    )
+    products: bool = Field(
+        True, description="whether v1 * v2, dimension by dimension, is a feature too; the study's are v1 and v2 alone"
+    )
+
+
+class EmbeddingMlpSettings(EmbeddingSettings):
+    name: str = "embedding_mlp"
+    hidden: Layers = Field((100, 64), description="units of each hidden layer")
+
+
+class LambdaMartSettings(RankerSettings):
+    """LightGBM's parameters, under names that are usual in the field. Which implementation the paper used is not known,
+    so what it leaves open has LightGBM's default."""
+
+    default_lr = 0.05
+
+    name: Literal["lambdamart"] = "lambdamart"
+    leaves: int = Field(default=64, ge=2, le=131_072, description="leaves a tree")
+    trees_per_iteration: int = Field(default=10, ge=1, description="trees between dev evaluations")
+    min_data_in_leaf: int = Field(default=20, ge=1, description="fewest training documents in a leaf")
+    max_bin: int = Field(default=255, ge=2, le=65_535, description="most histogram bins a feature")
+    truncation_level: int = Field(default=30, ge=1, description="pairs count if one of them is ranked so high")
+    lambdarank_norm: bool = Field(default=True, description="whether a query's lambdas are normalised")
+    sigmoid: float = Field(default=1.0, gt=0, description="steepness of the pairwise logistic loss")
+    gain: Literal["exponential", "linear"] = Field(
+        default="exponential", description="of a label l in training's nDCG: 2^l - 1, or l as in trec_eval"
+    )
+    feature_fraction: float = Field(default=1.0, gt=0, le=1, description="features drawn anew for each tree")
+    bagging_fraction: float = Field(default=1.0, gt=0, le=1, description="queries drawn anew for each tree")
+
+    @property
+    def draws(self) -> bool:
+        """Whether trees are grown on random parts of the data."""
+        return self.feature_fraction < 1 or self.bagging_fraction < 1
