@@ -254,6 +254,10 @@ def test_keys_are_in_force_with_data_to_pretrain_on_only(source: Path) -> None:
     assert materials_key(make_run(None)) == materials_key(make_run(None, pretrain_iterations=9))
 
 
+def test_a_training_without_a_ranker_has_all_settings_of_the_default() -> None:
+    assert materials_key(TrainingRun()) == materials_key(validated({"ranker": "conv_knrm"}))
+
+
 def test_data_without_a_training_split_is_divided(data: RankingData, tmp_path: Path) -> None:
     """Like XQuAD, one file of questions. Nine tenths train, one tenth chooses the best iteration."""
     answers = [{"text": "It", "answer_start": len("The lake is deep. ")}]

@@ -242,6 +242,7 @@ class EvaluationConfig(Section):
     relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
 
 
+DEFAULT_RANKER = "conv_knrm"
 OF_TREES = {"data.source", "training.lr", "training.max_iterations", "training.patience"}
 NOT_OF_TREES = ("data.", "curriculum.", "training.")  # except OF_TREES and CurriculumConfig.of_trees
 ONLY_OF_TREES = {"subset", "subset_share", "feature", "feature_cutoff", "switch"}
@@ -251,7 +252,7 @@ class TrainingRun(Section):
     """Everything that determines one training."""
 
     data: DataConfig = DataConfig()
-    ranker: dict[str, Any] = Field(default={"name": "conv_knrm"}, validate_default=True)
+    ranker: dict[str, Any] = {}  # all settings: short_forms fills them in
     curriculum: CurriculumConfig = CurriculumConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
@@ -261,10 +262,10 @@ class TrainingRun(Section):
     @model_validator(mode="before")
     @classmethod
     def short_forms(cls, tree: Any) -> Any:
-        """Expands `data: PATH` and `ranker: NAME` to mappings; fills in the ranker's settings and default lr."""
+        """Expands `data: PATH` and `ranker: NAME` to mappings; fills in the ranker, its settings and default lr."""
         if not isinstance(tree, Mapping):
             return tree
-        tree = dict(tree)
+        tree = {"ranker": DEFAULT_RANKER, **tree}
         for key, field in (("data", "source"), ("ranker", "name")):
             if isinstance(tree.get(key), str):
                 tree[key] = {field: tree[key]}
@@ -351,7 +352,7 @@ def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]
 class RankerName(Section):
     """Holds the one key that every ranker has."""
 
-    name: Annotated[str, one_of(RANKERS)] = Field(default="conv_knrm", description="the kind of ranker")
+    name: Annotated[str, one_of(RANKERS)] = Field(default=DEFAULT_RANKER, description="the kind of ranker")
 
 
 def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
