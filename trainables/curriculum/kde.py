@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.signal import fftconvolve
 from scipy.special import ndtr
 
 NODES = 32  # per bandwidth
@@ -48,6 +47,8 @@ def bandwidth(value: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
 
 def _smoothed(grid: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
     """Means of Φ over each group, at the group's own positions `grid` (in nodes)."""
+    from scipy.signal import fftconvolve  # here: it takes a second, and naming a weighting imports this module
+
     node = grid.astype(np.int64)
     width = int(node.max()) + REACH + 1
     shares = _cubic(grid - node)

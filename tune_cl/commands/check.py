@@ -34,8 +34,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> dict[str, Any]:
     experiment = experiment_of(options)
     from trainables.curriculum.scoring import any_needs
-    from trainables.training.device import best_device
-    from trainables.training.forecast import seconds_per_iteration  # imports torch: input errors come first
+    from trainables.training.device import best_device  # imports torch: input errors come first
+    from trainables.training.forecast import seconds_per_iteration
     from trainables.training.materials import materials_for, materials_key
     from trainables.training.teacher import prepare_teacher, teacher_run
     from tune_cl.search.materials import untrained

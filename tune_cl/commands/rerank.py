@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +20,12 @@ from trainables.data.readers.rows import read_whole
 from trainables.errors import DataError, Problem, UserError
 from trainables.evaluation.judging import probabilities, scores_file, write_scores
 from trainables.files import require_file
-from trainables.training.factory import load_saved
-from trainables.training.saved import SavedRanker
-from trainables.training.saved_trees import SavedTrees
 from tune_cl.console.settings import DATA_HELP, add_split
 from tune_cl.console.tables import table
+
+if TYPE_CHECKING:
+    from trainables.training.saved import SavedRanker
+    from trainables.training.saved_trees import SavedTrees
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -45,6 +46,9 @@ def execute(options: Namespace) -> dict[str, Any]:
         raise UserError(
             Problem("rerank", "needs one task", "either --data DATA, or --query TEXT with --documents FILE")
         )
+    from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first
+    from trainables.training.saved_trees import SavedTrees
+
     ranker = load_saved(Path(options.checkpoint))
     if options.query is None:
         return _rank_data(ranker, options)

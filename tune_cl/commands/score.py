@@ -34,8 +34,6 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.data.columns import required_split
     from trainables.files import require_file, write_text
     from trainables.fit import require_scoring
-    from trainables.training.teacher import scored_of
-    from trainables.training.training import split_instances
     from tune_cl.console.difficulty_examples import as_document, extremes, plot_difficulty
     from tune_cl.console.plots import require_format
     from tune_cl.experiment import load_training_run
@@ -48,6 +46,9 @@ def execute(options: Namespace) -> dict[str, Any]:
     run = load_training_run(None, options.overrides, options.data)
     data = load_data(run.data)
     require_scoring(options.scoring, data)
+    from trainables.training.teacher import scored_of
+    from trainables.training.training import split_instances  # imports torch: input errors come first
+
     split = required_split(data, options.split)
     instances = split_instances(run, data, split)
     started = time.perf_counter()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-from matplotlib import rc_context
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from trainables.errors import ConfigError, Problem
 from trainables.files import replacing, require_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg")
 
@@ -22,6 +23,8 @@ def require_format(path: Path) -> None:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Writes PNG or SVG, by the suffix, atomically; creates the folder. Text in an SVG stays text."""
+    from matplotlib import rc_context  # here: a command that draws nothing checks `--plot` with this module, too
+
     kind = path.suffix.lower().removeprefix(".")
     with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}):
         figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})

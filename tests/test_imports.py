@@ -1,0 +1,115 @@
+"""What needs no training loads none of its libraries: refused input is answered at once, in little memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from search_spaces import SPACES
+from tests.builders import tiny_data
+from tests.report_cases import Case
+from tests.trec_folder import write_trec_folder
+from tune_cl.cli import BAD_INPUT, COMMANDS, DONE
+from tune_cl.commands.list import KINDS
+
+ROOT = Path(__file__).resolve().parents[1]
+LEARNING = ["torch", "transformers", "tokenizers", "lightgbm", "gensim", "scipy.signal", "matplotlib", "ray"]
+HEAVY = [*LEARNING, "scipy.stats", "mlflow", "pandas"]
+RUN_COMMANDS = """
+import contextlib, io, json, sys
+from tune_cl.cli import main
+seen, (heavy, commands) = [], json.loads(sys.argv[1])
+for command in commands:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            status = main(command.split())
+        except SystemExit as end:
+            status = end.code
+    seen.append([command, status, [name for name in heavy if name in sys.modules]])
+print(json.dumps(seen))
+"""
+REPORT = """
+import json, sys
+from pathlib import Path
+from tune_cl.place import Place
+from tune_cl.report.findings import gather
+from tune_cl.report.formats import latex_table, trials_csv
+from tune_cl.report.page import page
+heavy, storage, name = json.loads(sys.argv[1])
+findings = gather(Place(Path(storage), name))
+assert page(findings) and latex_table(findings) and trials_csv(findings)
+print(json.dumps([name for name in heavy if name in sys.modules]))
+"""
+READ_SPACES = """
+import json, sys
+from tune_cl.experiment import load_experiment
+heavy, spaces = json.loads(sys.argv[1])
+assert all(load_experiment(space).describe()["trials"] for space in spaces)
+print(json.dumps([name for name in heavy if name in sys.modules]))
+"""
+
+
+def told_by(program: str, *values: object) -> list:
+    """What a program in a process of its own prints as JSON, for values that it reads as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(values)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("status", "commands"),
+    [
+        pytest.param(
+            BAD_INPUT,
+            [
+                "check penha2020_pacing --set training.lr=abc",
+                "check everything --set ranker.modl=tiny --set curriculum.n=-1",
+                "run penha2020_pacing --set trainin.lr=1",
+                "train --ranker bert --set ranker.dropout=7",
+                "train --ranker bret",
+                "data /nowhere",
+                "baseline /nowhere bm25",
+                "score /nowhere turns",
+                "score docstrings turn",
+                "evaluate /nowhere /nowhere",
+                "rerank /nowhere --query words",
+                "resume nothing --storage /nowhere",
+                "confirm nothing --storage /nowhere",
+                "report nothing --storage /nowhere",
+                "pace root --delta 2",
+                "weigh --difficulty 2",
+            ],
+            id="refused",
+        ),
+        pytest.param(DONE, [f"list {kind}" for kind in KINDS], id="list"),
+        pytest.param(DONE, [f"{command} --help" for command in COMMANDS], id="help"),
+        pytest.param(DONE, ["pace root", "weigh --difficulty .25"], id="numbers"),
+    ],
+)
+def test_no_command_loads_what_it_has_no_use_for(status: int, commands: list[str]) -> None:
+    assert told_by(RUN_COMMANDS, HEAVY, commands) == [[command, status, []] for command in commands]
+
+
+def test_showing_data_loads_no_library_of_learning(tmp_path: Path) -> None:
+    command = f"data {write_trec_folder(tiny_data(), tmp_path)}"
+    assert told_by(RUN_COMMANDS, HEAVY, [command]) == [[command, DONE, []]]
+
+
+def test_reading_a_space_loads_none_of_its_rankers() -> None:
+    assert told_by(READ_SPACES, HEAVY, list(SPACES)) == []
+
+
+def test_a_report_loads_no_library_of_learning(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.5, 0.6])
+    case.add([0.5, 0.7])
+    case.write()
+    assert told_by(REPORT, LEARNING, str(case.place.storage), case.place.name) == []
