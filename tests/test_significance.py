@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from trainables.errors import ConfigError
-from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test, seeded_test
+from trainables.evaluation.significance import CORRECTIONS, adjust, bootstrap_ci, paired_t_test, seeded_test
 
 P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0])), min_size=1, max_size=12)
 VALUES = st.integers(0, 20).map(lambda i: i / 20)
@@ -52,9 +52,23 @@ def test_rounding_is_no_difference() -> None:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_one_and_the_same_difference_is_infinitely_clear(sign: int) -> None:
-    test = paired_t_test(np.full(3, 0.5 * sign), np.zeros(3))
-    assert (test.t, test.p, test.ci95) == (sign * math.inf, 0, (0.5 * sign, 0.5 * sign))
+@pytest.mark.parametrize(("count", "p"), [(2, 0.5), (3, 0.25), (5, 0.0625), (6, 0.03125), (11, 2**-10)])
+def test_one_and_the_same_difference_proves_no_more_than_random_signs(sign: int, count: int, p: float) -> None:
+    """All signs alike by chance, up or down: 2 of 2^n cases. Where that is no proof, the interval excludes nothing."""
+    by, zeros = np.full(count, 0.5 * sign), np.zeros(count)
+    test = paired_t_test(by, zeros)
+    assert (test.t, test.p) == (sign * math.inf, p)
+    assert test.ci95 == bootstrap_ci(by) == ((0.5 * sign, 0.5 * sign) if p < 0.05 else (-1, 1))
+    over_both = seeded_test(np.tile(by, (3, 1)), np.tile(zeros, (3, 1)))
+    assert over_both.p_value == p and over_both.p_both == max(p, 0.25)
+
+
+@given(st.lists(st.integers(1, 50), min_size=2, max_size=5), st.integers(3, 60))
+def test_rounding_is_no_variance_over_both(parts: list[int], over: int) -> None:
+    """Rows and columns of a latin square have the same sum, here 0; in floating point roughly."""
+    row = np.array([*parts, -sum(parts)]) / over
+    square = np.stack([np.roll(row, place) for place in range(len(row))])
+    assert seeded_test(square, np.zeros_like(square)).p_both == 1
 
 
 @pytest.mark.parametrize(("first", "second"), [([1.0], [1.0]), ([1.0, 2], [1.0]), ([], [])])

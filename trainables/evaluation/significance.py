@@ -19,7 +19,8 @@ VALUES_A_CHUNK = 2**22  # drawn at a time by a bootstrap: 32 MB
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Two-sided paired t-test; `ci95` is of the mean difference. Equal differences other than 0 make `t` infinite."""
+    """Two-sided paired t-test; `ci95` is of the mean difference. Equal differences other than 0 make `t` infinite; p is
+    then that of random signs."""
 
     difference: float
     t: float
@@ -37,18 +38,32 @@ def paired_t_test(values: np.ndarray, reference: np.ndarray) -> PairedTest:
         shapes = f"{values.shape} and {reference.shape}"
         raise ValueError(f"a paired t-test needs two equally long series of 2 or more values, not {shapes}")
     differences = np.round(values - reference, 12)  # equal means summed in another order differ by rounding
-    mean, freedom = float(differences.mean()), len(differences) - 1
-    spread = float(differences.std(ddof=1)) if np.ptp(differences) else 0.0  # exactly 0 if all are equal, not roughly
-    error = spread / math.sqrt(len(differences))
-    t = _t(mean, error)
-    half = float(stdtrit(freedom, 0.975)) * error
-    return PairedTest(mean, t, float(2 * stdtr(freedom, -abs(t))), (mean - half, mean + half))
+    mean, error, count = float(differences.mean()), _error(differences), len(differences)
+    without_spread = math.copysign(math.inf, mean) if mean else 0.0
+    t = mean / error if error else without_spread
+    half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * error
+    return PairedTest(mean, t, _p(mean, error, count), _interval(mean, half, count))
 
 
-def _t(mean: float, error: float) -> float:
+def _error(values: np.ndarray) -> float:
+    """Standard error of the mean of values [N]: exactly 0 if all are equal, not roughly."""
+    return float(values.std(ddof=1)) / math.sqrt(len(values)) if np.ptp(values) else 0.0
+
+
+def _p(mean: float, error: float, count: int) -> float:
+    """Two-sided p of Student's t on count - 1 degrees of freedom. Equal differences show no error to divide by; random
+    signs (Fisher 1935) would make all of them alike in 2 of 2^count cases."""
     if error == 0:
-        return math.copysign(math.inf, mean) if mean else 0.0
-    return mean / error
+        return 2.0 ** (1 - count) if mean else 1.0
+    return float(2 * stdtr(count - 1, -abs(mean / error)))
+
+
+def _interval(mean: float, half: float, count: int) -> tuple[float, float]:
+    """mean ± half; where equal differences are too few to be more than chance, all that is possible: metrics lie in
+    [0, 1]."""
+    if half == 0 and mean and _p(mean, half, count) > 1 - LEVEL:
+        return -1.0, 1.0
+    return mean - half, mean + half
 
 
 @dataclass(frozen=True)
@@ -87,28 +102,28 @@ def _over_both(differences: np.ndarray) -> float:
     """
     if len(differences) < 2:
         return math.nan
-    mean, of_query, of_seed = float(differences.mean()), differences.mean(axis=0), differences.mean(axis=1)
+    means = differences.mean(axis=0), differences.mean(axis=1), differences.mean()
+    of_query, of_seed, mean = (np.round(each, 12) for each in means)  # as in `paired_t_test`
     rest = differences - of_query - of_seed[:, None] + mean
     freedom = (len(of_seed) - 1) * (len(of_query) - 1)
     residual = float((rest**2).sum()) / freedom / differences.size
-    errors = [of_query.var(ddof=1) / len(of_query), of_seed.var(ddof=1) / len(of_seed)]
-    t = _t(mean, math.sqrt(max(*errors, sum(errors) - residual)))
-    return float(2 * stdtr(min(differences.shape) - 1, -abs(t)))
+    errors = [_error(of_query) ** 2, _error(of_seed) ** 2]
+    return _p(float(mean), math.sqrt(max(*errors, sum(errors) - residual)), min(differences.shape))
 
 
 def bootstrap_ci(differences: np.ndarray, resamples: int = RESAMPLES) -> tuple[float, float]:
     """Symmetric 95 % bootstrap-t interval (Hall 1988) of the mean of differences [Q], Q at least 2. It is never
     narrower than Student's, so it excludes 0 only where the paired t-test does too. Each call gives the same numbers;
-    equal differences give an interval of no width.
+    equal differences give an interval of no width, or [-1, 1] if there are fewer than 6 and they are not 0.
 
     BCa would miss the true mean twice as often as it claims if half of the differences are 0 and the rest have long
     tails (docs/verdict.md).
     """
     values = np.round(np.asarray(differences, np.float64), 12)
     mean = float(values.mean())
-    error = float(values.std(ddof=1)) / math.sqrt(len(values)) if np.ptp(values) else 0.0
+    error = _error(values)
     if error == 0:
-        return mean, mean
+        return _interval(mean, 0.0, len(values))
     furthest = np.quantile(_resampled_t(values - mean, resamples), LEVEL, method="higher")
     half = max(float(furthest), float(stdtrit(len(values) - 1, (1 + LEVEL) / 2))) * error
     return mean - half, mean + half
