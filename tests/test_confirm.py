@@ -100,9 +100,9 @@ def test_folders_have_names_that_file_systems_take() -> None:
 
 
 def test_seeds_begin_alike_and_pass_over_the_search_s() -> None:
-    assert seeds_of(3, 0) == [1, 2, 3]
-    assert seeds_of(5, 2) == [1, 3, 4, 5, 6]
-    assert seeds_of(2, 2) == seeds_of(5, 2)[:2]
+    assert seeds_of(3, {0}) == [1, 2, 3]
+    assert seeds_of(5, {2, 4}) == [1, 3, 5, 6, 7]
+    assert seeds_of(2, {2}) == seeds_of(5, {2})[:2]
 
 
 def test_values_are_those_that_trec_eval_gives_the_run_files(place: Place, crew: type[LocalCrew], data: Path) -> None:

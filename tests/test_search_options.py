@@ -206,7 +206,8 @@ def test_finished_trials_of_an_earlier_search_are_observed(earlier: Case) -> Non
                                                                               "search.searcher=tpe"])  # fmt: skip
     event = warm_start_event(new, digest, earlier.place.storage)
     assert event is not None
-    assert event["sources"] == [{"search": "earlier", "observations": 3, "dropped": 1}]  # the baseline has no pacing
+    told = {"search": "earlier", "seeds": [0], "observations": 3, "dropped": 1}  # the baseline has no pacing
+    assert event["sources"] == [told]
     assert [seen["value"] for seen in event["observations"]] == pytest.approx([0.4, 0.5, 0.7])
     assert all(seen["comparable"] for seen in event["observations"])
     other = warm_start_event(new, "other data", earlier.place.storage)
@@ -236,7 +237,8 @@ def test_a_repeated_configuration_is_observed_once_by_its_mean(tmp_path: Path) -
     new = load_experiment(str(tmp_path / "earlier.yaml"), ["search.warm_start=[earlier]", "search.searcher=tpe"])
     event = warm_start_event(new, case.events[0]["data"]["digest"], case.write().storage)
     assert event is not None
-    assert event["sources"] == [{"search": "earlier", "observations": 2, "dropped": 1}]  # the baseline has no pacing
+    told = {"search": "earlier", "seeds": [0], "observations": 2, "dropped": 1}  # the baseline has no pacing
+    assert event["sources"] == [told]
     assert sorted(seen["value"] for seen in event["observations"]) == pytest.approx([0.5, (0.4 + 0.7) / 2])
 
 

@@ -9,9 +9,11 @@ import pytest
 from tests.report_cases import Case
 from trainables.errors import ConfigError
 from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.journal import Journal
 from tune_cl.search.leaves import Choice
 from tune_cl.search.space import Space
 from tune_cl.search.warm import notes_of, warm_start_event, within
+from tune_cl.state import replay
 
 
 def earlier(folder: Path, *dev: float) -> Case:
@@ -62,6 +64,18 @@ def test_without_any_search_there_a_path_is_asked_for(tmp_path: Path) -> None:
     case = earlier(tmp_path, 0.3)
     with pytest.raises(ConfigError, match=r"no search 'earlier' in .*; the path of the earlier search's folder"):
         warm_start_event(later(case), "any", tmp_path / "empty")
+
+
+def test_seeds_of_earlier_searches_are_known_along_a_chain(tmp_path: Path) -> None:
+    """A confirmation must not train with a seed whose trainings had a say in the choice of configurations."""
+    case = earlier(tmp_path, 0.3, 0.4)
+    told = [{"event": "warm_start", "sources": [{"search": "first", "seeds": [3]}, {"search": "older"}]}]
+    with Journal(case.place.folder) as journal:
+        journal.append(told[0])
+    event = warm_start_event(later(case), case.events[0]["data"]["digest"], case.place.storage)
+    assert event is not None and [source["seeds"] for source in event["sources"]] == [[0, 3]]
+    head = {**case.events[0], "seed": 5}
+    assert replay([head, event]).search_seeds == {0, 3, 5}
 
 
 def test_a_parameter_that_may_be_null_must_still_be_known() -> None:

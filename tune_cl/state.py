@@ -121,6 +121,12 @@ class SearchState:
     end: Event | None = None
     confirmations: list[Event] = field(default_factory=list)
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
+    warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
+
+    @property
+    def search_seeds(self) -> set[int]:
+        """The seeds whose trainings had a say in what was chosen, without those of repeats: no confirmation has one."""
+        return {self.seed, *self.warm_seeds}
 
     def best(self) -> tuple[TrialState, Dev] | None:
         """The first of `ranked`."""
@@ -213,6 +219,8 @@ class SearchState:
                 self.end, self.artifacts = event, set()
             case "confirmation":
                 self.confirmations.append(event)
+            case "warm_start":
+                self.warm_seeds.update(*(source.get("seeds", ()) for source in event["sources"]))
             case "artifact":
                 self.artifacts.add(event["path"])
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count, islice
@@ -64,9 +63,10 @@ def seed_run(experiment: Experiment, configuration: Configuration, seed: int, pl
     return SeedRun(configuration, seed, run, place.folder.joinpath(*parts), remote)
 
 
-def seeds_of(number: int, searched: int) -> list[int]:
-    """The first `number` seeds from 1 on, without the search's own. A higher number only adds seeds at the end."""
-    return list(islice((seed for seed in count(1) if seed != searched), number))
+def seeds_of(number: int, searched: Collection[int]) -> list[int]:
+    """The first `number` seeds from 1 on, without those that were searched with. A higher number only adds seeds at the
+    end."""
+    return list(islice((seed for seed in count(1) if seed not in searched), number))
 
 
 def baseline_of(state: SearchState, experiment: Experiment) -> Configuration:
@@ -80,10 +80,10 @@ def best_configurations(state: SearchState, baseline: Configuration, top: int) -
     Labels do not depend on `top`. Raises ConfigError if no configuration is left.
     """
     labelled = configurations(state, baseline)
-    place: dict[str, int] = {}  # that of a configuration's best trial: several choices may be the same configuration
+    place: dict[Hashable, int] = {}  # of a configuration's best trial: several choices may be the same configuration
     for trial, _ in state.ranked():
-        place.setdefault(_key(trial.params), len(place))
-    known = [(place[key], found) for found in labelled.values() if (key := _key(found.params)) in place]
+        place.setdefault(identity(trial.params), len(place))
+    known = [(place[key], found) for found in labelled.values() if (key := identity(found.params)) in place]
     if not known:
         right = "a search with at least one trial besides the baseline that did not fail"
         raise ConfigError(Problem("NAME", f"search '{state.name}' has no configuration to confirm", right))
@@ -93,20 +93,21 @@ def best_configurations(state: SearchState, baseline: Configuration, top: int) -
 def configurations(state: SearchState, baseline: Configuration) -> dict[str, Configuration]:
     """The distinct configurations of sound trials, without the baseline's, by label, in the order of the trials."""
     found: dict[str, Configuration] = {}
-    known = [baseline.params]
+    known = {identity(baseline.params)}
     for trial in state.by_number():
-        params = seedless(trial.params)
-        if trial.baseline or trial.outcome == "failed" or params in known:
+        if trial.baseline or trial.outcome == "failed" or (key := identity(trial.params)) in known:
             continue
-        known.append(params)
+        known.add(key)
         label = label_of(trial, baseline.params)
         label = f"{label} ({trial.trial})" if label in found or label == BASELINE else label
-        found[label] = Configuration(label, trial.trial, trial.chosen, params)
+        found[label] = Configuration(label, trial.trial, trial.chosen, seedless(trial.params))
     return found
 
 
-def _key(params: Mapping[str, Any]) -> str:
-    return json.dumps(seedless(params), sort_keys=True)
+def identity(params: Mapping[str, Any]) -> Hashable:
+    """Equal for equal parameters, whatever the seed."""
+    values = seedless(params).items()
+    return frozenset((key, tuple(value) if isinstance(value, list) else value) for key, value in values)
 
 
 def seedless(params: Mapping[str, Any]) -> Flat:

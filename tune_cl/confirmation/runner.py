@@ -86,7 +86,7 @@ class Confirmation:
     def __post_init__(self) -> None:
         self.baseline = baseline_of(self.state, self.experiment)
         self.best = best_configurations(self.state, self.baseline, self.request.top)
-        self.seeds = seeds_of(self.request.seeds, self.experiment.seed)
+        self.seeds = seeds_of(self.request.seeds, self.state.search_seeds)
         known = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
         self.ablations = {one.label: known[one.label] for one in self.best if one.label in known}
         self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}

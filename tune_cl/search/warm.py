@@ -39,7 +39,8 @@ def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Even
         state = replay(read_events(journal))
         found = observed(experiment, digest, state)
         finished = sum(trial.outcome in RAN_TO_THE_END and not trial.repeat_of for trial in state.trials.values())
-        sources.append({"search": state.name, "observations": len(found), "dropped": finished - len(found)})
+        counts = {"observations": len(found), "dropped": finished - len(found)}
+        sources.append({"search": state.name, "seeds": sorted(state.search_seeds), **counts})
         observations += [asdict(observation) for observation in found]
     return {"event": "warm_start", "sources": sources, "observations": observations}
 
