@@ -141,6 +141,10 @@ def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
     if key not in done.fields:
         if key.startswith("ranker.") and "ranker.name" in done.given and key not in done.given:
             return done.drop(key, f"it belongs to another ranker than {', '.join(rankers)}")
+        if owners := [name for name in RANKERS if key in ranker_fields(name)]:
+            own = ", ".join(rankers)
+            right = f"ranker.name={' or '.join(owners)}, which has it, or a key of {own}"
+            raise ConfigError(Problem(key, f"unknown key of {own}", right))
         raise ConfigError(key_problem(key, value, all_keys(done, key)))
     if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & KINDS.keys()):
         done.fixed[key] = checked(key, done.fields[key], value)
