@@ -106,6 +106,8 @@ class Course:
             return
         if trial.trial in self.asked and trial.trial != BASELINE_TRIAL:
             self.scheduler.ended(trial.trial, trial.outcome == "completed")
+            if trial.outcome == "failed":
+                self.scheduler.forget(trial.trial)
         best = trial.best(self.metric) if trial.outcome in RAN_TO_THE_END else None
         iteration = best.iteration + trial.offset if best else None
         if self.race.seeds > 1:

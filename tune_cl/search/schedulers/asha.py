@@ -96,6 +96,11 @@ class Asha(Scheduler):
         self.paused.pop(trial, None)
         self.paired.forget(trial)
 
+    def forget(self, trial: str) -> None:
+        super().forget(trial)
+        for values in self.recorded.values():
+            values.pop(trial, None)
+
     def _after(self, rung: int) -> int:
         """The next rung, or after the last one all iterations."""
         return next((above for above in self.rungs if above > rung), self.setup.max_iterations)
@@ -162,6 +167,10 @@ class Hyperband(Scheduler):
     def ended(self, trial: str, completed: bool) -> None:
         if trial in self.bracket_of:
             self.bracket_of[trial].ended(trial, completed)
+
+    def forget(self, trial: str) -> None:
+        if trial in self.bracket_of:
+            self.bracket_of[trial].forget(trial)
 
     def budget(self, trial: str) -> int:
         return self.bracket_of[trial].budget(trial) if trial in self.bracket_of else self.setup.max_iterations

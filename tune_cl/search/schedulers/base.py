@@ -117,6 +117,10 @@ class Scheduler:
     def ended(self, trial: str, completed: bool) -> None:
         """A trial has ended, whatever its outcome. `completed`: by itself, if only by patience."""
 
+    def forget(self, trial: str) -> None:
+        """A trial that has ended had failed: others are no longer compared with what it reported."""
+        self.best.pop(trial, None)
+
     def budget(self, trial: str) -> int:
         """Iterations that the trial's present training is planned for; only under grace `scaled` fewer than all."""
         return self.setup.max_iterations

@@ -57,6 +57,12 @@ class Sums:
         self.kind[row], self.xy[row] = kind, self.xy[row] + value * x
         self.y[row], self.yy[row] = self.y[row] + value, self.yy[row] + value**2
 
+    def forget(self, curve: Curve) -> None:
+        """Takes a curve's values out again; its row stays empty."""
+        row = curve.place
+        self.kind[row], self.xy[row], self.y[row], self.yy[row] = 0, 0, 0.0, 0.0
+        self.count -= curve.points
+
     def seen(self) -> np.ndarray:
         """Rows of the curves with values, int64 [n]."""
         return np.flatnonzero(self.kind[: len(self.y)])
@@ -93,6 +99,12 @@ class CurveModel:
         if curve.points == iteration - 1 and math.isfinite(value):
             self.sums.add(curve, value)
             self._refine()
+
+    def forget(self, trial: str) -> None:
+        """Leaves a trial's values out of the estimates from the next new value on."""
+        self.sums.forget(self.curves.pop(trial))
+        if not self.sums.count:
+            self.noise = 0.0  # the estimates begin anew
 
     def known(self, trial: str) -> bool:
         """Whether the trial has any values."""
@@ -137,7 +149,7 @@ class CurveModel:
 
     def forecast_new(self) -> tuple[float, float]:
         """Like `forecast`, for a trial that has not begun: its curriculum may end where any other trial's does."""
-        last = self.sums.last[: len(self.curves)]
+        last = self.sums.last[[curve.place for curve in self.curves.values()]]
         means = last @ self.mean
         variance = np.einsum("ni,ij,nj->n", last, self.covariance, last).mean() + means.var()
         return float(means.mean()), math.sqrt(variance)

@@ -44,6 +44,12 @@ class Median(Scheduler):
         limit = median_of_others(ranked, self.means[iteration][trial])
         return Verdict.GO_ON if self.best[trial] >= limit else Verdict.STOP
 
+    def forget(self, trial: str) -> None:
+        super().forget(trial)
+        for iteration, known in self.means.items():
+            if trial in known:
+                self.ranked[iteration].remove(known.pop(trial))
+
     def expected_iterations(self, grace: int) -> float:
         before = min(grace, self.setup.max_iterations)
         return before + SHARE * (self.setup.max_iterations - before)

@@ -97,6 +97,10 @@ class Model(Scheduler):
         self.paused.pop(trial, None)
         self.completed |= completed
 
+    def forget(self, trial: str) -> None:
+        super().forget(trial)
+        self.curves.forget(trial)
+
     def expected_iterations(self, grace: int) -> float:
         before = self.setup.first if self.setup.promotion else max(grace, FEWEST_POINTS)
         before = min(before, self.setup.max_iterations)

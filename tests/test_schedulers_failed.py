@@ -1,0 +1,73 @@
+"""A trial that failed is no bar for others, whichever scheduler compares them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.report_cases import Case
+from tests.test_schedulers import WAYS
+from tune_cl.search.course import Course
+from tune_cl.search.schedulers import SCHEDULERS, Scheduler, Setup, Verdict
+
+ALL_WAYS = WAYS | {"pbt": ("pbt", Setup(12, 2))}
+
+
+def curve(level: float, seed: int) -> np.ndarray:
+    """Values after iterations 1 to 12."""
+    return level - 0.3 / np.sqrt(np.arange(1, 13)) + np.random.default_rng(seed).normal(0, 0.004, 12)
+
+
+def go_on(scheduler: Scheduler, trial: str, first: int, values: np.ndarray) -> tuple[int, Verdict]:
+    """Trains until the scheduler or the budget ends it; returns the last iteration and the verdict there."""
+    for at in range(first, scheduler.budget(trial) + 1):
+        value = float(values[at - 1])
+        if (verdict := scheduler.judge(trial, at, value, [value - 0.1, value + 0.1])) is not Verdict.GO_ON:
+            return at, verdict
+    return scheduler.budget(trial), Verdict.GO_ON
+
+
+def decisions(way: str, fail_late: bool) -> list[object]:
+    """Of a search of twelve trials after four that failed: `fail_late`, with the best values and not at once."""
+    name, setup = ALL_WAYS[way]
+    scheduler = SCHEDULERS[name](setup)
+    for number in range(4):
+        scheduler.start(failed := f"f{number}", 1, 0)
+        if fail_late:
+            go_on(scheduler, failed, 1, curve(0.9, number))
+        scheduler.ended(failed, completed=False)
+        scheduler.forget(failed)
+    made: list[object] = []
+    reached = {}
+
+    def train(trial: str, first: int) -> None:
+        values = curve(0.4 + int(trial[1:]) * 7 % 12 / 60, 100 + int(trial[1:]))
+        reached[trial], verdict = go_on(scheduler, trial, first, values)
+        made.append((trial, reached[trial], verdict))
+        if verdict is not Verdict.PAUSE:
+            scheduler.ended(trial, completed=verdict is Verdict.GO_ON)
+
+    for number in range(12):
+        scheduler.start(f"t{number}", 1, 0)
+        train(f"t{number}", 1)
+    scheduler.all_begun = True
+    while (trial := scheduler.next_paused(last=True)) is not None:
+        scheduler.resumed(trial)
+        train(trial, 1 if setup.scaled else reached[trial] + 1)
+    return made
+
+
+@pytest.mark.parametrize("way", ALL_WAYS)
+def test_a_failed_trial_is_no_bar_for_others(way: str) -> None:
+    assert decisions(way, fail_late=True) == decisions(way, fail_late=False)
+
+
+def test_a_search_tells_its_scheduler_which_trials_failed(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.4] * 8, "baseline")
+    case.add([0.9] * 3, "failed", "it broke")
+    case.add([0.3] * 8, "completed")
+    scheduler = Course(case.experiment, iter(case.events)).scheduler
+    assert scheduler.graces.keys() == {"t0001", "t0002"} and scheduler.best == {"t0002": 0.3}
