@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from tests.trec_cases import Qrels, Run, columns, rankings, write_qrels
 from trainables.data.columns import TextColumn
 from trainables.errors import DataError, WorkFailed
+from trainables.evaluation import trec
+from trainables.evaluation.judging import judge_of, write_judged
 from trainables.evaluation.metrics import METRICS, Evaluator, parse_metrics
 from trainables.evaluation.trec import read_per_query, read_qrels, read_run, write_per_query, write_run
 from tune_cl.commands.evaluate import per_query
@@ -72,6 +74,22 @@ def test_run_columns(tmp_path: Path) -> None:
         "q0 Q0 d2 1 2 knrm\nq0 Q0 d10 2 2 knrm\nq0 Q0 d1 3 0.5 knrm\nq1 Q0 é 1 0.100000001 knrm\n"
     )
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["run.txt"]
+
+
+def test_the_files_of_trials_share_one_order_of_ties(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is slow to find, and the search waits for a trial's files."""
+    run = {"q0": {"d1": 2.0, "d10": 2.0, "d2": 2.0}, "q1": {"d2": 0.1, "é": 0.1}}
+    data, scores = columns({"q0": {"d1": 1}, "q1": {"d2": 1}}, run)
+    judge = judge_of(data, data.splits["test"], 1)
+    monkeypatch.setattr(trec, "TrecOrder", lambda *_: pytest.fail("the order was made again"))
+    values = write_judged(tmp_path / "shared", "test", data, scores, "knrm", judge)
+    monkeypatch.undo()
+    write_run(tmp_path / "test.run.txt", data.splits["test"], data, scores, "knrm")
+    fresh = judge_of(data, data.splits["test"], 1)(scores)
+    write_per_query(tmp_path / "test.per_query.tsv", ["q0", "q1"], fresh)
+    assert values.keys() == fresh.keys()
+    for name in ("test.run.txt", "test.per_query.tsv"):
+        assert (tmp_path / "shared" / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
 def test_a_run_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from trainables.data.columns import RankingData, Split
 from trainables.errors import ConfigError, Problem, WorkFailed
 from trainables.evaluation.metrics import ACCURACY, Evaluator
-from trainables.evaluation.trec import write_run
+from trainables.evaluation.trec import write_per_query, write_run
 from trainables.files import write_text
 
 
@@ -65,15 +65,34 @@ def scores_file(folder: Path, stem: str, data: RankingData) -> Path:
     return folder / f"{stem}.{'predictions.tsv' if data.task == 'classification' else 'run.txt'}"
 
 
-def write_scores(path: Path, split: Split, data: RankingData, scores: np.ndarray, tag: str) -> None:
-    """Writes scores [C] as a TREC run, best first; for pairs to classify, the predictions of logits [C, K].
+def values_file(folder: Path, stem: str) -> Path:
+    """Where a split's per-query values go."""
+    return folder / f"{stem}.per_query.tsv"
+
+
+def write_scores(
+    path: Path, split: Split, data: RankingData, scores: np.ndarray, tag: str, judge: Judge | None = None
+) -> None:
+    """Writes scores [C] as a TREC run, best first; for pairs to classify, the predictions of logits [C, K]. `judge`:
+    the split's, if it is at hand: it knows the order of a run.
 
     Raises WorkFailed for scores that are not finite, DataError for an id that a TREC file cannot hold.
     """
     if data.task == "classification":
         write_predictions(path, split, data, scores)
     else:
-        write_run(path, split, data, scores, tag)
+        write_run(path, split, data, scores, tag, judge.order if isinstance(judge, Evaluator) else None)
+
+
+def write_judged(
+    folder: Path, stem: str, data: RankingData, scores: np.ndarray, tag: str, judge: Judge
+) -> dict[str, np.ndarray]:
+    """Writes the scores of the split `stem` (`write_scores`) and, to STEM.per_query.tsv, what its judge makes of them;
+    returns these values."""
+    split, values = data.splits[stem], judge(scores)
+    write_scores(scores_file(folder, stem, data), split, data, scores, tag, judge)
+    write_per_query(values_file(folder, stem), [data.query_ids[query] for query in split.query], values)
+    return values
 
 
 def write_predictions(path: Path, split: Split, data: RankingData, logits: np.ndarray) -> None:

@@ -282,8 +282,8 @@ class Evaluator:
         if relevance_level < 1:
             raise ValueError(f"relevance_level {relevance_level} is below 1")
         self.relevance_level = relevance_level
-        self._order = TrecOrder(split, document_ids)
-        self._kept = slice(None) if depth is None else np.flatnonzero(self._order.rank <= depth)
+        self.order = TrecOrder(split, document_ids)
+        self._kept = slice(None) if depth is None else np.flatnonzero(self.order.rank <= depth)
         self._grade = split.grade
         self._judged = Judged.of(split.judged_grade, split.judged_offsets, relevance_level)
 
@@ -293,7 +293,7 @@ class Evaluator:
         Raises ConfigError for an unknown metric, WorkFailed for scores that are not finite.
         """
         parsed = parse_metrics(metrics)
-        order, kept = self._order, self._kept
+        order, kept = self.order, self._kept
         grade = self._grade[order(scores)[kept]]
         ranking = Ranking(self._judged, order.owner[kept], order.rank[kept], grade, self.relevance_level)
         return {name: metric(ranking) for name, metric in parsed.items()}

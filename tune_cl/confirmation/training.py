@@ -15,19 +15,15 @@ import numpy as np
 
 from trainables.config import TrainingRun
 from trainables.data.columns import required_split
-from trainables.evaluation.judging import judge_of, scores_file, write_scores
+from trainables.evaluation.judging import judge_of, scores_file, values_file, write_judged
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.trec import read_per_query, write_per_query
+from trainables.evaluation.trec import read_per_query
 from trainables.training.checkpoint import read_json, write_folder, write_json
 from trainables.training.factory import AnyTraining, make_training
 from trainables.training.materials import Materials
 from trainables.training.saves import iterations, taken_up
 
 STATE, RANKER, TRAINING, RESULT = "state", "ranker", "training.json", "result.json"
-
-
-def values_file(folder: Path, split: str) -> Path:
-    return folder / split / f"{split}.per_query.tsv"
 
 
 def result_of(folder: Path, split: str) -> dict[str, Any] | None:
@@ -68,14 +64,12 @@ def confirm_run(
     target = required_split(materials.data, split)
     scores = training.score(target)
     data = materials.data
-    values = judge_of(data, target, run.evaluation.relevance_level)(scores)
-    means = {name: float(column.mean()) for name, column in values.items()}
-    run_file = scores_file(folder / split, split, data).name
+    judge = judge_of(data, target, run.evaluation.relevance_level)
 
     def write(temporary: Path) -> None:
-        write_scores(temporary / run_file, target, data, scores, run.ranker["name"])
-        queries = [data.query_ids[query] for query in target.query]
-        write_per_query(temporary / values_file(folder, split).name, queries, values)
+        values = write_judged(temporary, split, data, scores, run.ranker["name"], judge)
+        means = {name: float(column.mean()) for name, column in values.items()}
+        run_file = scores_file(temporary, split, data).name
         write_json(temporary / RESULT, {"metrics": means, "run_file": run_file, **trained})
 
     write_folder(folder / split, write)
@@ -94,4 +88,4 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
 
 def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
     """The metric's per-query values that `confirm_run` wrote, float64 [Q], in the order of the split."""
-    return np.array(list(read_per_query(values_file(folder, split), metric).values()))
+    return np.array(list(read_per_query(values_file(folder / split, split), metric).values()))

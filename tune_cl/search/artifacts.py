@@ -11,8 +11,7 @@ import yaml
 
 from trainables.config import TrainingRun
 from trainables.errors import DamagedCheckpoint
-from trainables.evaluation.judging import judge_of, scores_file, write_scores
-from trainables.evaluation.trec import write_per_query
+from trainables.evaluation.judging import Judge, judge_of, write_judged
 from trainables.files import write_text
 from trainables.storage import fetched, patiently
 from trainables.training.checkpoint import BEST, best_scores
@@ -36,16 +35,18 @@ class Artifacts:
 
     def __init__(self, folder: Path, materials: Mapping[str, Materials]):
         self.folder, self.materials = folder, materials
+        self._judges: dict[int, Judge] = {}  # of dev, by relevance level: one knows the order of ties, slow to find
 
     def __call__(self, trial: str, checkpoint: str | Path, run: TrainingRun) -> Path:
         """Writes a trial's files from its checkpoint; returns their folder."""
         data = next(iter(self.materials.values())).data  # that of all; the text side may have to be made first
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
-            dev, scores = data.splits["dev"], patiently(lambda: best_scores(saved))
+            scores = patiently(lambda: best_scores(saved))
         folder = self.folder / trial
-        write_scores(scores_file(folder, "dev", data), dev, data, scores, trial)
-        values = judge_of(data, dev, run.evaluation.relevance_level)(scores)
-        write_per_query(folder / "dev.per_query.tsv", [data.query_ids[query] for query in dev.query], values)
+        level = run.evaluation.relevance_level
+        if level not in self._judges:
+            self._judges[level] = judge_of(data, data.splits["dev"], level)
+        write_judged(folder, "dev", data, scores, trial, self._judges[level])
         write_text(folder / "config.yaml", yaml.safe_dump(run.model_dump(), sort_keys=False))
         return folder
 
