@@ -108,12 +108,13 @@ def trials(*dev: list[float], past: list[int] | None = None, audit: int = 0, **p
     for place, values in enumerate(dev):
         chosen = {f"curriculum.{key}": of_trials[place] for key, of_trials in params.items()}
         trial = SimpleNamespace(
-            trial=f"t{place}", params=chosen, baseline=False, audit=2 if place >= len(dev) - audit else None,
-            past=past[place] if past else 0, dev=lambda metric, values=values: dict(enumerate(values, 1)),
+            trial=f"t{place}", params=chosen, chosen=chosen, baseline=False,
+            audit=2 if place >= len(dev) - audit else None, past=past[place] if past else 0, dev=lambda metric, values=values: dict(enumerate(values, 1)),
         )  # fmt: skip
         ended.append((trial, SimpleNamespace(dev=max(value for value in values if value == value))))
     search = SimpleNamespace(scheduler="asha", grace="none")
-    experiment = SimpleNamespace(rungs=[1, 2, 4], search=search)
+    space = SimpleNamespace(leaves=[f"curriculum.{key}" for key in params])
+    experiment = SimpleNamespace(rungs=[1, 2, 4], search=search, space=space)
     made = SimpleNamespace(metric="map", experiment=experiment, ended=ended, past_curriculum=lambda trial: trial.past)
     return cast(Findings, made)
 
@@ -361,7 +362,7 @@ def test_trees_are_counted_by_each_training_s_own_number_an_iteration() -> None:
         results = dict(enumerate(dev, 1))
         params = {trees.TREES: trees_each}
         return SimpleNamespace(
-            trial="t1", params=params, results=results, baseline=baseline, dev=lambda metric: results
+            trial="t1", params=params, chosen={}, results=results, baseline=baseline, dev=lambda metric: results
         )
 
     plain, best = trial(5, [0.3, 0.5, 0.6], baseline=True), trial(10, [0.5, 0.7])

@@ -19,12 +19,14 @@ from tests.test_report import report
 from tests.test_scoring import make_data
 from trainables.evaluation.trec import write_per_query
 from trainables.randomness import generator
+from tune_cl.journal import read_events
 from tune_cl.report import per_query, queries
 from tune_cl.report.charts import MOST_BARS
-from tune_cl.report.findings import Findings, gather
+from tune_cl.report.findings import Findings, gather, words
 from tune_cl.report.formats import latex, latex_table, trials_csv
 from tune_cl.report.per_query import PerQuery, by_domain, by_length, by_turns
 from tune_cl.report.verdict import rows
+from tune_cl.tracking.layout import trial_name
 
 RANKED = [("zero", 0), ("one", 1), ("two", 2)]
 
@@ -225,6 +227,15 @@ def test_without_a_baseline_ten_trials_stand_alone(tmp_path: Path) -> None:
         case.add([0.3 + number / 100], "completed")
     found = rows(gather(case.write()))
     assert len(found) == 10 and all(row.difference is None for row in found)
+
+
+def test_trials_are_told_apart_by_what_the_space_opens(tmp_path: Path) -> None:
+    """In the words of the terminal and of MLflow."""
+    findings = gather(whole(tmp_path, others=2).write())
+    for event in (event for event in read_events(findings.place.journal) if event["event"] == "trial"):
+        assert words(findings.state.trials[event["trial"]]) == trial_name(event)
+    labels = [row.label for row in rows(findings)]
+    assert labels[0] == "t0000 baseline" and "delta=" in labels[1]
 
 
 def test_a_tie_with_plain_training_is_not_above_it(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tune_cl.journal import Event, read_events
 from tune_cl.place import Place
 from tune_cl.search.schedulers.grace import curriculum_grace
 from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, over_shared_seeds, replay
-from tune_cl.wording import curriculum, in_terms
+from tune_cl.wording import in_terms, trial_words
 
 CONFIRMATION = "confirmation"  # a search's folder of verdicts, one for each split
 Document = dict[str, Any]
@@ -151,5 +151,5 @@ def _confirmation(place: Place) -> Document | None:
 
 
 def words(trial: TrialState) -> str:
-    """A few words for a trial: its id and its curriculum, as in MLflow."""
-    return f"{trial.trial} {'baseline' if trial.baseline else curriculum(trial.params)}".rstrip()
+    """A trial's id and its words as on the terminal and in MLflow."""
+    return f"{trial.trial} {'baseline' if trial.baseline else trial_words(trial.chosen, trial.params)}"

@@ -12,7 +12,6 @@ from tune_cl.report.curves import MOST_LINES
 from tune_cl.report.findings import Findings, words
 from tune_cl.report.markup import NONE, Html, code, figure, key_name, number, p_value, paragraph, plain, table, tag
 from tune_cl.report.parallel import Traveller, parallel_chart
-from tune_cl.report.verdict import settings
 
 LEVEL = 0.05
 
@@ -25,7 +24,7 @@ def parameters_section(findings: Findings) -> list[Html]:
         return [paragraph(findings.in_terms("No trial with a curriculum has given a dev value yet."))]
     travellers = [
         Traveller(trial.trial, trial.number, trial.chosen, at.dev, 1 - place / max(len(ranked) - 1, 1),
-                  f"{words(trial)} ({settings(trial.chosen)})")
+                  words(trial))
         for place, (trial, at) in enumerate(ranked)
     ][:MOST_LINES]  # fmt: skip
     note = (

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tune_cl.confirmation.verdict import (
     LEVEL,
@@ -19,9 +17,8 @@ from tune_cl.confirmation.verdict import (
     p_heading,
 )
 from tune_cl.report.findings import Document, Findings, words
-from tune_cl.report.markup import Html, code, number, p_value, paragraph, plain, signed, table, tag
+from tune_cl.report.markup import Html, code, number, p_value, paragraph, signed, table, tag
 from tune_cl.state import RAN_TO_THE_END, RUNNING, TrialState
-from tune_cl.wording import NAMED
 
 MOST_ROWS = 10  # trials in the table without a confirmation
 CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
@@ -33,7 +30,6 @@ class Row:
     None for the baseline."""
 
     label: str
-    settings: str
     mean: float
     sd: float | None
     seeds: int
@@ -50,7 +46,7 @@ def rows(findings: Findings) -> list[Row]:
     known = findings.standings
     return [
         Row(
-            words(trial), "" if trial.baseline else settings(_unnamed(trial.chosen)), dev, None, seeds,
+            words(trial), dev, None, seeds,
             difference=None if trial.baseline else findings.above(trial, dev),
         )
         for trial, dev, seeds in known[: MOST_ROWS + bool(findings.baseline)]
@@ -61,19 +57,9 @@ def confirmed_row(entry: Document) -> Row:
     """The row of an entry of the confirmation."""
     low, high = entry.get("ci95") or (None, None)
     return Row(
-        entry["label"], "", entry["mean"], entry["sd"], len(entry["runs"]), entry.get("marks", ""),
+        entry["label"], entry["mean"], entry["sd"], len(entry["runs"]), entry.get("marks", ""),
         entry.get("difference"), entry.get("p_adjusted"), (low, high),
     )  # fmt: skip
-
-
-def settings(chosen: Mapping[str, Any]) -> str:
-    """Opened keys and their values, in short form."""
-    return ", ".join(f"{key.removeprefix('curriculum.')} {plain(value)}" for key, value in chosen.items())
-
-
-def _unnamed(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The opened keys that `words` leaves out."""
-    return {key: value for key, value in chosen.items() if key.removeprefix("curriculum.") not in NAMED}
 
 
 def best_row(entries: list[Row]) -> Row | None:
@@ -291,8 +277,7 @@ def _trained(trial: TrialState, metric: str) -> str:
 
 
 def _name(row: Row) -> Html:
-    detail = tag("div", row.settings, class_="muted") if row.settings else None
-    return tag("div", row.label, detail, class_="wide")
+    return tag("div", row.label, class_="wide")
 
 
 def _value(row: Row, best: bool) -> Html:
