@@ -109,7 +109,8 @@ def trials(*dev: list[float], past: list[int] | None = None, audit: int = 0, **p
         chosen = {f"curriculum.{key}": of_trials[place] for key, of_trials in params.items()}
         trial = SimpleNamespace(
             trial=f"t{place}", params=chosen, chosen=chosen, baseline=False,
-            audit=2 if place >= len(dev) - audit else None, past=past[place] if past else 0, dev=lambda metric, values=values: dict(enumerate(values, 1)),
+            audit=2 if place >= len(dev) - audit else None, past=past[place] if past else 0,
+            dev=lambda metric, values=values: dict(enumerate(values, 1)),
         )  # fmt: skip
         ended.append((trial, SimpleNamespace(dev=max(value for value in values if value == value))))
     search = SimpleNamespace(scheduler="asha", grace="none")

@@ -158,7 +158,7 @@ def read_per_query(path: Path, metric: str) -> dict[str, float]:
 def _words(path: str | Path, ids: Sequence[str], indices: np.ndarray) -> list[str]:
     """The ids at these indices, each read and checked once."""
     distinct, places = np.unique(indices, return_inverse=True)
-    words = [ids[index] for index in distinct.tolist()]
+    words = [ids[int(index)] for index in distinct]
     _require_words(path, words)
     return [words[place] for place in places.tolist()]
 
