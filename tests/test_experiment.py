@@ -391,9 +391,8 @@ def test_a_curriculum_s_end_and_the_clipping_may_be_infinite(write: Write) -> No
 
 def test_another_section_is_advised_for_a_like_name_alone(write: Write) -> None:
     assert "did you mean training.loss?" in problems(write(OPEN), "curriculum.loss=hinge")["curriculum.loss"]
-    assert problems(write(OPEN), "ranker.name=knrm", "ranker.zzz=x")["ranker.zzz"].startswith(
-        "unknown key; known: ranker."
-    )
+    unknown = problems(write(OPEN), "ranker.name=knrm", "ranker.zzz=x")["ranker.zzz"]
+    assert unknown.startswith("unknown key; known: ranker.")
 
 
 def test_a_key_of_other_rankers_names_them(write: Write) -> None:
