@@ -102,9 +102,24 @@ class Findings:
 
     @cached_property
     def ended(self) -> list[tuple[TrialState, Dev]]:
-        """The trials in `ranked`, and the baseline, that ran to the end."""
+        """The trials in `ranked`, and the baseline, that ran to the end, without repeats: seeds of one configuration are
+        no independent trials."""
         known = [*self.ranked, *([self.baseline] if self.baseline else [])]
-        return [(trial, at) for trial, at in known if trial.outcome in RAN_TO_THE_END]
+        return [(trial, at) for trial, at in known if trial.outcome in RAN_TO_THE_END and not trial.repeat_of]
+
+    @cached_property
+    def pairs(self) -> list[tuple[TrialState, TrialState]]:
+        """Trials of the best configuration and of the baseline under the same seeds, in the order of the trials; none
+        that failed or gave no value."""
+        if not (self.ranked and self.baseline):
+            return []
+        best, plain = (self._trainings(trial.configuration) for trial, _ in (self.ranked[0], self.baseline))
+        return [(trial, plain[seed]) for seed, trial in best.items() if seed in plain]
+
+    def _trainings(self, configuration: str) -> dict[int, TrialState]:
+        """The trials of a configuration by seed."""
+        own = [trial for trial in self.state.by_number() if trial.configuration == configuration]
+        return {trial.seed: trial for trial in own if trial.outcome != "failed" and trial.best(self.metric)}
 
     def past_curriculum(self, trial: TrialState) -> int:
         """The iteration with which the trial's curriculum is over; 0 without one."""

@@ -78,15 +78,16 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     if confirmed and (top := leader(confirmed)):
         label = f"{top['label']}, means over {counted(len(top['runs']), 'seed')}"
         return confirmed["split"], label, _tables(top, folder), _tables(confirmed["baseline"], folder)
-    if not (findings.ranked and findings.baseline):
-        raise DataError(Problem("search", "nothing to compare", "a trial and the baseline with a dev value"))
-    trials = findings.ranked[0][0], findings.baseline[0]
-    missing = [trial.trial for trial in trials if not trial.artifacts]
-    if missing:
+    if not findings.pairs:
+        raise DataError(Problem("search", "nothing to compare", "a trial and the baseline with dev values of one seed"))
+    ended = [pair for pair in findings.pairs if all(trial.artifacts for trial in pair)]
+    if not ended:
+        missing = " and ".join(trial.trial for trial in findings.pairs[0] if not trial.artifacts)
         right = "wait until both have ended"
-        raise DataError(Problem("search", f"no values of single queries from {' and '.join(missing)}", right))
-    files = [found_again(str(trial.artifacts), folder) / "dev.per_query.tsv" for trial in trials]
-    return "dev", f"{words(trials[0])}, one seed", [files[0]], [files[1]]
+        raise DataError(Problem("search", f"no values of single queries from {missing}", right))
+    files = [[found_again(str(trial.artifacts), folder) / "dev.per_query.tsv" for trial in pair] for pair in ended]
+    seeds = "one seed" if len(ended) == 1 else f"means over {counted(len(ended), 'seed')}"
+    return "dev", f"{words(ended[0][0])}, {seeds}", [best for best, _ in files], [plain for _, plain in files]
 
 
 def _tables(entry: Document, folder: Path) -> list[Path]:

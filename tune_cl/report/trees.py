@@ -45,9 +45,9 @@ def _first(values: Mapping[int, float], level: float, trees: int) -> int | None:
 
 
 def trees_section(findings: Findings) -> list[Html]:
-    """The best curriculum against plain training if the search's rankers grow trees; else empty."""
-    baseline, best = findings.state.baseline_trial(), findings.ranked[0][0] if findings.ranked else None
-    if baseline is None or best is None or best.baseline or not {TREES} <= baseline.params.keys() & best.params.keys():
+    """The best curriculum against plain training under the same seed if the search's rankers grow trees; else empty."""
+    best, baseline = next(iter(findings.pairs), (None, None))
+    if baseline is None or best is None or not {TREES} <= baseline.params.keys() & best.params.keys():
         return []
     rows = needed(best.dev(findings.metric), baseline.dev(findings.metric), best.params[TREES], baseline.params[TREES])
     most = max(baseline.results, default=0) * baseline.params[TREES]
