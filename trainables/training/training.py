@@ -234,12 +234,14 @@ class Training(Progress):
 
     def adopt(self, folder: Path) -> None:
         """Continues from what another configuration of the same ranker learned on the same data: weights, moments and
-        completed iterations, but not its best weights. Raises DataError for another ranker or data."""
+        completed iterations, but not its best weights. A pass without replacement begins anew: the other's pool may be
+        larger. Raises DataError for another ranker or data."""
         state = read_state(folder)
         other = TrainingRun.model_validate(state["run"])
         if other.ranker != self.run.ranker or state["data"] != self.materials.digest:
             raise DataError(Problem(str(folder), "is of another ranker or data", "a checkpoint of the same ones"))
         self._restore(folder)
+        self.curriculum.sampler.begin_pass()
         self.history = state["history"]
         self.best_iteration = self.adopted = self.iteration
 
