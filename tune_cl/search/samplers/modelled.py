@@ -61,6 +61,7 @@ class ModelSampler(RandomSampler, ABC):
         super().__init__(space, seed, first)
         self.startup_trials, self.discount = startup_trials, discount
         self.told: dict[int, Told] = {}
+        self.waited: dict[int, dict[int, float]] = {}  # number -> iteration at which it was stopped or paused -> best
         self.observations: list[Observation] = []
         self._frozen: dict[int, tuple[Told, FrozenTrial]] = {}
         self._distributions: dict[str, BaseDistribution] = {}
@@ -71,7 +72,9 @@ class ModelSampler(RandomSampler, ABC):
         """A fresh sampler of Optuna's."""
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
-        self.told[number] = Told.of(values, outcome)
+        told = self.told[number] = Told.of(values, outcome)
+        if told.state == TrialState.PRUNED:
+            self.waited.setdefault(number, {})[max(told.curve)] = max(told.curve.values())
 
     def warm_up(self, observations: Sequence[Observation]) -> None:
         self.observations = list(observations)
@@ -133,8 +136,11 @@ class ModelSampler(RandomSampler, ABC):
         """A stopped trial as it would have ended: its best value, and what finished trials gained on average after as
         many iterations. Counts as running while none has finished that came by there."""
         at = max(stopped.curve)
+        early = {number: self.waited.get(number, {}).get(at, told.curve.get(at)) for number, told in self.told.items()}
         gains = [
-            told.value - told.curve[at] for told in self.told.values() if told.value is not None and at in told.curve
+            told.value - value
+            for number, told in self.told.items()
+            if told.value is not None and (value := early[number]) is not None
         ]
         if not gains:
             return Told(TrialState.RUNNING)
