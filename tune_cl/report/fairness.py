@@ -85,7 +85,7 @@ def _over_whom(findings: Findings) -> str:
         )
     return (
         f"{told} Only trials that were let through ran to the end: how the stopped ones would have ended is not known. "
-        "search.audit: N finishes N of them to find out."
+        "search.audit: N finishes up to N of them to find out."
     )
 
 

@@ -102,7 +102,7 @@ class Findings:
 
     @cached_property
     def ended(self) -> list[tuple[TrialState, Dev]]:
-        """The trials in `ranked`, and the baseline, that ran to the end, without repeats: seeds of one configuration are
+        """The trials in `ranked`, and the baseline, that ran to the end, without repeats: seeds of a configuration are
         no independent trials."""
         known = [*self.ranked, *([self.baseline] if self.baseline else [])]
         return [(trial, at) for trial, at in known if trial.outcome in RAN_TO_THE_END and not trial.repeat_of]

@@ -9,7 +9,7 @@ from trainables.randomness import generator
 
 @dataclass
 class Audit:
-    """A seeded sample of about `wanted` of the trials that a scheduler stops, drawn as they are stopped.
+    """A seeded sample of at most `wanted` of the trials that a scheduler stops, drawn as they are stopped.
 
     A stopped trial is taken with probability (still wanted) / (stops still expected): selection sampling, Knuth, The
     Art of Computer Programming, vol. 2, algorithm 3.4.2 S. Of the `trials` but the baseline, a share of
