@@ -48,8 +48,8 @@ class TrialState:
     checkpoints: dict[int, str] = field(default_factory=dict)
     offset: int = 0
     """Iterations of its previous trainings (grace `scaled`), after which those of its present one are counted."""
-    former: int | None = None
-    """The `offset` of the training before the present one."""
+    formers: tuple[int, ...] = ()
+    """The `offset` of each training before the present one, in their order."""
     until: int | None = None
     """The last iteration of the training that counts, if a later one was cut short."""
     paused: bool = False
@@ -82,7 +82,9 @@ class TrialState:
 
     def before(self) -> TrialState | None:
         """The trial as its previous training left it; None if there was none."""
-        return None if self.former is None else replace(self, offset=self.former, until=self.offset, former=None)
+        if not self.formers:
+            return None
+        return replace(self, offset=self.formers[-1], until=self.offset, formers=self.formers[:-1])
 
     @property
     def configuration(self) -> str:
@@ -236,7 +238,8 @@ class SearchState:
             known.outcome = known.reason = None
             known.paused = False
             if event.get("anew"):
-                known.former, known.offset = known.offset, max(known.results, default=0)
+                known.formers = (*known.formers, known.offset)
+                known.offset = max(known.results, default=0)
             if adopted := event.get("adopted"):
                 known.adopted, known.chosen, known.params = adopted, as_chosen(event["chosen"]), event["params"]
             return

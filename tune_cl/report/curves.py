@@ -45,7 +45,8 @@ def learning_section(findings: Findings) -> list[Html]:
     lines = [_learning_line(findings, trial) for trial in drawn(findings) if trial.results]
     if not lines:
         return [paragraph("No trial has reported an iteration yet.")]
-    signs = [*KEYS, *([("curriculum", "curriculum over (T, m)")] if findings.over_curricula else [])]
+    end = "switch" if findings.grows_trees else "T, m"
+    signs = [*KEYS, *([("curriculum", f"curriculum over ({end})")] if findings.over_curricula else [])]
     signs += [("cross", "stopped early")]
     signs += [("failed", "failed")] if findings.state.counts()["failed"] else []
     chart, keys = line_chart(lines, "iteration", f"dev {findings.metric}"), legend(findings.signs(signs))
@@ -133,7 +134,9 @@ def pacing_section(findings: Findings) -> list[Html]:
         return [paragraph("No trial held training data back: all of it was open at all times.")]
     chart = line_chart(lines, "iteration", "share of the training data open")
     note = paragraph(
-        "The share that the pacing function opens at the last step of each iteration. Batches that are sorted by "
+        "The share of the documents that the trees of each iteration grow on: those of the subset before the switch."
+        if findings.grows_trees
+        else "The share that the pacing function opens at the last step of each iteration. Batches that are sorted by "
         "length together are drawn from what was open at the first of them."
     )
     keys = legend(findings.signs(KEYS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import takewhile
 
 import numpy as np
@@ -38,19 +38,29 @@ def audited(findings: Findings) -> Ended:
 
 
 def _stopping(findings: Findings) -> str:
-    search, stopped = findings.experiment.search, findings.state.counts()["stopped_early"]
+    search = findings.experiment.search
+    ended = [trial.reason or "" for trial in findings.state.by_number() if trial.outcome == "stopped_early"]
+    others = Counter(reason for reason in ended if "search." in reason)  # budgets, by their keys
+    also = "".join(f" {count} more ended early because {reason}." for reason, count in sorted(others.items()))
     if search.scheduler == "none":
-        return "No scheduler stopped trials; the table says how well early values would have ranked them."
-    told = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early."
+        return f"No scheduler stopped trials; the table says how well early values would have ranked them.{also}"
+    stopped = len(ended) - others.total()
+    told = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early.{also}"
     if finished := len(audited(findings)):
         told += f" It would have stopped {finished} more, which were finished on purpose (search.audit)."
-    if (search.scheduler == "model" and setup_of(findings.experiment).promotion) or search.scheduler == "pbt":
+    if _judges_inside(findings):
         return f"{told} Trials were judged while still inside their curriculum, too."
     if search.grace == "scaled":
         return f"{told} Trials were judged after trainings that were planned for their rung, curriculum included."
     if search.grace == "curriculum":
         return f"{told} No trial was judged before its own curriculum was over."
     return f"{told} Trials could be judged while still inside their curriculum (search.grace: {search.grace})."
+
+
+def _judges_inside(findings: Findings) -> bool:
+    """Whether the scheduler judges trials inside their curricula whatever `search.grace` says."""
+    scheduler = findings.experiment.search.scheduler
+    return scheduler == "pbt" or (scheduler == "model" and setup_of(findings.experiment).promotion)
 
 
 def _audit(findings: Findings) -> list[Html]:
@@ -76,21 +86,31 @@ def _audit(findings: Findings) -> list[Html]:
 
 def _over_whom(findings: Findings) -> str:
     told = f"Rank correlation of the best value up to each rung with the final one, over {len(findings.ended)} trials."
-    if findings.experiment.search.scheduler == "none":
+    search = findings.experiment.search
+    if search.scheduler == "none":
         return told
+    if search.scheduler == "pbt":
+        return f"{told} None was stopped, but a copy of another trial went on with that one's weights."
     if audited(findings):
         return (
             f"{told} The audited ones are a sample of the stopped, so each stands for several: the stopped "
             "count for too little in τ."
         )
-    return (
-        f"{told} Only trials that were let through ran to the end: how the stopped ones would have ended is not known. "
-        "search.audit: N finishes up to N of them to find out."
-    )
+    told += " Only trials that were let through ran to the end: how the stopped ones would have ended is not known."
+    if search.grace == "scaled":
+        return f"{told} The values at a rung are those of the trainings planned for it; the baseline had none."
+    return f"{told} search.audit: N finishes up to N of them to find out."
 
 
 def _until(findings: Findings, trial: TrialState, rung: int) -> float:
-    """The best value up to the rung; NaN if there is none."""
+    """The best value up to the rung, under grace `scaled` of the training planned for it; NaN if there is none."""
+    if findings.experiment.search.grace == "scaled":
+        earlier = trial.before()
+        while earlier and max(earlier.dev(findings.metric), default=0) != rung:
+            earlier = earlier.before()
+        if earlier is None:
+            return math.nan
+        trial = earlier
     values = [value for _, value in takewhile(lambda item: item[0] <= rung, trial.dev(findings.metric).items())]
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
@@ -145,5 +165,13 @@ def _slow(findings: Findings) -> list[Html]:
         f"(Mann-Whitney p {p_value(found.p)}): "
     )
     biased = found.p <= LEVEL and found.places > 0
-    told += "stopping early is unfair to slow curricula." if biased else "no bias against them is shown."
+    search = findings.experiment.search
+    if not biased:
+        told += "no bias against them is shown."
+    elif search.scheduler in ("none", "pbt"):
+        told += "stopping early would be unfair to slow curricula."
+    elif search.grace == "curriculum" and not _judges_inside(findings):
+        told += "stopping early would be unfair to slow curricula without this grace (search.grace: curriculum)."
+    else:
+        told += "stopping early is unfair to slow curricula."
     return [paragraph(told)]

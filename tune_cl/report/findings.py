@@ -92,6 +92,11 @@ class Findings:
         """Whether the search was over curricula, not only over other keys."""
         return over_curricula(self.state)
 
+    @property
+    def grows_trees(self) -> bool:
+        """Whether the baseline's ranker does."""
+        return self.experiment.base_run().grows_trees
+
     def in_terms(self, text: str) -> str:
         """A sentence about curricula, in other words if the search was not over curricula."""
         return in_terms(text, self.over_curricula)

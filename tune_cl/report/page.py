@@ -25,7 +25,7 @@ TITLES = {
     "tradeoff": "What each trial cost",
     "parameters": "Parameters",
     "groups": "Kinds of queries",
-    "pacing": "Pacing as used",
+    "pacing": "Training data as used",
     "cost": "What the search cost",
     "queries": "Single queries",
     "ranking": "Was early stopping fair?",
