@@ -19,8 +19,8 @@ VALUES_A_CHUNK = 2**22  # drawn at a time by a bootstrap: 32 MB
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Two-sided paired t-test; `ci95` is of the mean difference. Equal differences other than 0 make `t` infinite; p is
-    then that of random signs."""
+    """Two-sided paired t-test; `ci95` is of the mean difference. Equal differences other than 0 make `t` infinite and p
+    0, as in every program: `seeded_test`, which verdicts are made of, takes that for no proof."""
 
     difference: float
     t: float
@@ -42,7 +42,7 @@ def paired_t_test(values: np.ndarray, reference: np.ndarray) -> PairedTest:
     without_spread = math.copysign(math.inf, mean) if mean else 0.0
     t = mean / error if error else without_spread
     half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * error
-    return PairedTest(mean, t, _p(mean, error, count), _interval(mean, half, count))
+    return PairedTest(mean, t, float(2 * stdtr(count - 1, -abs(t))), (mean - half, mean + half))
 
 
 def _error(values: np.ndarray) -> float:
@@ -58,20 +58,13 @@ def _p(mean: float, error: float, count: int) -> float:
     return float(2 * stdtr(count - 1, -abs(mean / error)))
 
 
-def _interval(mean: float, half: float, count: int) -> tuple[float, float]:
-    """mean ± half; where equal differences are too few to be more than chance, all that is possible: metrics lie in
-    [0, 1]."""
-    if half == 0 and mean and _p(mean, half, count) > 1 - LEVEL:
-        return -1.0, 1.0
-    return mean - half, mean + half
-
-
 @dataclass(frozen=True)
 class SeededTest:
     """One configuration against the reference, each with the same N seeds on the same Q queries.
 
     p_per_seed  paired t-test over queries at each seed (Penha & Hauff 2020, Table 5)
-    p_value     paired t-test over queries on the query means over seeds: applies to these very seeds on new queries
+    p_value     paired t-test over queries on the query means over seeds: applies to these very seeds on new queries;
+                where all differences are equal, that of random signs
     p_both      seeds and queries both as samples: applies to new seeds on new queries; NaN for one seed; p_value where
                 the seed changes nothing
     """
@@ -88,9 +81,11 @@ def seeded_test(values: np.ndarray, reference: np.ndarray, seed_matters: bool = 
     `seed_matters`: False if all seeds give the same training: N copies tell no more of new seeds than one.
     """
     over_queries = paired_t_test(values.mean(axis=0), reference.mean(axis=0))
+    equal = math.isinf(over_queries.t)
+    p_value = _p(over_queries.difference, 0.0, values.shape[1]) if equal else over_queries.p
     per_seed = tuple(paired_t_test(*pair).p for pair in zip(values, reference, strict=True))
-    p_both = _over_both(values - reference) if seed_matters else over_queries.p
-    return SeededTest(over_queries.difference, per_seed, over_queries.p, p_both)
+    p_both = _over_both(values - reference) if seed_matters else p_value
+    return SeededTest(over_queries.difference, per_seed, p_value, p_both)
 
 
 def _over_both(differences: np.ndarray) -> float:
@@ -122,8 +117,8 @@ def bootstrap_ci(differences: np.ndarray, resamples: int = RESAMPLES) -> tuple[f
     values = np.round(np.asarray(differences, np.float64), 12)
     mean = float(values.mean())
     error = _error(values)
-    if error == 0:
-        return _interval(mean, 0.0, len(values))
+    if error == 0:  # metrics lie in [0, 1], so their differences in [-1, 1]
+        return (-1.0, 1.0) if mean and _p(mean, error, len(values)) > 1 - LEVEL else (mean, mean)
     furthest = np.quantile(_resampled_t(values - mean, resamples), LEVEL, method="higher")
     half = max(float(furthest), float(stdtrit(len(values) - 1, (1 + LEVEL) / 2))) * error
     return mean - half, mean + half
