@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tune_cl.search.schedulers.base import Scheduler, Verdict
+from tune_cl.search.schedulers.base import Decision, Scheduler
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,11 @@ class Simulation:
         queries = trial.recorded.queries[trial.budget][trial.done]
         trial.done, trial.spent, self.spent = trial.done + 1, trial.spent + 1, self.spent + 1
         verdict = self.scheduler.judge(name, trial.done, value, queries)
-        if verdict is Verdict.PAUSE:
+        if verdict is Decision.PAUSE:
             return False
-        if verdict is Verdict.GO_ON and trial.done < trial.budget:
+        if verdict is Decision.GO_ON and trial.done < trial.budget:
             return True
-        trial.outcome = "completed" if verdict is Verdict.GO_ON else "stopped_early"
+        trial.outcome = "completed" if verdict is Decision.GO_ON else "stopped_early"
         self.scheduler.ended(name, trial.outcome == "completed")
         return False
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tune_cl.search.schedulers.asha import Asha, expected_iterations, threshold
-from tune_cl.search.schedulers.base import Setup, Verdict, rungs
+from tune_cl.search.schedulers.base import Decision, Setup, rungs
 
 Event = tuple[str, int, float]
 EVENTS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 10), st.floats(width=16)), max_size=60)
@@ -30,7 +30,7 @@ def decide(bracket: Asha, events: list[Event]) -> list[bool]:
 
 
 def goes_on(bracket: Asha, event: Event) -> bool:
-    return bracket.judge(*event) is Verdict.GO_ON
+    return bracket.judge(*event) is Decision.GO_ON
 
 
 @pytest.mark.parametrize(

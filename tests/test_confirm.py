@@ -37,7 +37,7 @@ from tune_cl.confirmation.document import verdict_file
 from tune_cl.confirmation.plan import Configuration, baseline_of, best_configurations, seedless, seeds_of
 from tune_cl.confirmation.runner import Request, confirm_search
 from tune_cl.confirmation.training import STATE, read_values
-from tune_cl.confirmation.verdict import Judged
+from tune_cl.confirmation.verdict import Corrected
 from tune_cl.experiment import Experiment
 from tune_cl.place import Place
 from tune_cl.state import SearchState
@@ -391,8 +391,8 @@ def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: 
 def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(
     place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def far_below(pairs: Any, *others: Any) -> list[Judged]:
-        return [Judged(SeededTest(-0.5, (0.0,), 0.0, 0.0), 0.0, 0.0) for _ in pairs]
+    def far_below(pairs: Any, *others: Any) -> list[Corrected]:
+        return [Corrected(SeededTest(-0.5, (0.0,), 0.0, 0.0), 0.0, 0.0) for _ in pairs]
 
     monkeypatch.setattr(document, "judge", far_below)
     assert confirm(place, seeds=1)["verdict"] == "worse"

@@ -12,7 +12,7 @@ from benchmarks.power import Noise, draw, estimate, rates
 from trainables.evaluation.significance import SeededTest, bootstrap_ci, paired_t_test, seeded_test
 from trainables.randomness import generator
 from tune_cl.confirmation.race import LEAST, chances, survivors
-from tune_cl.confirmation.verdict import Judged, best_on_dev, higher, judge, leader, verdict_of
+from tune_cl.confirmation.verdict import Corrected, best_on_dev, higher, judge, leader, verdict_of
 
 REPETITIONS = 1000
 MOST = 0.05 + 3 * math.sqrt(0.05 * 0.95 / REPETITIONS)  # three standard errors of the count above the level
@@ -145,7 +145,7 @@ def test_verdict_rule(shifts: tuple[float, float], verdict: str, marks: list[str
 @pytest.mark.parametrize(("p", "mark"), [(0.01, "‡"), (0.0101, "†"), (0.05, "†"), (0.0501, "")])
 def test_marks_and_worse_begin_at_95_percent(p: float, mark: str) -> None:
     """p of at most .05 and .01; only values above the baseline are marked (Penha & Hauff 2020, Table 5)."""
-    above, level, below = (Judged(SeededTest(by, (p,), p, p), p, p) for by in (0.01, 0.0, -0.01))
+    above, level, below = (Corrected(SeededTest(by, (p,), p, p), p, p) for by in (0.01, 0.0, -0.01))
     assert [one.marks for one in (above, level, below)] == [mark, "", ""]
     assert [one.worse for one in (above, level, below)] == [False, False, bool(mark)]
 

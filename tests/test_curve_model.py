@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tune_cl.search.schedulers.base import Setup, Verdict
+from tune_cl.search.schedulers.base import Decision, Setup
 from tune_cl.search.schedulers.curve_model import CurveModel, basis
 from tune_cl.search.schedulers.model import FEWEST_TRIALS, Model
 
@@ -72,7 +72,7 @@ def pauses_at(model: Model, trial: str, level: float, until: int = LAST) -> int:
     """The iteration after which the trial pauses on its way to `until`; 0 if it goes on."""
     model.start(trial, 1)
     for at in range(1, until + 1):
-        if model.judge(trial, at, level + 0.05 * math.log(at)) is Verdict.PAUSE:
+        if model.judge(trial, at, level + 0.05 * math.log(at)) is Decision.PAUSE:
             return at
     return 0
 
@@ -83,7 +83,7 @@ def test_the_most_promising_trial_goes_on() -> None:
     assert [pauses_at(model, trial, level) for trial, level in levels.items()] == [1, 1, 1, 1]
     assert len(levels) == FEWEST_TRIALS and model.next_paused(last=False) == "c"
     model.resumed("c")
-    assert {model.judge("c", at, 0.6 + 0.05 * math.log(at)) for at in range(2, LAST + 1)} == {Verdict.GO_ON}
+    assert {model.judge("c", at, 0.6 + 0.05 * math.log(at)) for at in range(2, LAST + 1)} == {Decision.GO_ON}
     model.ended("c", completed=True)
     assert model.next_paused(last=False) is None  # a new one is more promising than those that were far behind
     assert model.next_paused(last=True) is None  # and they have no chance to end above the best
@@ -96,7 +96,7 @@ def test_one_trial_comes_to_its_end_in_any_case() -> None:
     assert model.next_paused(last=False) is None and model.next_paused(last=True) == "good"
     model.resumed("good")
     for at in range(2, LAST + 1):
-        if model.judge("good", at, 0.6) is Verdict.PAUSE:
+        if model.judge("good", at, 0.6) is Decision.PAUSE:
             assert model.next_paused(last=True) == "good"
             model.resumed("good")
     model.ended("good", completed=True)

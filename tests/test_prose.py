@@ -10,7 +10,7 @@ import pytest
 from tests.test_what_users_see import result
 from tune_cl.console.result import render
 from tune_cl.prose import wrapped
-from tune_cl.search.progress import Progress
+from tune_cl.search.panel import Panel
 from tune_cl.state import replay
 
 
@@ -57,7 +57,7 @@ def test_notes_beside_the_panel_are_broken_between_words(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     event = {"event": "search", "name": "toy", "data": {}, "ranker": "knrm", "rankers": ["knrm"], "metric": "map"}
     event |= {"seed": 0, "baseline": "t0000", "yaml": "", "time": 0.0}
-    progress = Progress(30, 10, replay([event]))
+    progress = Panel(30, 10, replay([event]))
     progress.say(f"note: {SENTENCE}")
     lines = terminal.getvalue().splitlines()
     assert max(map(len, lines)) <= 40 and " ".join(lines) == f"note: {SENTENCE}"

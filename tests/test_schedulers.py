@@ -11,7 +11,7 @@ import pytest
 from benchmarks.simulator import Recorded, Simulation
 from tune_cl.search.schedulers import SCHEDULERS
 from tune_cl.search.schedulers.asha import Asha, Hyperband
-from tune_cl.search.schedulers.base import Setup, Verdict
+from tune_cl.search.schedulers.base import Decision, Setup
 from tune_cl.search.schedulers.curve_model import Curve
 from tune_cl.search.schedulers.median import Median
 from tune_cl.search.schedulers.model import Model
@@ -86,16 +86,16 @@ def test_promotion_takes_the_best_of_the_highest_rung_first() -> None:
     asha = Asha(Setup(12, 2, grace="none", first_rung=3, promotion=True))
     for trial, value in (("a", 0.1), ("b", 0.4), ("c", 0.3), ("d", 0.2)):
         asha.start(trial, 1)
-        assert asha.judge(trial, 2, 0.9 * value) is Verdict.GO_ON
-        assert asha.judge(trial, 3, value) is Verdict.PAUSE
+        assert asha.judge(trial, 2, 0.9 * value) is Decision.GO_ON
+        assert asha.judge(trial, 3, value) is Decision.PAUSE
     for expected in ("b", "c"):
         assert asha.next_paused(last=False) == expected
         asha.resumed(expected)
     assert asha.next_paused(last=False) is None
-    assert asha.judge("b", 6, 0.5) is asha.judge("c", 6, 0.6) is Verdict.PAUSE
+    assert asha.judge("b", 6, 0.5) is asha.judge("c", 6, 0.6) is Decision.PAUSE
     assert asha.next_paused(last=False) == "c"
     asha.resumed("c")
-    assert asha.judge("c", 12, 0.7) is Verdict.GO_ON
+    assert asha.judge("c", 12, 0.7) is Decision.GO_ON
     asha.ended("c", completed=True)
     assert asha.next_paused(last=False) is None
 
@@ -119,7 +119,7 @@ def test_where_two_rungs_have_one_to_promote_the_highest_comes_first() -> None:
 def test_without_new_trials_the_best_of_a_rung_goes_on_even_if_it_is_alone() -> None:
     asha = Asha(Setup(12, 3, grace="none", first_rung=4, promotion=True))
     asha.start("a", 1)
-    assert asha.judge("a", 4, 0.1) is Verdict.PAUSE
+    assert asha.judge("a", 4, 0.1) is Decision.PAUSE
     assert asha.next_paused(last=False) is None and asha.next_paused(last=True) == "a"
 
 
@@ -129,13 +129,13 @@ def test_a_scaled_trial_is_judged_at_the_end_of_its_training_alone() -> None:
     budgets = []
     for budget in (3, 6):
         budgets.append(asha.budget("a"))
-        assert [asha.judge("a", at, 0.1) for at in range(1, budget + 1)] == [Verdict.GO_ON] * (budget - 1) + [
-            Verdict.PAUSE
+        assert [asha.judge("a", at, 0.1) for at in range(1, budget + 1)] == [Decision.GO_ON] * (budget - 1) + [
+            Decision.PAUSE
         ]
         assert asha.next_paused(last=False) == "a"
         asha.resumed("a")
     assert [*budgets, asha.budget("a")] == [3, 6, 12]
-    assert {asha.judge("a", at, 0.1) for at in range(1, 13)} == {Verdict.GO_ON}
+    assert {asha.judge("a", at, 0.1) for at in range(1, 13)} == {Decision.GO_ON}
     assert asha.budget("baseline") == 12
 
 
@@ -161,7 +161,7 @@ def test_paired_values_are_means_over_the_last_three_evaluations(count: int) -> 
 
 
 def test_paired_values_forgive_what_may_be_noise() -> None:
-    def last(difference: list[float]) -> Verdict:
+    def last(difference: list[float]) -> Decision:
         asha = Asha(Setup(12, 2, grace="none", first_rung=3, compare="paired"))
         for trial in "ab":
             asha.start(trial, 1)
@@ -169,8 +169,8 @@ def test_paired_values_forgive_what_may_be_noise() -> None:
             asha.judge("a", at, 0.5, [0.5] * 4)
         return [asha.judge("b", at, 0.5, [0.5 + d for d in difference]) for at in (1, 2, 3)][-1]
 
-    assert last([-0.01, -0.01, -0.01, -0.01]) is Verdict.STOP  # worse on every query
-    assert last([-0.30, 0.20, 0.20, -0.14]) is Verdict.GO_ON  # as much worse on average, but not consistently
+    assert last([-0.01, -0.01, -0.01, -0.01]) is Decision.STOP  # worse on every query
+    assert last([-0.30, 0.20, 0.20, -0.14]) is Decision.GO_ON  # as much worse on average, but not consistently
     with pytest.raises(ValueError, match="dev queries"):
         asha = Asha(Setup(12, 2, grace="none", compare="paired"))
         asha.start("a", 1)
@@ -189,11 +189,11 @@ def test_median_rule_known_answer() -> None:
     median = Median(Setup(12, grace="none"))
     for trial, values in (("a", [0.2, 0.4]), ("b", [0.4, 0.6]), ("c", [0.6, 0.8])):
         median.start(trial, 1)
-        assert [median.judge(trial, at, value) for at, value in enumerate(values, 1)] == [Verdict.GO_ON] * 2
-    for trial, value, verdict in (("d", 0.49, Verdict.STOP), ("e", 0.5, Verdict.GO_ON)):
+        assert [median.judge(trial, at, value) for at, value in enumerate(values, 1)] == [Decision.GO_ON] * 2
+    for trial, value, decision in (("d", 0.49, Decision.STOP), ("e", 0.5, Decision.GO_ON)):
         median.start(trial, 1)
         median.judge(trial, 1, 0.3)  # the others' means up to iteration 2 are .3 .5 .7
-        assert median.judge(trial, 2, value) is (verdict if trial == "d" else Verdict.GO_ON)
+        assert median.judge(trial, 2, value) is (decision if trial == "d" else Decision.GO_ON)
 
 
 def test_median_rule_leaves_trials_in_their_grace_out() -> None:
@@ -202,8 +202,8 @@ def test_median_rule_leaves_trials_in_their_grace_out() -> None:
         median.start(trial, grace)
     for trial in "abc":
         median.judge(trial, 1, 0.9)
-    assert median.judge("d", 1, 0.0) is Verdict.GO_ON
-    assert median.judge("b", 2, 0.0) is Verdict.GO_ON
+    assert median.judge("d", 1, 0.0) is Decision.GO_ON
+    assert median.judge("b", 2, 0.0) is Decision.GO_ON
 
 
 def test_the_median_rule_passes_over_values_that_are_no_numbers() -> None:
@@ -234,7 +234,7 @@ def stopped_at(curve: Callable[[int], float], end: int) -> int:
             model.judge(f"other{number}", at, rises_late(at) + 0.01 * number + rng.normal(0, 0.003))
     model.start("new", 1, end=end)
     for at in range(1, 13):
-        if model.judge("new", at, curve(at)) is Verdict.STOP:
+        if model.judge("new", at, curve(at)) is Decision.STOP:
             return at
     return 0
 
@@ -264,9 +264,9 @@ def test_the_model_compares_with_the_highest_forecast(monkeypatch: pytest.Monkey
         model.curves.curves[name] = Curve(place, end=0, points=5)
     means = np.array([0.5, 0.1, 0.9, 0.1, 0.1])
     monkeypatch.setattr(model.curves, "forecast", lambda trials: (means, np.full(5, 0.1)))
-    assert model.verdict("a", 5, None) is Verdict.STOP
+    assert model.decide("a", 5, None) is Decision.STOP
     means[2] = 0.5
-    assert model.verdict("a", 5, None) is Verdict.GO_ON
+    assert model.decide("a", 5, None) is Decision.GO_ON
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
@@ -276,7 +276,7 @@ def test_values_that_are_not_numbers_do_not_stop_a_scheduler(name: str) -> None:
         scheduler.start(f"t{number}", 1, end=3)
         for at in range(1, 13):
             value = math.nan if number % 3 == 0 else 0.1 * number
-            assert scheduler.judge(f"t{number}", at, value) in Verdict
+            assert scheduler.judge(f"t{number}", at, value) in Decision
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)

@@ -10,7 +10,7 @@ import pytest
 from tests.report_cases import Case
 from tests.test_schedulers import WAYS
 from tune_cl.search.course import Course
-from tune_cl.search.schedulers import SCHEDULERS, Scheduler, Setup, Verdict
+from tune_cl.search.schedulers import SCHEDULERS, Decision, Scheduler, Setup
 
 ALL_WAYS = WAYS | {"pbt": ("pbt", Setup(12, 2))}
 
@@ -20,13 +20,13 @@ def curve(level: float, seed: int) -> np.ndarray:
     return level - 0.3 / np.sqrt(np.arange(1, 13)) + np.random.default_rng(seed).normal(0, 0.004, 12)
 
 
-def go_on(scheduler: Scheduler, trial: str, first: int, values: np.ndarray) -> tuple[int, Verdict]:
-    """Trains until the scheduler or the budget ends it; returns the last iteration and the verdict there."""
+def go_on(scheduler: Scheduler, trial: str, first: int, values: np.ndarray) -> tuple[int, Decision]:
+    """Trains until the scheduler or the budget ends it; returns the last iteration and the decision there."""
     for at in range(first, scheduler.budget(trial) + 1):
         value = float(values[at - 1])
-        if (verdict := scheduler.judge(trial, at, value, [value - 0.1, value + 0.1])) is not Verdict.GO_ON:
-            return at, verdict
-    return scheduler.budget(trial), Verdict.GO_ON
+        if (decision := scheduler.judge(trial, at, value, [value - 0.1, value + 0.1])) is not Decision.GO_ON:
+            return at, decision
+    return scheduler.budget(trial), Decision.GO_ON
 
 
 def decisions(way: str, fail_late: bool) -> list[object]:
@@ -44,10 +44,10 @@ def decisions(way: str, fail_late: bool) -> list[object]:
 
     def train(trial: str, first: int) -> None:
         values = curve(0.4 + int(trial[1:]) * 7 % 12 / 60, 100 + int(trial[1:]))
-        reached[trial], verdict = go_on(scheduler, trial, first, values)
-        made.append((trial, reached[trial], verdict))
-        if verdict is not Verdict.PAUSE:
-            scheduler.ended(trial, completed=verdict is Verdict.GO_ON)
+        reached[trial], decision = go_on(scheduler, trial, first, values)
+        made.append((trial, reached[trial], decision))
+        if decision is not Decision.PAUSE:
+            scheduler.ended(trial, completed=decision is Decision.GO_ON)
 
     for number in range(12):
         scheduler.start(f"t{number}", 1, 0)

@@ -21,7 +21,7 @@ from tune_cl.experiment import load_experiment
 from tune_cl.journal import Event
 from tune_cl.place import Place
 from tune_cl.search import runner
-from tune_cl.search.progress import label
+from tune_cl.search.panel import label
 from tune_cl.state import replay
 from tune_cl.tracking import layout
 from tune_cl.tracking.uri import resolve_tracking_uri

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from tests.report_cases import Case
-from tests.test_progress import state_of, trial
+from tests.test_panel import state_of, trial
 from trainables.curriculum.pacing import PACINGS
 from trainables.data import load_data
 from trainables.errors import DataError

@@ -23,7 +23,7 @@ SIGN = np.uint32(1 << 31)
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgments:
     """What the judgments of Q queries determine, whatever the ranking.
 
     relevant   int64 [Q]      documents judged relevant
@@ -38,7 +38,7 @@ class Judged:
     rank: np.ndarray
 
     @classmethod
-    def of(cls, grades: np.ndarray, offsets: np.ndarray, relevance_level: int) -> Judged:
+    def of(cls, grades: np.ndarray, offsets: np.ndarray, relevance_level: int) -> Judgments:
         queries = len(offsets) - 1
         owner = np.repeat(np.arange(queries), np.diff(offsets))
         relevant = np.bincount(owner[grades >= relevance_level], minlength=queries)
@@ -52,7 +52,7 @@ class Judged:
 class Ranking:
     """One ranking of the candidates of Q queries; row r is at rank[r] (from 1) of query[r]."""
 
-    judged: Judged
+    judged: Judgments
     query: np.ndarray
     rank: np.ndarray
     grade: np.ndarray
@@ -285,7 +285,7 @@ class Evaluator:
         self.order = TrecOrder(split, document_ids)
         self._kept = slice(None) if depth is None else np.flatnonzero(self.order.rank <= depth)
         self._grade = split.grade
-        self._judged = Judged.of(split.judged_grade, split.judged_offsets, relevance_level)
+        self._judged = Judgments.of(split.judged_grade, split.judged_offsets, relevance_level)
 
     def __call__(self, scores: np.ndarray, metrics: Iterable[str] = tuple(METRICS)) -> dict[str, np.ndarray]:
         """Per-query values, float64 [Q], in the order of the split's queries; `scores`: float32 [C].

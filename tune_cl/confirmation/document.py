@@ -15,7 +15,7 @@ from trainables.evaluation.significance import bootstrap_ci
 from tune_cl.confirmation.ablation import differences
 from tune_cl.confirmation.plan import SeedRun
 from tune_cl.confirmation.training import ended_result, read_values
-from tune_cl.confirmation.verdict import Judged, judge, verdict_of
+from tune_cl.confirmation.verdict import Corrected, judge, verdict_of
 from tune_cl.search.space import Flat
 
 Runs = Sequence[SeedRun]
@@ -38,7 +38,7 @@ class Compared:
             for label, runs in self.runs.items()
         }
 
-    def judged(self, references: Mapping[str, str], left: int) -> dict[str, Judged]:
+    def judged(self, references: Mapping[str, str], left: int) -> dict[str, Corrected]:
         """The test of each label against its reference, corrected over all of `references` (`left`: see `judge`)."""
         pairs = [(self.values[label], self.values[reference]) for label, reference in references.items()]
         matters = [self.seed_matters(*labels) for labels in references.items()]
@@ -54,7 +54,7 @@ class Compared:
     def row(self, label: str) -> dict[str, Any]:
         return _row(self.runs[label], self.values[label], self.split)
 
-    def comparison(self, label: str, reference: str, judged: Judged) -> dict[str, Any]:
+    def comparison(self, label: str, reference: str, judged: Corrected) -> dict[str, Any]:
         interval = bootstrap_ci((self.values[label] - self.values[reference]).mean(axis=0))
         return _comparison(judged, interval) | {"seed_matters": self.seed_matters(label, reference)}
 
@@ -103,7 +103,7 @@ def _run(run: SeedRun, value: float, split: str) -> dict[str, Any]:
     return {"seed": run.seed, "value": value, "run_file": str(run.folder / split / result["run_file"]), **reached}
 
 
-def _comparison(judged: Judged, interval: tuple[float, float]) -> dict[str, Any]:
+def _comparison(judged: Corrected, interval: tuple[float, float]) -> dict[str, Any]:
     test = judged.test
     return {
         "difference": test.difference,

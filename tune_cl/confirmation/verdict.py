@@ -18,7 +18,7 @@ MARKS = ((0.01, "‡"), (LEVEL, "†"))
 
 
 @dataclass(frozen=True)
-class Judged:
+class Corrected:
     """A configuration's test against its reference, and its p_value and p_both corrected over all tested pairs."""
 
     test: SeededTest
@@ -42,7 +42,7 @@ def judge(
     correction: str,
     seed_matters: Sequence[bool] | None = None,
     left: int = 0,
-) -> list[Judged]:
+) -> list[Corrected]:
     """Tests the first of each pair against the second, both values [N, Q] with equal seeds by row; corrected over all
     pairs.
 
@@ -58,10 +58,10 @@ def judge(
     counted_too = np.ones(left if any(seed_matters) else 0)
     corrected_both = adjust(np.append(np.where(unknown, 1, both), counted_too), correction)[: len(tests)]
     both = np.where(unknown, np.nan, corrected_both)
-    return [Judged(test, float(p), float(p_both)) for test, p, p_both in zip(tests, adjusted, both, strict=True)]
+    return [Corrected(test, float(p), float(p_both)) for test, p, p_both in zip(tests, adjusted, both, strict=True)]
 
 
-def verdict_of(judged: Sequence[Judged], recommended: Judged | None) -> Verdict:
+def verdict_of(judged: Sequence[Corrected], recommended: Corrected | None) -> Verdict:
     """The verdict on the whole search. `recommended`: the configuration that was best on dev, None if not tested.
 
     better: some configuration is above the baseline after correction. worse: none is, and the one that the search

@@ -15,7 +15,7 @@ from tune_cl.journal import Event
 from tune_cl.search.audit import Audit
 from tune_cl.search.repeats import Race
 from tune_cl.search.samplers import Observation, Outcome, make_sampler
-from tune_cl.search.schedulers import Verdict, make_scheduler
+from tune_cl.search.schedulers import Decision, make_scheduler
 from tune_cl.state import RAN_TO_THE_END, SearchState, TrialState, as_chosen, begun
 
 BASELINE_TRIAL = "t0000"
@@ -120,12 +120,12 @@ class Course:
     def _judge(self, trial: str, event: Event) -> None:
         """Decides what a new result means for its trial."""
         at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
-        verdict = self.scheduler.judge(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
+        decision = self.scheduler.judge(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
         if event.get("done") and not self.scheduler.renews:  # ended by itself: nothing to stop
             return
-        if verdict is Verdict.PAUSE:
+        if decision is Decision.PAUSE:
             self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")
-        elif verdict is Verdict.STOP:
+        elif decision is Decision.STOP:
             self._stop(trial, at)
 
     def _stop(self, trial: str, iteration: int) -> None:

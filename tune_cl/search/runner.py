@@ -24,9 +24,9 @@ from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.budget import cost_so_far
 from tune_cl.search.materials import completed, fingerprint, require_unchanged, untrained
 from tune_cl.search.nodes import PACKAGES, versions
+from tune_cl.search.panel import Panel
 from tune_cl.search.pareto import pareto
 from tune_cl.search.places import Places, at_a_time, require_room
-from tune_cl.search.progress import Progress
 from tune_cl.search.ray_tune import run_trials
 from tune_cl.search.search import BASELINE_TRIAL, Search
 from tune_cl.search.selection_bias import selection_bias
@@ -137,7 +137,7 @@ def _run(
     limits = experiment.search
     with ray_session(address):
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
-        with Progress(trials, iterations, before) as progress:
+        with Panel(trials, iterations, before) as progress:
             cluster = address is not None
             networks = not experiment.base_run().grows_trees
             places = Places(limits.resources, limits.max_concurrent, cluster, progress.say, networks)

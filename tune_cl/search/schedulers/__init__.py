@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainables.errors import Problem
 from trainables.registry import Entry, Registry
 from tune_cl.search.schedulers.asha import Asha, Hyperband
-from tune_cl.search.schedulers.base import Change, Scheduler, Setup, Verdict
+from tune_cl.search.schedulers.base import Change, Decision, Scheduler, Setup
 from tune_cl.search.schedulers.median import Median
 from tune_cl.search.schedulers.model import Model
 from tune_cl.search.schedulers.pbt import PERTURBED, Pbt
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = [
     "SCHEDULERS",
     "Change",
+    "Decision",
     "Scheduler",
     "Setup",
-    "Verdict",
     "make_scheduler",
     "setup_of",
     "unfit",

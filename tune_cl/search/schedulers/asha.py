@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from tune_cl.search.schedulers.base import Scheduler, Verdict
+from tune_cl.search.schedulers.base import Decision, Scheduler
 from tune_cl.search.schedulers.paired import PairedValues
 
 
@@ -41,22 +41,22 @@ class Asha(Scheduler):
             return self.setup.max_iterations
         return self.budgets.get(trial, self._after(0)) if trial in self.graces else self.setup.max_iterations
 
-    def verdict(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Verdict:
+    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
         if self.setup.compare == "paired":
             self.paired.add(trial, queries)
         if self.setup.scaled:
             if iteration != self.budget(trial) or iteration == self.setup.max_iterations:
-                return Verdict.GO_ON
+                return Decision.GO_ON
         elif iteration not in self.rungs or iteration < self.graces[trial]:
-            return Verdict.GO_ON
+            return Decision.GO_ON
         rung = self.recorded.setdefault(iteration, {})
         rung.setdefault(trial, self._value(trial, iteration))
         if not self.setup.promotion and not self._is_kept(trial, iteration):
-            return Verdict.STOP
+            return Decision.STOP
         if self.setup.promotion or self.setup.scaled:
             self.paused[trial] = iteration
-            return Verdict.PAUSE
-        return Verdict.GO_ON
+            return Decision.PAUSE
+        return Decision.GO_ON
 
     def _value(self, trial: str, iteration: int) -> float:
         """The value that ranks a trial at a rung."""
@@ -149,9 +149,9 @@ class Hyperband(Scheduler):
         self.bracket_of[trial] = self.brackets[turn]
         self.bracket_of[trial].start(trial, grace)
 
-    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Verdict:
+    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
         if trial not in self.bracket_of:
-            return Verdict.GO_ON
+            return Decision.GO_ON
         return self.bracket_of[trial].judge(trial, iteration, value, queries)
 
     @property

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 
-class Verdict(Enum):
+class Decision(Enum):
     GO_ON = "go on"
     STOP = "stop"  # the trial ends early
     PAUSE = "pause"  # the trial gives up its place; `next_paused` may name it later
@@ -80,16 +80,16 @@ class Scheduler:
         called for a trial that is never judged, such as the baseline."""
         self.graces[trial] = grace
 
-    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Verdict:
+    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
         """What becomes of the trial after an iteration (from 1) with `value`, which may be NaN. `queries`: the values
         of the dev queries, if they are reported. Trials that were not started go on."""
         best = self.best.get(trial, -math.inf)
         self.best[trial] = best if math.isnan(value) else max(best, value)
-        return self.verdict(trial, iteration, queries) if trial in self.graces else Verdict.GO_ON
+        return self.decide(trial, iteration, queries) if trial in self.graces else Decision.GO_ON
 
-    def verdict(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Verdict:
+    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
         """`judge` for a trial that was started, after its value was taken in."""
-        return Verdict.GO_ON
+        return Decision.GO_ON
 
     @property
     def pauses(self) -> bool:

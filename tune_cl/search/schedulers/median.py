@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tune_cl.search.schedulers.base import Scheduler, Verdict
+from tune_cl.search.schedulers.base import Decision, Scheduler
 
 MINIMUM = 3  # other trials that a trial is compared with, at least
 SHARE = 0.54  # of the iterations after its grace that a trial makes, on the recorded curves (docs/search-measured.md)
@@ -25,7 +25,7 @@ class Median(Scheduler):
     means: dict[int, dict[str, float]] = field(default_factory=dict)  # iteration -> trial that came as far -> its mean
     ranked: dict[int, list[float]] = field(default_factory=dict)  # the same means, lowest first
 
-    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Verdict:
+    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
         known = self.means.setdefault(iteration, {})
         if trial in self.graces and iteration >= self.graces[trial] and trial not in known:
             total, count = self.sums.get(trial, (0.0, 0))
@@ -35,14 +35,14 @@ class Median(Scheduler):
             insort(self.ranked.setdefault(iteration, []), known[trial])
         return super().judge(trial, iteration, value, queries)
 
-    def verdict(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Verdict:
+    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
         if iteration < max(self.graces[trial], self.setup.first):
-            return Verdict.GO_ON
+            return Decision.GO_ON
         ranked = self.ranked[iteration]
         if len(ranked) - 1 < MINIMUM:
-            return Verdict.GO_ON
+            return Decision.GO_ON
         limit = median_of_others(ranked, self.means[iteration][trial])
-        return Verdict.GO_ON if self.best[trial] >= limit else Verdict.STOP
+        return Decision.GO_ON if self.best[trial] >= limit else Decision.STOP
 
     def forget(self, trial: str) -> None:
         super().forget(trial)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tune_cl.search.schedulers.base import Scheduler, Verdict
+from tune_cl.search.schedulers.base import Decision, Scheduler
 from tune_cl.search.schedulers.curve_model import CurveModel
 
 LEVEL = 0.02  # a trial goes no further if it is less likely than this to end above the best
@@ -41,23 +41,23 @@ class Model(Scheduler):
         super().start(trial, grace, end, chosen)
         self.curves.start(trial, end)
 
-    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Verdict:
+    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
         if trial in self.graces:
             self.curves.add(trial, iteration, value)
         return super().judge(trial, iteration, value, queries)
 
-    def verdict(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Verdict:
+    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
         if iteration >= self.setup.max_iterations:
-            return Verdict.GO_ON
+            return Decision.GO_ON
         if not self.setup.promotion:
-            return Verdict.STOP if self._is_hopeless(trial, iteration) else Verdict.GO_ON
+            return Decision.STOP if self._is_hopeless(trial, iteration) else Decision.GO_ON
         if iteration < self.setup.first:
-            return Verdict.GO_ON
+            return Decision.GO_ON
         self.paused[trial] = iteration
         if self.next_paused(last=False) != trial:
-            return Verdict.PAUSE
+            return Decision.PAUSE
         del self.paused[trial]
-        return Verdict.GO_ON
+        return Decision.GO_ON
 
     def _is_hopeless(self, trial: str, iteration: int) -> bool:
         curves = self.curves.curves

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainables.randomness import generator
 from tune_cl.search.leaves import Leaf, Range
-from tune_cl.search.schedulers.base import Change, Scheduler, Verdict
+from tune_cl.search.schedulers.base import Change, Decision, Scheduler
 
 QUANTILE = 0.25  # of the population that copies, and that may be copied
 FACTORS = (0.8, 1.25)
@@ -36,12 +36,12 @@ class Pbt(Scheduler):
         super().start(trial, grace, end, chosen)
         self.chosen[trial] = dict(chosen or {})
 
-    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Verdict:
+    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
         if trial in self.graces and iteration % self.setup.interval == 0 and iteration < self.setup.max_iterations:
             self.values.setdefault(iteration, {})[trial] = -math.inf if math.isnan(value) else value
             self.paused[trial] = iteration
-            return Verdict.PAUSE
-        return Verdict.GO_ON
+            return Decision.PAUSE
+        return Decision.GO_ON
 
     @property
     def pauses(self) -> bool:

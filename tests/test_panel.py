@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from tune_cl.journal import Event
-from tune_cl.search.progress import Progress
+from tune_cl.search.panel import Panel
 from tune_cl.state import SearchState, replay
 from tune_cl.wording import describe
 
@@ -33,7 +33,7 @@ def state_of(trials: list[list[Event]]) -> SearchState:
 def panel(trials: list[list[Event]], width: int, height: int) -> list[str]:
     """The lines of the panel on a terminal of that size."""
     state = state_of(trials)
-    progress = Progress(30, 10, state)
+    progress = Panel(30, 10, state)
     progress.console = Console(width=width, height=height)
     with progress.console.capture() as captured:
         progress.console.print(progress.panel(state))
@@ -89,7 +89,7 @@ def test_a_trial_is_told_by_the_keys_that_the_space_opens() -> None:
 def test_why_a_trial_failed_is_told_as_it_fails(capfd: pytest.CaptureFixture[str]) -> None:
     failed = trial(1, 0.4, "failed")
     failed[-1] |= {"reason": "the training loss became nan in iteration 3"}
-    progress = Progress(3, 10, state_of([]))
+    progress = Panel(3, 10, state_of([]))
     progress.update(state_of([trial(0, 0.5, "completed"), failed]))
     told = " ".join(capfd.readouterr().err.split())
     assert "t0001 failed after 1 iterations: the training loss became nan in iteration 3 (" in told

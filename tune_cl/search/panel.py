@@ -22,7 +22,7 @@ REFRESHES = 2  # of the panel in a second
 Ranked = list[tuple[TrialState, Dev]]
 
 
-class Progress:
+class Panel:
     """A context; call `update` after each event. `trials`: how many there will be, the baseline included."""
 
     def __init__(self, trials: int, iterations: int, state: SearchState):
@@ -40,7 +40,7 @@ class Progress:
         )
         self.shown_until = self.started
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Panel:
         if self.live:
             self.live.start()
         return self
