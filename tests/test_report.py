@@ -341,12 +341,12 @@ def test_importance_is_refused_where_it_would_say_nothing(values: list[str], dev
 
 def test_rank_agreement_has_an_interval_that_holds_it() -> None:
     final = np.arange(12.0)
-    same, turned = rank_agreement(1, final, final), rank_agreement(1, final, -final)
+    same, turned = rank_agreement(final, final), rank_agreement(final, -final)
     assert same and (same.tau, same.high) == pytest.approx((1, 1)) and 0.7 < same.low < 1
     assert turned and (turned.tau, turned.low) == pytest.approx((-1, -1))
-    swapped = rank_agreement(2, final[[1, 0, 2, 3, 5, 4, 6, 7, 8, 11, 10, 9]], final)
+    swapped = rank_agreement(final[[1, 0, 2, 3, 5, 4, 6, 7, 8, 11, 10, 9]], final)
     assert swapped and swapped.tau == pytest.approx(1 - 2 * 5 / 66) and swapped.low < swapped.tau < swapped.high
-    assert rank_agreement(1, final[:4], final[:4]) is None and rank_agreement(1, np.ones(9), np.arange(9.0)) is None
+    assert rank_agreement(final[:4], final[:4]) is None and rank_agreement(np.ones(9), np.arange(9.0)) is None
 
 
 def test_an_early_look_that_wrongs_slow_curricula_is_seen() -> None:

@@ -84,11 +84,11 @@ def test_the_interval_of_tau_is_that_of_fieller_hartley_and_pearson() -> None:
     """The variance of atanh τ is .437 / (n - 4); a perfect order counts as if half a pair were exchanged."""
     final = np.arange(12.0)
     tau, half = 1 - 2 * 5 / 66, 1.96 * math.sqrt(0.437 / 8)
-    found = rank_agreement(2, final[[1, 0, 2, 3, 5, 4, 6, 7, 8, 11, 10, 9]], final)
+    found = rank_agreement(final[[1, 0, 2, 3, 5, 4, 6, 7, 8, 11, 10, 9]], final)
     assert found and (found.low, found.high) == pytest.approx(
         (math.tanh(math.atanh(tau) - half), math.tanh(math.atanh(tau) + half))
     )
-    same = rank_agreement(2, final, final)
+    same = rank_agreement(final, final)
     assert same and same.low == pytest.approx(math.tanh(math.atanh(1 - 1 / 66) - half))
 
 

@@ -222,7 +222,7 @@ def test_what_mlflow_refuses_does_not_hold_up_the_rest(
     folder = tmp_path / "pacing"
     first = delivered(journal_of(folder, told[:6]), uri)
     first.store.delete(first.cursor.runs["t0001"])
-    gone = {"event": "artifact", "path": str(tmp_path / "gone.html"), "folder": None}
+    gone = {"event": "artifact", "path": str(tmp_path / "gone.html")}
     delivered(journal_of(folder, [*told[6:], gone]), uri)
     runs = snapshot(uri, "refused")
     assert "t0001 root 2 turns anti" not in runs and runs["t0002 kde m=inf"]["status"] == "FINISHED"

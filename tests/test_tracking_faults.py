@@ -244,7 +244,7 @@ def test_paths_that_are_no_utf_8_hold_up_nothing(
     (Path(odd) / "deep").mkdir(parents=True)
     (Path(odd) / "deep" / "run.dev.txt").write_text("q1 Q0 d1 1 0.5 knrm\n")
     Path(odd, "report.html").write_text("<p>")
-    artifacts = [{"event": "artifact", "path": f"{odd}/{name}", "folder": None} for name in ("report.html", "deep")]
+    artifacts = [{"event": "artifact", "path": f"{odd}/{name}"} for name in ("report.html", "deep")]
     told = [search_event("odd"), trial_event(0, {"data.source": odd}), *artifacts]
     delivered(journal_of(tmp_path / "pacing", told), uri)
     runs = snapshot(uri, "odd")

@@ -12,7 +12,7 @@ from trainables.baselines.base import Baseline, Params, Scorer
 from trainables.config import TrainingRun
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.errors import ConfigError, Problem
-from trainables.rankers.settings import TRAIN
+from trainables.rankers.settings import TRAINED_VECTORS
 
 if TYPE_CHECKING:
     from trainables.rankers.base import Tokens
@@ -37,13 +37,13 @@ class Embedding(Baseline):
                     "ranker.name", f"{run.ranker['name']} has no word vectors", f"{self.ranker}, or another that has"
                 )
             )
-        if run.ranker["vectors"] == TRAIN:
+        if run.ranker["vectors"] == TRAINED_VECTORS:
             required_split(data, "train")  # vectors are trained on its queries too
 
     def defaults(self) -> Params:
         """`ranker.vectors`, and for trained ones `ranker.vector_size` and `ranker.word2vec`."""
         ranker = self.run.ranker
-        trained = ("vector_size", "word2vec") if ranker["vectors"] == TRAIN else ()
+        trained = ("vector_size", "word2vec") if ranker["vectors"] == TRAINED_VECTORS else ()
         return {key: ranker[key] for key in ("vectors", *trained)}
 
     def scorer(self, split: Split) -> Scorer:

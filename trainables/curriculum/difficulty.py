@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.curriculum.scored import TRAINED_VECTORS, Scored
+from trainables.curriculum.scored import Scored
 from trainables.curriculum.scoring import SCORINGS
 from trainables.data.cache import cache_root, cached, digest_of, load_arrays, save_arrays
+from trainables.rankers.settings import TRAINED_VECTORS
 
 FORMAT = 4  # raise when a scoring function changes its values
 

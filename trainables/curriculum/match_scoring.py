@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from trainables.curriculum.scored import CODE, TRAINED_VECTORS, Scored
+from trainables.curriculum.scored import CODE, Scored
 from trainables.data.bm25 import Bm25
 from trainables.data.words import index_words, look_up
 from trainables.errors import ConfigError, Problem
+from trainables.rankers.settings import TRAINED_VECTORS
 
 BM25_K1, BM25_B = 1.5, 0.75  # as in gensim 3.8, which the paper's code calls
 SEMANTIC_WORDS = 20  # k

@@ -11,9 +11,9 @@ import numpy as np
 from trainables.data.columns import RankingData, Split
 from trainables.data.instances import Instances
 from trainables.errors import WorkFailed
+from trainables.rankers.settings import TRAINED_VECTORS
 
 PAPER, CODE = "paper", "code"
-TRAINED_VECTORS = "train"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 TINY = "tiny"  # a model of ours; others are folders or names of the Hugging Face hub
-TRAIN = "train"  # vectors of the collection; others are files
+TRAINED_VECTORS = "train"  # vectors of the collection; others are files
 WORD2VEC = "how vectors are trained; cbow takes half the time, and tells words apart less"
 Keep = Literal["latest", "first"]
 Unknown = Literal["hash", "random", "zero"]
@@ -71,7 +71,9 @@ class WordSettings(RankerSettings):
     text_keys = frozenset({"vectors", "vector_size", "word2vec", "unknown", "unknown_deviation", "keep"})
 
     vectors: str = Field(
-        TRAIN, min_length=1, description="train: word2vec on the collection; or a word2vec, GloVe or fastText file"
+        TRAINED_VECTORS,
+        min_length=1,
+        description="train: word2vec on the collection; or a word2vec, GloVe or fastText file",
     )
     vector_size: int = Field(100, ge=1, description="dimensions of trained vectors; a file has its own")
     word2vec: Word2VecModel = Field("cbow", description=WORD2VEC)

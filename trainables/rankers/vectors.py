@@ -5,24 +5,23 @@ gensim is imported only where it is used, because that takes a second.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, cast
 
 import numpy as np
 
 from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, required_split
+from trainables.data.readers.rows import open_bytes
 from trainables.data.words import WordRows, index_words
 from trainables.errors import ConfigError, DataError, Problem
 from trainables.randomness import generator
 from trainables.rankers.base import TextSide, Tokens
-from trainables.rankers.settings import TRAIN, Unknown, Word2VecModel
+from trainables.rankers.settings import TRAINED_VECTORS, Unknown, Word2VecModel
 from trainables.rankers.text_cache import cached_text_side
 
 PADDING = 0
@@ -62,7 +61,9 @@ def word_text_side(
     of a word2vec, GloVe or fastText file; `size` is the D of trained vectors, `model` their kind. Raises ConfigError
     for a missing file, DataError for a broken one.
     """
-    source: list[object] = [TRAIN, size, model] if vectors == TRAIN else _file_identity(Path(vectors))
+    source: list[object] = (
+        [TRAINED_VECTORS, size, model] if vectors == TRAINED_VECTORS else _file_identity(Path(vectors))
+    )
     digest = digest_of(_FORMAT, data.digest, *source, from_front, seed, unknown, deviation)
     return cached_text_side(
         "words",
@@ -74,7 +75,7 @@ def word_text_side(
 
 
 def _known_vectors(data: RankingData, vectors: str, size: int, model: Word2VecModel, seed: int) -> WordVectors:
-    if vectors == TRAIN:
+    if vectors == TRAINED_VECTORS:
         return train_vectors(data, size, seed, model)
     return read_vectors(Path(vectors), _vocabulary(data))
 
@@ -167,7 +168,7 @@ class _Sentences:
 def _file_identity(path: Path) -> list[object]:
     if not path.is_file():
         raise ConfigError(
-            Problem(_PLACE, f"no file '{path}'", f"{TRAIN}, or a file of word2vec, GloVe or fastText vectors")
+            Problem(_PLACE, f"no file '{path}'", f"{TRAINED_VECTORS}, or a file of word2vec, GloVe or fastText vectors")
         )
     status = path.stat()
     return [str(path.resolve()), status.st_size, status.st_mtime_ns]
@@ -193,15 +194,11 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> WordVectors:
     return WordVectors(tuple(found), np.stack(list(found.values())))
 
 
-def _open(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
-
-
 def _read_binary(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]:
     from gensim.models import KeyedVectors
     from gensim.models.fasttext import load_facebook_vectors
 
-    with _open(path) as file:
+    with open_bytes(path) as file:
         fasttext = file.read(len(_FASTTEXT_MAGIC)) == _FASTTEXT_MAGIC
     model = load_facebook_vectors(str(path)) if fasttext else KeyedVectors.load_word2vec_format(str(path), binary=True)
     return {word: np.asarray(model[word], np.float32) for word in vocabulary if word in model}
@@ -212,7 +209,7 @@ def _read_text(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     problems: list[Problem] = []
     wanted = {word.encode() for word in vocabulary}
-    with _open(path) as file:
+    with open_bytes(path) as file:
         first = file.readline().split()
         header = len(first) == 2 and all(field.isdigit() for field in first)
         size = int(first[1]) if header else len(first) - 1

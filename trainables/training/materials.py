@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from trainables.config import TrainingRun
-from trainables.curriculum.scored import TRAINED_VECTORS
 from trainables.data import load_data
 from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, require_texts
 from trainables.rankers import RANKERS, load_ranker, ranker_settings
 from trainables.rankers.base import Ranker, TextSide, Tokens
 from trainables.rankers.lambdamart import require_features
-from trainables.rankers.settings import RankerSettings
+from trainables.rankers.settings import TRAINED_VECTORS, RankerSettings
 from trainables.training.pretrain_data import joint_text, load_pretrain_data
 
 NO_TEXTS = TextSide(Tokens.of(()), Tokens.of(()), files={})  # the text side of a ranker of features

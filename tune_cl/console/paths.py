@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trainables.curriculum.scored import TRAINED_VECTORS
 from trainables.data import DOCSTRINGS
+from trainables.rankers.settings import TRAINED_VECTORS
 from tune_cl.experiment import Experiment
 from tune_cl.search.leaves import Choice, Leaf
 from tune_cl.search.space import Flat, Space

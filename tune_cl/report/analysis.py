@@ -86,14 +86,13 @@ def _groups(values: Sequence[object], shown: Sequence[str]) -> tuple[list[str], 
 class RankAgreement:
     """Kendall's τ-b, over `trials` trials, between the values at one iteration and the final ones."""
 
-    iteration: int
     trials: int
     tau: float
     low: float
     high: float
 
 
-def rank_agreement(iteration: int, early: np.ndarray, final: np.ndarray) -> RankAgreement | None:
+def rank_agreement(early: np.ndarray, final: np.ndarray) -> RankAgreement | None:
     """τ with a 95 % interval: atanh τ has the variance .437 / (n - 4) (Fieller, Hartley & Pearson 1957).
 
     For the interval, τ = ±1 is reduced by half an exchanged pair, for a handful of trials never proves perfection. None
@@ -108,7 +107,7 @@ def rank_agreement(iteration: int, early: np.ndarray, final: np.ndarray) -> Rank
     limit = 1 - 2 / (n * (n - 1))
     centre, half = math.atanh(min(max(tau, -limit), limit)), 1.96 * math.sqrt(0.437 / (n - 4))
     low, high = math.tanh(centre - half), math.tanh(centre + half)
-    return RankAgreement(iteration, n, tau, min(low, tau), max(high, tau))
+    return RankAgreement(n, tau, min(low, tau), max(high, tau))
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def share_chart(names: Sequence[str], shares: Sequence[float], chances: Sequence
 
 def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Html]:
     parts = [text(RIGHT, bottom + 38, x_label, "axis", "end")]
-    for tick in x.ticks(6):
+    for tick in x.ticks():
         parts += [rule(x(tick), 8.0, x(tick), bottom, "grid")]
         parts.append(text(min(x(tick), RIGHT - 6), bottom + 18, f"{tick:g}"))  # else the last is cut off on a phone
     return parts
@@ -134,7 +134,7 @@ def strip_chart(differences: np.ndarray, y_label: str) -> Html:
     bottom = HEIGHT - BOTTOM
     x, y = Scale(0, count, LEFT, RIGHT), scale([*columns, 0.0], bottom, TOP)
     parts = [text(4.0, 16.0, y_label, "axis", "start"), text(RIGHT, bottom + 30, _queries(differences), "axis", "end")]
-    for tick in y.ticks(6):
+    for tick in y.ticks():
         parts += [rule(LEFT, y(tick), RIGHT, y(tick), "grid"), text(LEFT - 6, y(tick) + 4, f"{tick:g}", anchor="end")]
     for role, sign in (("gain", 1), ("loss", -1)):
         signed = [(i * each, value) for i, value in enumerate(columns) if sign * value > 0]

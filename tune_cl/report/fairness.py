@@ -126,7 +126,7 @@ def _early_and_final(findings: Findings, ended: Ended, rung: int) -> tuple[np.nd
 def _agreement(findings: Findings, ended: Ended, rung: int) -> tuple[object, ...]:
     """The number of trials, τ and its interval, as table cells."""
     early, final, _ = _early_and_final(findings, ended, rung)
-    found: RankAgreement | None = rank_agreement(rung, early, final)
+    found: RankAgreement | None = rank_agreement(early, final)
     if not found:
         return len(final), NONE, "too few, or all equal"
     return found.trials, number(found.tau, 2), f"[{number(found.low, 2)}, {number(found.high, 2)}]"

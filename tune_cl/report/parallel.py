@@ -51,7 +51,7 @@ class Axis:
     def ticks(self) -> list[tuple[float, str]]:
         if self.scale is None:
             return [(x, name) for name, x in self.positions.items()]
-        ticks = [tick for tick in self.scale.ticks(6) if not self.whole or tick == int(tick)]
+        ticks = [tick for tick in self.scale.ticks() if not self.whole or tick == int(tick)]
         return [(self.scale(tick), f"{10**tick:.3g}" if self.log else f"{tick:g}") for tick in ticks]
 
 
@@ -80,7 +80,7 @@ def parallel_chart(leaves: Mapping[str, Leaf], travellers: Sequence[Traveller], 
     for axis, y in zip(axes, heights[:-1], strict=True):
         absent = any(axis.key not in traveller.chosen for traveller in travellers)
         parts += _axis(key_name(axis.key), axis.ticks(), y, absent)
-    parts += _axis(f"dev {metric}", [(values(tick), f"{tick:g}") for tick in values.ticks(6)], heights[-1], False)
+    parts += _axis(f"dev {metric}", [(values(tick), f"{tick:g}") for tick in values.ticks()], heights[-1], False)
     return drawing(heights[-1] + 34, "parameters and dev value of each trial", *parts)
 
 

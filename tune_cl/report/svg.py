@@ -26,7 +26,7 @@ class Scale:
     def __call__(self, value: float) -> float:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
-    def ticks(self, most: int = 5) -> list[float]:
+    def ticks(self, most: int = 6) -> list[float]:
         """At most `most` + 1 round numbers inside the range, 1, 2 or 5 times a power of ten apart."""
         raw = (self.high - self.low) / most
         power = 10.0 ** math.floor(math.log10(raw))
@@ -60,9 +60,9 @@ def rule(x1: float, y1: float, x2: float, y2: float, role: str) -> Html:
 def frame(x: Scale, y: Scale, x_label: str, y_label: str, bottom: float, whole: bool = False) -> list[Html]:
     """Grid, ticks and names of both axes. `whole`: x takes whole numbers."""
     parts = [text(4.0, 16.0, y_label, "axis", "start"), text(RIGHT, bottom + 36, x_label, "axis", "end")]
-    for tick in y.ticks(6):
+    for tick in y.ticks():
         parts += [rule(LEFT, y(tick), RIGHT, y(tick), "grid"), text(LEFT - 6, y(tick) + 4, f"{tick:g}", anchor="end")]
-    for tick in x.ticks(6):
+    for tick in x.ticks():
         if not whole or tick == int(tick):
             parts.append(text(x(tick), bottom + 18, f"{tick:g}"))
     return parts

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trainables.curriculum.match_scoring import no_vectors
-from trainables.curriculum.scored import TRAINED_VECTORS
 from trainables.curriculum.scoring import any_needs
 from trainables.errors import ConfigError, DataError, Problem
+from trainables.rankers.settings import TRAINED_VECTORS
 from trainables.training.device import here
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials, changed_files, encoders_of, files_of, materials_key, prepare

@@ -53,10 +53,6 @@ class Space:
         values = {**self.context, **chosen}
         return all(other in values and values[other] in allowed for other, allowed in self.leaves[key].when.items())
 
-    def active(self, chosen: Mapping[str, Any]) -> dict[str, Leaf]:
-        """The parameters that exist under flat values of opened keys (and of fixed ones, if they differ)."""
-        return {key: leaf for key, leaf in self.leaves.items() if self.exists(key, chosen)}
-
     def decide(self, pick: Callable[[str, Leaf], Any], given: Mapping[str, Any] | None = None) -> Flat:
         """Flat values of the parameters that exist, each from `pick` unless `given`. All given keys are kept."""
         chosen: Flat = {key: value for key, value in (given or {}).items() if key not in self.leaves}

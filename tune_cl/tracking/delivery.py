@@ -281,7 +281,7 @@ class Delivery:
         self.store.log_tags(self.known(PARENT), layout.tags({"forecast": told}))
 
     def take_artifact(self, event: Event) -> None:
-        self.owe(PARENT, event["path"], event.get("folder"))
+        self.owe(PARENT, event["path"], None)
 
     def owe(self, key: str, path: str, folder: str | None) -> None:
         if (key, path, folder) not in self.cursor.owed:
