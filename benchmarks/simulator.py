@@ -114,12 +114,12 @@ class Simulation:
         value = trial.recorded.dev[trial.budget][trial.done]
         queries = trial.recorded.queries[trial.budget][trial.done]
         trial.done, trial.spent, self.spent = trial.done + 1, trial.spent + 1, self.spent + 1
-        verdict = self.scheduler.judge(name, trial.done, value, queries)
-        if verdict is Decision.PAUSE:
+        decision = self.scheduler.judge(name, trial.done, value, queries)
+        if decision is Decision.PAUSE:
             return False
-        if verdict is Decision.GO_ON and trial.done < trial.budget:
+        if decision is Decision.GO_ON and trial.done < trial.budget:
             return True
-        trial.outcome = "completed" if verdict is Decision.GO_ON else "stopped_early"
+        trial.outcome = "completed" if decision is Decision.GO_ON else "stopped_early"
         self.scheduler.ended(name, trial.outcome == "completed")
         return False
 

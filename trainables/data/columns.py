@@ -60,7 +60,7 @@ class TextColumn(Sequence[str]):
             yield from self._run(start, min(start + _AT_ONCE, len(self)))
 
     def _run(self, start: int, stop: int) -> list[str]:
-        """The texts of adjacent rows, their bytes copied at once: seven times as fast as one by one."""
+        """The texts of adjacent rows, their bytes copied at once: four times as fast as one by one."""
         if stop <= start:
             return []
         ends = (self.offsets[start : stop + 1] - self.offsets[start]).tolist()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tune_cl.confirmation.plan import Configuration, configurations, identity, seedless, setting
+from tune_cl.confirmation.plan import Configuration, configurations, seedless, setting, training_key
 from tune_cl.experiment import Experiment
 from tune_cl.search.space import Flat
 from tune_cl.state import SearchState
@@ -43,7 +43,7 @@ def ablations(state: SearchState, baseline: Configuration, experiment: Experimen
     only in their curricula share one. Neither labels nor sharing depend on which are confirmed.
     """
     searched = configurations(state, baseline)
-    known = {identity(one.params): one for one in (*searched.values(), baseline)}
+    known = {training_key(one.params): one for one in (*searched.values(), baseline)}
     found: dict[str, Configuration | None] = {}
     for label, configuration in searched.items():
         choice = experiment.ablated(configuration.choice)
@@ -51,7 +51,7 @@ def ablations(state: SearchState, baseline: Configuration, experiment: Experimen
         if params == configuration.params:
             found[label] = None
             continue
-        if (key := identity(params)) not in known:
+        if (key := training_key(params)) not in known:
             label_of_own = _label(choice, params, configuration, known.values())
             known[key] = Configuration(label_of_own, configuration.trial, choice, params)
         found[label] = known[key]

@@ -14,7 +14,7 @@ from trainables.config import TrainingRun
 from trainables.errors import ConfigError, Problem
 from tune_cl.experiment import Experiment
 from tune_cl.place import Place
-from tune_cl.search.space import Flat, short
+from tune_cl.search.space import Flat, identity, short
 from tune_cl.state import SearchState, TrialState
 from tune_cl.wording import NAMED, off
 
@@ -82,8 +82,8 @@ def best_configurations(state: SearchState, baseline: Configuration, top: int) -
     labelled = configurations(state, baseline)
     place: dict[Hashable, int] = {}  # of a configuration's best trial: several choices may be the same configuration
     for trial, _ in state.ranked():
-        place.setdefault(identity(trial.params), len(place))
-    known = [(place[key], found) for found in labelled.values() if (key := identity(found.params)) in place]
+        place.setdefault(training_key(trial.params), len(place))
+    known = [(place[key], found) for found in labelled.values() if (key := training_key(found.params)) in place]
     if not known:
         right = "a search with at least one trial besides the baseline that did not fail"
         raise ConfigError(Problem("NAME", f"search '{state.name}' has no configuration to confirm", right))
@@ -93,9 +93,9 @@ def best_configurations(state: SearchState, baseline: Configuration, top: int) -
 def configurations(state: SearchState, baseline: Configuration) -> dict[str, Configuration]:
     """The distinct configurations of sound trials, without the baseline's, by label, in the order of the trials."""
     found: dict[str, Configuration] = {}
-    known = {identity(baseline.params)}
+    known = {training_key(baseline.params)}
     for trial in state.by_number():
-        if trial.baseline or trial.outcome == "failed" or (key := identity(trial.params)) in known:
+        if trial.baseline or trial.outcome == "failed" or (key := training_key(trial.params)) in known:
             continue
         known.add(key)
         label = label_of(trial, baseline.params)
@@ -104,10 +104,10 @@ def configurations(state: SearchState, baseline: Configuration) -> dict[str, Con
     return found
 
 
-def identity(params: Mapping[str, Any]) -> Hashable:
+def training_key(params: Mapping[str, Any]) -> Hashable:
     """Equal for equal parameters, whatever the seed."""
     values = seedless(params).items()
-    return frozenset((key, tuple(value) if isinstance(value, list) else value) for key, value in values)
+    return identity({key: tuple(value) if isinstance(value, list) else value for key, value in values})
 
 
 def seedless(params: Mapping[str, Any]) -> Flat:

@@ -121,9 +121,7 @@ class _Rungs(_Adaptor, FIFOScheduler):
 class _Recorder(_Adaptor, tune.Callback):
     storage: str
     old: Deletions
-    kept: dict[
-        str, list[tuple[str, str]]
-    ]  # by trial: Ray's id of its sitting, and a checkpoint's address, oldest first
+    kept: dict[str, list[tuple[str, str]]]  # by trial, oldest first: Ray's id of its sitting, a checkpoint's address
     earlier: dict[str, list[str]]  # by trial: addresses of checkpoints that earlier sessions left
     leftovers: Leftovers
 
