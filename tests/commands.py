@@ -24,11 +24,16 @@ search: {searcher: tpe, startup_trials: 2, trials: 5, scheduler: asha, reduction
 """
 
 
+def on_path(*folders: str) -> str:
+    """PYTHONPATH with these folders first."""
+    return os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def start(place: Path, *arguments: str, python: str = sys.executable) -> subprocess.Popen[str]:
     """`tune-cl ARGUMENTS` in a process group of its own, as a terminal would start it."""
     return subprocess.Popen(
         [python, "-m", "tune_cl", *arguments],
-        cwd=place, env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True, start_new_session=True,
+        cwd=place, env=os.environ | {"PYTHONPATH": on_path(str(ROOT))}, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 

@@ -44,7 +44,7 @@ class MatchPyramidModule(WordRankerModule):
         pooled = self.pool(features, document_mask.sum(1), document_cells)
         grid = self.pool(pooled.transpose(2, 3), query_mask.sum(1)[query_of], query_cells).transpose(2, 3)
         with torch.autocast(grid.device.type, enabled=False):  # half precision would give many candidates one score
-            return self.score(self.hidden(self.dropout(grid.flatten(1).float())))
+            return self.score(self.hidden(self.dropout(grid.flatten(1).to(self.score.weight.dtype))))
 
 
 def cell_bounds(lengths: Tensor, cells: int) -> tuple[Tensor, Tensor]:
