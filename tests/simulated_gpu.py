@@ -27,10 +27,10 @@ from torch.utils._pytree import tree_leaves, tree_map
 NAME, CUDA, CPU = "simulated", torch.device("cuda", 0), torch.device("cpu")
 TOTAL = 8 * 2**30  # bytes of memory
 WAITS = {"_local_scalar_dense", "nonzero", "is_nonzero", "masked_select", "equal", "_unique2", "unique_consecutive"}
-BF16 = "conv1d conv2d addmm matmul einsum mm mv linear baddbmm bmm prelu scaled_dot_product_attention".split()
+BF16 = "conv1d conv2d addmm matmul einsum mm mv linear baddbmm bmm prelu scaled_dot_product_attention"
 FP32 = """acos asin cosh exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar pow.Tensor_Tensor
 softplus layer_norm cosine_similarity nll_loss kl_div mse_loss margin_ranking_loss binary_cross_entropy_with_logits
-logsumexp prod softmax.int log_softmax.int cumprod cumsum sum sum.dim_IntList norm.Scalar""".split()
+logsumexp prod softmax.int log_softmax.int cumprod cumsum sum sum.dim_IntList norm.Scalar"""
 KEPT: list[torch.library.Library] = []  # registrations, which end when they are collected
 
 
@@ -113,13 +113,13 @@ def compute(name: str, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Runs an operation below the wrappers; what it changes in place stays the wrapper that it was."""
     wrappers = {id(leaf.raw): leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, OnGPU)}
     draws = torch.Tag.nondeterministic_seeded in func.tags
-    with torch.no_grad(), own_random_state() if draws else nullcontext():
+    with torch.no_grad(), OwnRandomState() if draws else nullcontext():
         result = OWN.get(name, func)(*tree_map(below, args), **tree_map(below, kwargs))
     if name == "copy_":
         return args[0]
     if kwargs.get("device") == CPU:
         return result
-    return tree_map(lambda x: (wrappers.get(id(x)) if id(x) in wrappers else above(x)), result)
+    return tree_map(lambda x: wrappers[id(x)] if id(x) in wrappers else above(x), result)
 
 
 def below(x: Any) -> Any:
@@ -132,7 +132,7 @@ def above(x: Any) -> Any:
     return OnGPU(x) if isinstance(x, Tensor) else x
 
 
-class own_random_state:  # noqa: N801
+class OwnRandomState:
     """Random numbers come from the device's generator, and that of the CPU stays as it is."""
 
     def __enter__(self) -> None:
@@ -192,20 +192,22 @@ OWN = {"_thnn_fused_lstm_cell": lstm_cell, "_thnn_fused_lstm_cell_backward_impl"
 
 
 class Module:
-    """What `torch.cuda` and the module of the key have in the device's place."""
+    """What `torch.cuda` and the module of the key have in the device's place. No two names share a function: PyTorch
+    looks them up by identity."""
 
-    device = staticmethod(lambda *_: nullcontext())
+    device = type("device", (nullcontext,), {})  # a class, to which the libraries of peers compare
     device_count = staticmethod(lambda: 1)
     current_device = staticmethod(lambda: 0)
-    is_available = is_initialized = staticmethod(lambda: True)
+    is_available, is_initialized = staticmethod(lambda: True), staticmethod(lambda: True)
     is_bf16_supported = staticmethod(lambda **_: True)
     _is_in_bad_fork = staticmethod(lambda: False)
     get_amp_supported_dtype = staticmethod(lambda: [torch.bfloat16, torch.float16, torch.float32])
-    empty_cache = synchronize = staticmethod(lambda *_: None)
+    empty_cache, synchronize, set_device = (staticmethod(lambda *_: None) for _ in range(3))
     get_device_name = staticmethod(lambda *_: "simulated")
     get_device_properties = staticmethod(lambda *_: SimpleNamespace(total_memory=TOTAL))
-    memory_allocated = memory_reserved = staticmethod(lambda *_: memory.now)
-    max_memory_allocated = max_memory_reserved = staticmethod(lambda *_: memory.peak)
+    memory_allocated, memory_reserved = staticmethod(lambda *_: memory.now), staticmethod(lambda *_: memory.now)
+    max_memory_allocated = staticmethod(lambda *_: memory.peak)
+    max_memory_reserved = staticmethod(lambda *_: memory.peak)
     mem_get_info = staticmethod(lambda *_: (TOTAL - memory.now, TOTAL))
     get_rng_state = staticmethod(lambda *_: state.random.clone())
 
@@ -265,9 +267,9 @@ def register_kernels() -> None:
     aten.impl("empty.memory_format", empty, "PrivateUse1")
     aten.impl("empty_strided", empty_strided, "PrivateUse1")
     rest.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
-    for name in BF16:
+    for name in BF16.split():
         aten.impl(name, autocast(name, full=False), "AutocastPrivateUse1")
-    for name in FP32:
+    for name in FP32.split():
         aten.impl(name, autocast(name, full=True), "AutocastPrivateUse1")
 
 
