@@ -199,8 +199,9 @@ def _written(value: Any) -> str:
 def _scheduler(document: dict[str, Any]) -> str:
     summary = SCHEDULERS.entries[document["scheduler"]].summary
     told = f"{document['scheduler']}: {summary.replace('reduction_factor', format(document['reduction_factor'], 'g'))}"
-    rungs = f"; rungs at iterations {', '.join(map(str, document['rungs']))}" if document["rungs"] else ""
-    return told + rungs + (f"; a trial is judged {document['judged']}" if document["judged"] else "")
+    if rungs := document["rungs"]:
+        told += f"; {'rungs at iterations' if len(rungs) > 1 else 'a rung at iteration'} {', '.join(map(str, rungs))}"
+    return told + (f"; a trial is judged {document['judged']}" if document["judged"] else "")
 
 
 def _paces(paces: list[dict[str, Any]]) -> str:
