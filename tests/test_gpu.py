@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from torch import Tensor
 
 from tests import commands
@@ -22,7 +23,7 @@ from tests.test_rankers import SMALL
 from tests.trec_folder import write_trec_folder
 from trainables.config import TrainingRun, validated
 from trainables.training import device
-from trainables.training.device import CONTEXT, take
+from trainables.training.device import CONTEXT, SMALLEST, take
 from trainables.training.materials import Materials, prepare
 from trainables.training.training import Training
 from tune_cl.journal import read_events
@@ -150,16 +151,49 @@ def test_a_share_of_a_gpu_is_a_share_of_its_memory() -> None:
         torch.empty(allowed + 64 * 2**20, dtype=torch.uint8, device="cuda")
 
 
+def searched(place: Path, name: str, *overrides: str) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
+    """A search over `place`/toy.yaml: its document, the results in its journal, and what it told on the terminal."""
+    keys = [part for override in ("search.resources.cpu=1", *overrides) for part in ("--set", override)]
+    arguments = ["run", "toy.yaml", "--data", "data", "--name", name, "--json", *keys]
+    out, told = finish(commands.start(place, *arguments))
+    events = read_events(place / "tune_cl_runs" / name / "journal.jsonl")
+    return json.loads(out), [event for event in events if event["event"] == "result"], told
+
+
 def test_trials_share_a_gpu_in_a_real_search(tmp_path: Path) -> None:
     """Two at once, each with the memory it took in its results; without a reservation nothing is on the GPU."""
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
     (tmp_path / "toy.yaml").write_text(SPACE.replace("max_concurrent: 1", "max_concurrent: 2"))
     for share, name in ((0.25, "shared"), (0, "without")):
-        reserved = ["--set", f"search.resources.gpu={share}", "--set", "search.resources.cpu=1"]
-        arguments = ["run", "toy.yaml", "--data", "data", "--name", name, "--json", *reserved]
-        document = json.loads(finish(commands.start(tmp_path, *arguments))[0])
+        document, results, _ = searched(tmp_path, name, f"search.resources.gpu={share}")
         assert document["trials"] == 5 and document["errored"] == 0
-        events = list(read_events(tmp_path / "tune_cl_runs" / name / "journal.jsonl"))
-        results = [event["metrics"] for event in events if event["event"] == "result"]
-        taken = [metrics.get("device_memory_mib", 0) for metrics in results]
+        taken = [result["metrics"].get("device_memory_mib", 0) for result in results]
         assert all(taken) if share else not any(taken)
+
+
+def losses(results: list[dict[str, Any]]) -> dict[tuple[str, int], float]:
+    return {(result["trial"], result["iteration"]): result["metrics"]["train_loss"] for result in results}
+
+
+def bytes_of(results: list[dict[str, Any]]) -> float:
+    return max(result["metrics"]["device_memory_mib"] for result in results) * 2**20
+
+
+def test_a_search_with_too_little_memory_finds_the_same_and_says_so(tmp_path: Path) -> None:
+    data = tiny_data(queries={"train": 200, "dev": 12, "test": 12}, candidates=8, turns=1)
+    write_trec_folder(data, tmp_path / "data")
+    ranker = {"name": "conv_knrm", "kernels_learned": False}  # has no dropout, and does not amplify rounding
+    space = yaml.safe_load(SPACE) | {"ranker": ranker}
+    space["training"] = {"batch_size": 1024, "batches_per_iteration": 2, "max_iterations": 2, "precision": "fp32"}
+    space["search"] |= {"searcher": "random", "scheduler": "none", "trials": 3}
+    (tmp_path / "toy.yaml").write_text(yaml.safe_dump(space))
+    total = torch.cuda.get_device_properties(0).total_memory
+    _, whole, told = searched(tmp_path, "whole", "search.resources.gpu=1")
+    allowed = 0.6 * bytes_of(whole)
+    assert "out of memory" not in told
+    if allowed / total < SMALLEST:
+        pytest.skip("a hundredth of this GPU's memory is enough for the whole batch")
+    _, halved, told = searched(tmp_path, "halved", f"search.resources.gpu={(allowed + CONTEXT) / total:.5f}")
+    assert told.count("out of memory with 1024 samples at a time: going on with 512") == 3, "once a trial"
+    assert bytes_of(halved) <= allowed + 1e-5 * total
+    assert losses(halved) == pytest.approx(losses(whole), rel=1e-3)
