@@ -14,7 +14,8 @@ from tests.trec_folder import write_trec_folder
 from trainables.data import load_data
 from tune_cl.confirmation import runner
 from tune_cl.confirmation.plan import SeedRun
-from tune_cl.confirmation.runner import Request, confirm_search
+from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.runner import confirm_search
 from tune_cl.confirmation.training import confirm_run
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import Journal, read_events

@@ -33,9 +33,9 @@ from tune_cl.commands.confirm import of_curriculum, render
 from tune_cl.commands.evaluate import evaluate
 from tune_cl.confirmation import document, runner
 from tune_cl.confirmation.ablation import ablations, differences
-from tune_cl.confirmation.document import verdict_file
 from tune_cl.confirmation.plan import Configuration, baseline_of, best_configurations, seedless, seeds_of
-from tune_cl.confirmation.runner import Request, confirm_search
+from tune_cl.confirmation.request import Request, verdict_file
+from tune_cl.confirmation.runner import confirm_search
 from tune_cl.confirmation.training import STATE, read_values
 from tune_cl.confirmation.verdict import Corrected
 from tune_cl.experiment import Experiment
@@ -132,19 +132,6 @@ def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(place
     ]
     assert own["ci95"] == pytest.approx(bootstrap_ci(by_query[1] - by_query[0]))
     assert math.isnan(confirm(place, top=1, seeds=1)["baseline"]["sd"])
-
-
-def test_more_seeds_train_only_those_that_are_missing(place: Place, crew: type[LocalCrew]) -> None:
-    first = confirm(place, top=1, seeds=1)
-    assert crew.trained == ["baseline, seed 1", f"{LABELS[0]}, seed 1"]
-    crew.trained.clear()
-    second = confirm(place, top=2, seeds=2)
-    assert crew.trained == [f"{LABELS[1]}, seed 1", *(f"{label}, seed 3" for label in ("baseline", *LABELS))]
-    assert second["baseline"]["runs"][0]["value"] == first["baseline"]["runs"][0]["value"]
-    crew.trained.clear()
-    assert repr(confirm(place, top=1, seeds=1)) == repr(first) and crew.trained == []
-    state = state_of(place)
-    assert len(state.confirmations) == 6 and state.seconds == 10, "the time of a confirmation is not the search's"
 
 
 def test_another_split_is_judged_without_training_again(

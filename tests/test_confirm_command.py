@@ -20,7 +20,8 @@ from tune_cl.confirmation import runner
 from tune_cl.confirmation.ablation import _label, ablations, differences
 from tune_cl.confirmation.plan import Configuration, baseline_of, label_of
 from tune_cl.confirmation.race import FEWEST
-from tune_cl.confirmation.runner import Request, confirm_search
+from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.runner import confirm_search
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal
 from tune_cl.place import Place

@@ -108,11 +108,17 @@ def test_before_a_confirmation_the_page_says_that_there_is_no_verdict(tmp_path: 
     assert "queries of dev" in found.sections["groups"]
 
 
-def test_a_baseline_alone_is_enough(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_baseline_alone_is_enough(tmp_path: Path, ended: bool) -> None:
     case = Case(tmp_path)
     case.add([0.3, 0.4], "baseline")
+    if ended:
+        case.finish()
     found, _ = report(case)
-    assert "No trial with a curriculum has given a dev value" in found.sections["verdict"]
+    verdict = found.sections["verdict"]
+    assert "No trial with a curriculum has given a dev value" in verdict
+    assert "tune-cl confirm" not in verdict, "would find nothing to confirm"
+    assert ("tune-cl resume toy" in verdict) == (not ended)
     assert "nothing to compare" in found.sections["queries"]
     assert "Too few trials ran to the end (1)" in found.sections["ranking"]
 

@@ -112,6 +112,7 @@ def test_mlflow_has_a_run_a_trial_under_the_search(place: Path, whole: dict[str,
     children = client.search_runs([parent.info.experiment_id], f"tags.mlflow.parentRunId = '{parent.info.run_id}'")
     left = {file.path for file in client.list_artifacts(parent.info.run_id)}
     assert {"report.html", "search.yaml", "best_checkpoint"} <= left
+    assert float(parent.data.tags["tune_cl.cost.seconds"]) == pytest.approx(whole["seconds"], abs=0.01)
     searched = state(place, "whole")
     assert {run.data.tags["tune_cl.trial_id"] for run in children} == set(searched.trials)
     for run in children:

@@ -126,6 +126,7 @@ def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(
 def test_a_result_of_the_baseline_alone_compares_nothing() -> None:
     shown = render(result(0.4, 0.45) | {"best_curriculum": None})
     assert "No trial with a curriculum gave a dev value" in shown and "best" not in shown.splitlines()[2]
+    assert "tune-cl confirm" not in shown and "tune-cl report" in shown
 
 
 def test_a_search_that_a_budget_ended_says_so() -> None:

@@ -189,10 +189,14 @@ class SearchState:
         """Number of trials by outcome; those that have not ended count as 'running'."""
         return Counter(trial.outcome or RUNNING for trial in self.trials.values())
 
+    def seconds_until(self, when: float) -> float:
+        """`seconds` if an event of this session happens at the unix time `when`."""
+        return self.seconds + max(0.0, when - self.time)
+
     def apply(self, event: Event) -> None:
         """Takes in one event; kinds that do not concern the state are ignored."""
         if "time" in event:
-            self.seconds += 0.0 if event["event"] in OUTSIDE else max(0.0, event["time"] - self.time)
+            self.seconds = self.seconds if event["event"] in OUTSIDE else self.seconds_until(event["time"])
             self.time = event["time"]
         match event["event"]:
             case "session":

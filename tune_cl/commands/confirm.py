@@ -52,7 +52,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
     tracking_uri = tracking_uri_of(options, place)
     require_cluster(options.address)
-    from tune_cl.confirmation.runner import Request, confirm_search  # imports Ray and torch
+    from tune_cl.confirmation.request import Request  # imports SciPy
+    from tune_cl.confirmation.runner import confirm_search  # imports Ray and torch
 
     request = Request(options.top, options.seeds, options.split, options.correction, options.race, options.ablate)
     return confirm_search(place, request, tracking_uri, options.address)
@@ -107,7 +108,7 @@ def in_words(document: dict[str, Any]) -> str:
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
     curriculum = of_curriculum(row, metric, any(one["has_curriculum"] for one in document["configurations"]))
-    notes = "".join(f" Note: {note}." for note in notes_of(document["split"]))
+    notes = "".join(f" Note: {note}." for note in notes_of(document))
     seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
     tested = f"p = {row['p_adjusted']:.2g} ({seeds}, {queries}; {_correction(document)})"
     if document["verdict"] == "no difference shown":

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,8 +118,3 @@ def _comparison(judged: Corrected, interval: tuple[float, float]) -> dict[str, A
 
 def failure(run: SeedRun, reason: str) -> dict[str, Any]:
     return {"label": run.configuration.label, "seed": run.seed, "reason": reason, "folder": str(run.folder)}
-
-
-def verdict_file(search: Path, split: str) -> Path:
-    """Where a search keeps its last verdict on a split."""
-    return search / "confirmation" / f"{split}.json"

@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from trainables.data.columns import required_split
-from trainables.errors import ConfigError, DataError, Problem, WorkFailed
+from trainables.errors import DataError, Problem, WorkFailed
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.significance import CORRECTIONS
 from trainables.training.checkpoint import write_json
 from trainables.training.materials import Materials
 from tune_cl.confirmation.ablation import ablations
-from tune_cl.confirmation.document import Compared, document_of, failure, verdict_file
+from tune_cl.confirmation.document import Compared, document_of, failure
 from tune_cl.confirmation.plan import (
     Configuration,
     SeedRun,
@@ -27,6 +26,7 @@ from tune_cl.confirmation.plan import (
     seeds_of,
 )
 from tune_cl.confirmation.race import survivors
+from tune_cl.confirmation.request import Request, last_verdict, looks_before, verdict_file
 from tune_cl.confirmation.tasks import Crew
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
 from tune_cl.confirmation.verdict import notes_of
@@ -40,34 +40,6 @@ from tune_cl.search.materials import completed, require_unchanged, untrained
 from tune_cl.search.places import require_room
 from tune_cl.state import SearchState, replay
 from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
-
-
-@dataclass(frozen=True)
-class Request:
-    """The options of `tune-cl confirm`. Raises ConfigError for values that make no sense."""
-
-    top: int = 3
-    seeds: int = 5
-    split: str = "test"
-    correction: str = "holm"
-    race: bool = False
-    ablate: bool = False
-
-    def __post_init__(self) -> None:
-        flags = {"--top": self.top, "--seeds": self.seeds}
-        problems = [Problem(flag, f"{value} is below 1", "1 or more") for flag, value in flags.items() if value < 1]
-        try:
-            _ = CORRECTIONS[self.correction]
-        except ConfigError as error:
-            problems += [Problem("--correction", problem.wrong, problem.right) for problem in error.problems]
-        if problems:
-            raise ConfigError(problems)
-
-    def command(self, place: Place, address: str | None) -> str:
-        """What a user types to go on."""
-        options = f"--top {self.top} --seeds {self.seeds} --split {self.split} --correction {self.correction}"
-        flags = f"{' --race' if self.race else ''}{' --ablate' if self.ablate else ''}"
-        return f"{place.command('confirm', address)} {options}{flags}"
 
 
 @dataclass
@@ -91,6 +63,7 @@ class Confirmation:
         self.ablations = {one.label: known[one.label] for one in self.best if one.label in known}
         self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
         self.reported = reported(self.state)
+        self.last = last_verdict(self.place.folder, self.request.split)
 
     def prepare(self) -> None:
         """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
@@ -217,9 +190,11 @@ class Confirmation:
         compared = Compared(runs, self.request.split, self.state.metric, self.request.correction)
         own = {label: one.label for label, one in self.ablations.items() if one and one.label not in failed}
         judged = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
-        document = {**head, "seeds": self.seeds, **judged, "notes": notes_of(self.request.split)}
-        dropped = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
-        return document | {"failed": [failure(run, why) for run, why in self.failed], "dropped": dropped}
+        document = {**head, "seeds": self.seeds, **judged, "asked": asdict(self.request)}
+        document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
+        document["failed"] = [failure(run, why) for run, why in self.failed]
+        document["earlier"] = looks_before(self.last, document)
+        return document | {"notes": notes_of(document)}
 
 
 def confirm_search(place: Place, request: Request, tracking_uri: str, address: str | None) -> dict[str, Any]:
@@ -255,7 +230,7 @@ def tell(state: SearchState, work: Confirmation) -> None:
         say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
     if len(work.best) < work.request.top:
         say(f"note: the search has {len(work.best)} distinct configurations, fewer than --top {work.request.top}")
-    for note in notes_of(work.request.split):
+    for note in notes_of({"split": work.request.split}):
         say(f"note: {note}")
     draws = any(run.run.draws for run in work.runs.values())
     if work.request.seeds < 2 and draws:

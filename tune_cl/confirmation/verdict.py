@@ -72,9 +72,20 @@ def verdict_of(judged: Sequence[Corrected], recommended: Corrected | None) -> Ve
     return "worse" if recommended is not None and recommended.worse else "no difference shown"
 
 
-def notes_of(split: str) -> list[str]:
-    """What to know of a comparison on a split."""
-    return [ON_DEV] if split == "dev" else []
+def notes_of(document: Mapping[str, Any]) -> list[str]:
+    """What to know of a comparison before one believes it; of a document that has at least its `split`."""
+    if document["split"] == "dev":
+        return [ON_DEV]
+    return [_read_before(document["split"], looks)] if (looks := document.get("earlier")) else []
+
+
+def _read_before(split: str, looks: Sequence[Mapping[str, Any]]) -> str:
+    """Who knows what a split has shown can go on asking until it shows what pleases."""
+    last = looks[-1]
+    tested = len(last["configurations"]) + len(last["dropped"])
+    times = f"{counted(len(looks), 'time')} before, last" if len(looks) > 1 else "before,"
+    how = f"{counted(len(last['seeds']), 'seed')} and {counted(tested, 'configuration')}: {last['verdict']}"
+    return f"{split} was read {times} with {how}; p takes no account of what was asked after that"
 
 
 def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -89,8 +89,9 @@ def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bo
 def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
     place = place_of(document["storage"], document["search"])
     ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
+    prove = [f"{confirm:<22}{place.command('confirm', document.get('address'))}{ablate}"] if best else []
     return [
-        f"{confirm:<22}{place.command('confirm', document.get('address'))}{ablate}",
+        *prove,
         f"Read the report:      {place.command('report')}",
         *_open_mlflow(document),
         f"Use the best ranker:  {_use(document)}",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from trainables.errors import DataError, Problem
 from trainables.evaluation.metrics import dev_key
 from tune_cl.confirmation.ablation import over_curricula
+from tune_cl.confirmation.request import last_verdict
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Event, read_events
 from tune_cl.place import Place
@@ -21,7 +19,6 @@ from tune_cl.search.schedulers.grace import curriculum_grace
 from tune_cl.state import RAN_TO_THE_END, Dev, SearchState, TrialState, over_shared_seeds, replay
 from tune_cl.wording import in_terms, trial_words
 
-CONFIRMATION = "confirmation"  # a search's folder of verdicts, one for each split
 Document = dict[str, Any]
 
 
@@ -155,19 +152,8 @@ def _walk(place: Place) -> tuple[SearchState, list[Reached]]:
 
 def _confirmation(place: Place) -> Document | None:
     """The verdict on test; without one, what was found on dev, where the configurations were chosen."""
-    files = (place.folder / CONFIRMATION / f"{split}.json" for split in ("test", "dev"))
-    path = next(filter(Path.exists, files), None)
-    if path is None:
-        return None
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as wrong:
-        raise DataError(Problem(str(path), f"not JSON ({wrong})", "the file as tune-cl confirm wrote it")) from wrong
-    missing = {"split", "seeds", "baseline", "configurations", "verdict"} - set(document)
-    if missing:
-        problem = Problem(str(path), f"lacks {', '.join(sorted(missing))}", "the file as tune-cl confirm wrote it")
-        raise DataError(problem)
-    return document
+    found = (last_verdict(place.folder, split) for split in ("test", "dev"))
+    return next((document for document in found if document), None)
 
 
 def words(trial: TrialState) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tune_cl.confirmation.request import Request
 from tune_cl.report.analysis import FEWEST_TRIALS, PERMUTATIONS, Importance, importance
 from tune_cl.report.charts import share_chart
 from tune_cl.report.curves import MOST_LINES
@@ -101,7 +102,9 @@ def repeat_section(findings: Findings) -> list[Html]:
     ]  # fmt: skip
     again = replace(place, name="again" if place.name != "again" else "once-more")  # the old name is taken
     run = again.command("run search.yaml --name")
-    commands = [run, again.command("confirm"), again.command("report")]
+    asked = (findings.confirmation or {}).get("asked")
+    confirm = Request(**asked).command(again, None) if asked else again.command("confirm")
+    commands = [run, confirm, again.command("report")]
     text = "The search as it was, with everything the command line changed; save it as search.yaml:"
     return [
         code(*commands),

@@ -76,9 +76,12 @@ def verdict_section(findings: Findings) -> Html:
         colour = confirmed["verdict"].split()[0] if _lasts(confirmed) else ""
         return tag("div", *_verdict(findings, confirmed), class_=f"verdict {colour}".rstrip())
     told = [tag("strong", "No verdict yet: nothing has been confirmed"), paragraph(_on_dev(findings))]
-    command = findings.place.command("confirm")
-    return tag("div", *told, paragraph("Confirm it on held-out queries with several seeds:"), code(command),
-               class_="verdict")  # fmt: skip
+    if findings.ranked:
+        command = findings.place.command("confirm")
+        told += [paragraph("Confirm it on held-out queries with several seeds:"), code(command)]
+    elif not findings.state.end:
+        told += [paragraph("The search has not ended. Go on with:"), code(findings.place.command("resume"))]
+    return tag("div", *told, class_="verdict")
 
 
 def _on_dev(findings: Findings) -> str:
@@ -125,7 +128,7 @@ def _lasts(confirmed: Document) -> bool:
     """Whether the difference is significant also with the seeds as a sample (docs/verdict.md), and not on dev. One seed
     tells nothing about others: its p is NaN or null."""
     top = leader(confirmed)
-    return top is not None and _significant(top) and not notes_of(confirmed["split"])
+    return top is not None and _significant(top) and confirmed["split"] != "dev"
 
 
 def _significant(entry: Document) -> bool:
@@ -145,7 +148,7 @@ def _of_its_curriculum(confirmed: Document) -> bool:
 
 def _headline(findings: Findings, confirmed: Document) -> str:
     verdict: str = confirmed["verdict"]
-    if notes_of(confirmed["split"]):
+    if confirmed["split"] == "dev":
         return f"No verdict: compared on {confirmed['split']} only"
     lasts = _lasts(confirmed)
     if findings.over_curricula and verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
@@ -154,7 +157,7 @@ def _headline(findings: Findings, confirmed: Document) -> str:
 
 
 def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
-    notes = (paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes_of(confirmed["split"]))
+    notes = (paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes_of(confirmed))
     parts = [tag("strong", _headline(findings, confirmed)), *notes]
     top, plain_training = leader(confirmed), confirmed["baseline"]
     if top:

@@ -158,8 +158,9 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
     if priced := cost_so_far(search.experiment.search, state):
         cost |= {"price": priced}
-    event = {"event": "search_end", "best": best_of(state), "pareto": pareto(state), "cost": cost}
-    search.record(event | {"seconds": state.seconds, "ended_by": search.ended_by, "checkpoint": ranker})
+    event = {"event": "search_end", "best": best_of(state), "pareto": pareto(state), "cost": cost, "time": time.time()}
+    seconds = state.seconds_until(event["time"])
+    search.record(event | {"seconds": seconds, "ended_by": search.ended_by, "checkpoint": ranker})
 
 
 def best_of(state: SearchState) -> dict[str, Any] | None:

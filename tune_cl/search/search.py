@@ -313,8 +313,8 @@ class Search:
         return before if now is None or reached.dev >= now.dev else None
 
     def record(self, event: Event) -> None:
-        """Appends an event to the journal and takes it in."""
-        event = {**event, "time": time.time()}
+        """Appends an event to the journal, of now if it has no `time`, and takes it in."""
+        event = {"time": time.time(), **event}
         self.journal.append(event)
         self.course.take_in(event)
         self.watch(self.state)
