@@ -42,6 +42,47 @@ def test_shared_texts_differ_in_case_and_space_alone(tmp_path: Path) -> None:
     assert shared["train", "dev"]["documents"] == 3
 
 
+def test_groups_of_unequal_size_and_a_query_without_relevant_documents(tmp_path: Path) -> None:
+    rows = [("a", "d1"), ("b", "d2"), *(("c", f"d{number}") for number in (1, 2, 3, 4))]
+    files = trec_files() | {
+        "queries.dev.tsv": "a\tcat\nb\tdog\nc\tbird\n",
+        "run.dev.txt": "".join(
+            f"{query} Q0 {document} 1 {9 - number} x\n" for number, (query, document) in enumerate(rows)
+        ),
+        "qrels.dev.txt": "a 0 d1 1\nb 0 d2 1\nc 0 d3 0\n",
+    }
+    described = hygiene(load(write_folder(tmp_path, files)))["splits"]["dev"]
+    assert described["group_sizes"] == {"min": 1, "median": 1, "mean": 2, "max": 4}
+    assert described["positives_per_query"] == pytest.approx(2 / 3) and described["queries_without_positive"] == 1
+
+
+def test_equal_texts_of_different_documents_are_shared_texts_alone(tmp_path: Path) -> None:
+    files = trec_files(runs=False) | {"collection.tsv": "d1\tthe cat\nd2\tthe dog\nd3\tThe  cat\nd4\ta bird\n"}
+    for split, (right, wrong) in {"train": ("d1", "d2"), "dev": ("d3", "d4"), "test": ("d4", "d2")}.items():
+        files[f"qrels.{split}.txt"] = f"{split}-a 0 {right} 1\n{split}-a 0 {wrong} 0\n"
+    shared = {tuple(pair["splits"]): pair for pair in hygiene(load(write_folder(tmp_path, files)))["shared"]}
+    assert {name: (pair["documents"], pair["document_texts"]) for name, pair in shared.items()} == {
+        ("train", "dev"): (0, 1), ("train", "test"): (1, 1), ("dev", "test"): (1, 1),
+    }  # fmt: skip
+
+
+def test_of_data_without_texts_ids_are_compared(tmp_path: Path) -> None:
+    files = letor_files()
+    files["vali.txt"] = files["train.txt"]
+    shared = {tuple(pair["splits"]): pair for pair in hygiene(load(write_folder(tmp_path, files)))["shared"]}
+    assert (shared["train", "dev"]["queries"], shared["train", "test"]["queries"]) == (2, 0)
+    assert all(pair["document_texts"] == 0 for pair in shared.values())
+
+
+def test_classes_that_a_split_lacks_count_none(tmp_path: Path) -> None:
+    files = sick_files()
+    files["SICK_trial.txt"] = "".join(
+        line for line in files["SICK_trial.txt"].splitlines(True) if "NEUTRAL" not in line
+    )
+    described = hygiene(load(write_folder(tmp_path, files)))["splits"]["dev"]
+    assert described["classes"] == {"contradiction": 1, "entailment": 1, "neutral": 0}
+
+
 @pytest.mark.parametrize("files", [trec_files(), conversation_files(), letor_files(), sick_files()])
 def test_the_command_shows_all_that_json_holds(
     files: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]

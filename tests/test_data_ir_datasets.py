@@ -2,46 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import ir_datasets
 import numpy as np
 import pytest
 from ir_datasets.datasets.base import Dataset
-from ir_datasets.formats import TrecQrels, TrecScoredDocs, TsvDocs, TsvQueries
+from ir_datasets.formats import BaseQrels, TrecQrel, TrecQrels, TrecScoredDocs, TsvDocs, TsvQueries
 from ir_datasets.util import LocalDownload
 
 from tests.data_folders import COLLECTION
 from tests.test_data_readers import candidates, check
 from trainables.config import DataConfig
 from trainables.data import load_data
-from trainables.data.columns import RankingData
-from trainables.data.readers.ir_datasets_source import parse_source
+from trainables.data.columns import MAX_GRADE, RankingData
+from trainables.data.hygiene import hygiene
+from trainables.data.readers.ir_datasets_source import Source, parse_source
 from trainables.errors import DataError, WorkFailed
 
 QRELS = "{0}-a 0 d1 2\n{0}-a 0 d3 -1\n{0}-b 0 d2 1\n{0}-b 0 d4 0\n{0}-b 0 gone 1\n{0}-a 0 d1 2\nlost 0 d1 1\n"
 RUN = "{0}-a Q0 d3 0 3 x\n{0}-a Q0 d1 1 2 x\n{0}-b Q0 d2 0 1 x\n{0}-a Q0 gone 2 1 x\n"
+Register = Callable[[str, Dataset], None]
 
 
 @pytest.fixture
-def registered(tmp_path: Path) -> Iterator[str]:
+def register() -> Iterator[Register]:
+    """Makes a dataset known to the library until the end of the test."""
+    names: list[str] = []
+
+    def make(name: str, dataset: Dataset) -> None:
+        ir_datasets.registry.register(name, dataset)
+        names.append(name)
+
+    yield make
+    for name in names:
+        del ir_datasets.registry._registered[name]
+
+
+@pytest.fixture
+def registered(tmp_path: Path, register: Register) -> str:
     """The dataset tune-cl-test with the parts train, dev/small and test over one collection."""
     name = "tune-cl-test"
     parts = {"train": "train", "dev/small": "dev", "test": "test"}
     documents = TsvDocs(_file(tmp_path, "docs.tsv", COLLECTION + "d5\t \n"), lang="en")
-    made: dict[str, Any] = {name: Dataset(documents)}
+    register(name, Dataset(documents))
     for part, split in parts.items():
         queries = TsvQueries(_file(tmp_path, f"{split}.q", f"{split}-a\tcat\n{split}-b\tdog\n{split}-c\tbird\n"))
         qrels = TrecQrels(_file(tmp_path, f"{split}.qrels", QRELS.format(split)), {0: "no", 1: "yes"})
         run = TrecScoredDocs(_file(tmp_path, f"{split}.run", RUN.format(split)))
-        made[f"{name}/{part}"] = Dataset(documents, queries, qrels, run)
-    for each, dataset in made.items():
-        ir_datasets.registry.register(each, dataset)
-    yield name
-    for each in made:
-        del ir_datasets.registry._registered[each]
+        register(f"{name}/{part}", Dataset(documents, queries, qrels, run))
+    return name
 
 
 def _file(folder: Path, name: str, text: str) -> LocalDownload:
@@ -92,6 +104,8 @@ def test_usual_parts(registered: str) -> None:
         ("{}?train=other", "knows no 'tune-cl-test/other'"),
         ("{}?eval=train", "does not give each split once"),
         ("{}?", "does not give each split once"),
+        ("{}?train=train&dev=", "does not give each split once"),
+        ("{}?train=train&train=test", "does not give each split once"),
     ],
 )
 def test_wrong_sources(source: str, wrong: str, registered: str) -> None:
@@ -106,3 +120,146 @@ def test_broken_files_are_named(registered: str, tmp_path: Path) -> None:
     (tmp_path / "docs.tsv").unlink()
     with pytest.raises(WorkFailed, match=f"could not get '{registered}'"):
         load(f"{registered}?test=test")
+
+
+class Parts:
+    """Parts of datasets over small files."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def docs(self, text: str = COLLECTION) -> TsvDocs:
+        return TsvDocs(_file(self.folder, "docs.tsv", text), lang="en")
+
+    def queries(self, text: str = "a\tcat\n") -> TsvQueries:
+        return TsvQueries(_file(self.folder, "q", text))
+
+    def qrels(self, text: str = "a 0 d1 1\na 0 d2 0\n") -> TrecQrels:
+        return TrecQrels(_file(self.folder, "qrels", text), {0: "no", 1: "yes"})
+
+    def run(self, text: str) -> TrecScoredDocs:
+        return TrecScoredDocs(_file(self.folder, "run", text))
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Parts:
+    return Parts(tmp_path)
+
+
+def test_slashes_around_names_do_not_count() -> None:
+    assert parse_source("ir_datasets:/x/?dev=/a/b/&test=c") == Source("x", {"dev": "x/a/b", "test": "x/c"})
+
+
+def test_usual_parts_are_those_that_are_judged_and_the_first_of_each_split(register: Register, parts: Parts) -> None:
+    docs, queries, qrels = parts.docs(), parts.queries(), parts.qrels()
+    whole = Dataset(docs, queries, qrels)
+    kinds = {"train": Dataset(docs, qrels), "dev": Dataset(docs, queries), "validation": whole, "valid": whole}
+    for name, dataset in kinds.items():
+        register(f"usual/{name}", dataset)
+    assert parse_source("ir_datasets:usual").splits == {"dev": "usual/validation"}
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_dataset_that_lacks_a_part_is_named(missing: int, register: Register, parts: Parts) -> None:
+    held = [parts.docs(), parts.queries(), parts.qrels()]
+    register("lacks", Dataset(*held[:missing], *held[missing + 1 :]))
+    with pytest.raises(DataError, match="'lacks' of ir_datasets lacks documents, queries or judgments"):
+        load("lacks")
+
+
+def test_splits_of_several_collections_are_refused(register: Register, parts: Parts) -> None:
+    for name in ("two/train", "two/test"):
+        register(name, Dataset(parts.docs(), parts.queries(), parts.qrels()))
+    with pytest.raises(DataError, match=r"different collections \(two/test, two/train\)"):
+        load("two")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("all mirrors failed"), WorkFailed),
+        (EOFError("the file ended"), DataError),
+        (zlib.error("incomplete"), DataError),
+        (IndexError("tuple"), DataError),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_errors_of_the_library_are_of_its_network_or_of_its_files(
+    error: Exception, told: type[Exception], register: Register, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = parts.docs()
+    monkeypatch.setattr(docs, "docs_iter", lambda: (_ for _ in ()).throw(error))
+    register("broken", Dataset(docs, parts.queries(), parts.qrels()))
+    with pytest.raises(told, match=f"'broken'.*{error}"):
+        load("broken")
+
+
+@pytest.mark.parametrize(
+    ("documents", "wrong"),
+    [
+        ("d1\tone\nd 2\ttwo\n", "document 2: id 'd 2' is empty or holds white space"),
+        ("d1\tone\nd2\ttwo\nd1\tthree\n", "document id 'd1' stands there twice"),
+        ("d1\t \nd2\t\n", "no documents with text"),
+    ],
+)
+def test_documents_that_cannot_be_used(documents: str, wrong: str, register: Register, parts: Parts) -> None:
+    register("bad", Dataset(parts.docs(documents), parts.queries(), parts.qrels()))
+    with pytest.raises(DataError, match=wrong):
+        load("bad")
+
+
+def test_data_without_flaws_has_no_notes_of_them(register: Register, parts: Parts) -> None:
+    register("sound", Dataset(parts.docs(), parts.queries(), parts.qrels()))
+    data = load("sound", candidates="qrels")
+    assert len(data.notes) == 1 and data.notes[0].startswith("candidates: ")
+
+
+class Judged(BaseQrels):
+    def __init__(self, *rows: tuple[str, str, int]):
+        self.rows = rows
+
+    def qrels_iter(self) -> Iterator[TrecQrel]:
+        return (TrecQrel(query, document, grade, "0") for query, document, grade in self.rows)
+
+
+def test_queries_that_cannot_be_used_are_left_out_and_grades_fit(register: Register, parts: Parts) -> None:
+    queries = parts.queries("a\t the  cat \nb c\tdog\nd\t  \n")
+    qrels = Judged(("a", "d1", 10**6), ("b c", "d1", 1), ("d", "d1", 1))
+    register("odd", Dataset(parts.docs(), queries, qrels))
+    data = load("odd", candidates="qrels")
+    assert [*data.query_ids] == ["a"] and data.query_text(0) == "the cat"
+    assert data.splits["test"].grade.tolist() == [MAX_GRADE]
+    assert any(note.startswith("test: 2 judged queries without") for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    ("run", "wrong"),
+    [
+        ("a Q0 d1 0 1 x\na Q0 d2 0 1 x\n", "the scored documents of test have no scores that rank them"),
+        ("a Q0 d1 0 1 x\na Q0 d2 0 nan x\n", "the scored documents of test have no scores that rank them"),
+        (None, "test has no run"),
+    ],
+)
+def test_a_run_that_ranks_nothing_is_refused_where_it_is_asked_for(
+    run: str | None, wrong: str, register: Register, parts: Parts
+) -> None:
+    register("runs", Dataset(parts.docs(), parts.queries(), parts.qrels(), parts.run(run) if run else None))
+    with pytest.raises(DataError, match=wrong):
+        load("runs", candidates="run")
+    assert len(candidates(load("runs", candidates="qrels"), "test", 0)) == 2
+
+
+def test_a_run_of_repeated_and_of_unknown_documents(register: Register, parts: Parts) -> None:
+    run = parts.run("a Q0 d1 0 2 x\na Q0 d1 0 1 x\na Q0 d2 0 1 x\nb Q0 gone 0 1 x\n")
+    queries, qrels = parts.queries("a\tcat\nb\tdog\n"), parts.qrels("a 0 d1 1\nb 0 d2 1\n")
+    register("runs", Dataset(parts.docs(), queries, qrels, run))
+    data = load("runs", candidates="run")
+    assert candidates(data, "test", 0) == [("d1", 1, 1), ("d2", -1, 2)] and candidates(data, "test", 1) == []
+    assert "test: 1 repeated candidate left out" in data.notes
+
+
+def test_a_run_of_unknown_documents_alone_is_an_empty_one(register: Register, parts: Parts) -> None:
+    register("runs", Dataset(parts.docs(), parts.queries(), parts.qrels(), parts.run("a Q0 gone 0 1 x\n")))
+    data = load("runs", candidates="run")
+    assert candidates(data, "test", 0) == []
+    assert hygiene(data)["splits"]["test"]["judged_share"] == 0.0

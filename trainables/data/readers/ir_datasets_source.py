@@ -41,7 +41,8 @@ def parse_source(source: str) -> Source:
     """`ir_datasets:NAME?train=A&dev=B&test=C`: the splits are the datasets NAME/A, NAME/B, NAME/C.
 
     Without parts, they are those of NAME/train, NAME/dev (or validation, valid, val) and NAME/test that exist and are
-    judged; if none is, NAME itself is the test split. Raises DataError for anything else.
+    judged; if none is, NAME itself is the test split. Raises DataError for another form; whether the datasets can be
+    used, `read_source` tells.
     """
     name, mark, query = source.removeprefix(PREFIX).partition("?")
     name = name.strip("/")
@@ -53,10 +54,7 @@ def parse_source(source: str) -> Source:
     given = dict(parts)
     if not given or len(given) < len(parts) or not set(given) <= set(SPLITS) or not all(given.values()):
         raise DataError(Problem(PLACE, f"'{query}' does not give each split once", FORM))
-    splits = {split: f"{name}/{given[split].strip('/')}" for split in SPLITS if split in given}
-    for each in splits.values():
-        _judged(each)
-    return Source(name, splits)
+    return Source(name, {split: f"{name}/{given[split].strip('/')}" for split in SPLITS if split in given})
 
 
 def _usual_splits(name: str) -> dict[str, str]:
@@ -66,8 +64,6 @@ def _usual_splits(name: str) -> dict[str, str]:
             dataset = _registered(f"{name}/{tail}")
             if split not in found and dataset is not None and dataset.has_qrels() and dataset.has_queries():
                 found[split] = f"{name}/{tail}"
-    if not found:
-        _judged(name)
     return found or {"test": name}
 
 
