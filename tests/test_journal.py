@@ -78,6 +78,13 @@ def test_torn_last_line_is_cut_and_said(tmp_path: Path, keep: int) -> None:
         assert path.read_bytes() == whole
         journal.append(result(0, 1, 0.5))
     with Journal(tmp_path / "s") as journal:
+        whole = path.read_bytes()
+        with path.open("ab") as half:
+            half.write(last[:keep])
+        assert journal.content() == whole, "what may be taken back is passed on to nobody"
+    with Journal(tmp_path / "s"):
+        pass
+    with Journal(tmp_path / "s") as journal:
         assert journal.note is None
         assert [event["event"] for event in journal.events()] == ["search", "trial", "result"]
 
@@ -100,16 +107,18 @@ def test_a_path_that_is_no_unicode_reads_back_from_a_file_that_is(tmp_path: Path
     path.read_text(encoding="utf-8")
 
 
-def test_damage_before_the_last_line_is_refused_and_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [b'{"half\n', b"[1]\n", b'{"trial": "t0001"}\n'])
+def test_damage_before_the_last_line_is_refused_and_named(damaged: bytes, tmp_path: Path) -> None:
     path = written(tmp_path / "s", SEARCH, trial(0))
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(lines[0] + b'{"half\n' + lines[1])
+    path.write_bytes(lines[0] + damaged + lines[1])
     before = path.read_bytes()
-    with pytest.raises(DataError, match=r"journal\.jsonl:2: not an event"):
+    with pytest.raises(DataError, match=r"journal\.jsonl:2: not an event") as refused:
         Journal(tmp_path / "s")
     assert path.read_bytes() == before
     path.unlink()
     Journal(tmp_path / "s").close()  # the refused opening released the lock
+    assert refused.tb is not None, "an error that is kept holds on to what its frames hold"
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
@@ -139,6 +148,44 @@ def test_an_event_that_cannot_wait_is_given_up_at_once(
         assert list(journal.events()) == [SEARCH] and not caplog.records
 
 
+@pytest.mark.parametrize(("patience", "waits"), [(None, [5.0] * 24), (3.0, [3.0])])
+def test_a_write_that_fails_is_tried_again_until_patience_ends(
+    patience: float | None, waits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    with Journal(tmp_path / "s") as journal:
+        journal.append(SEARCH)
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="disk"):
+            patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+            patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
+            journal.append(trial(0), patience)
+        assert slept == waits and list(journal.events()) == [SEARCH]
+
+
+def test_what_a_failed_write_left_is_replaced_by_the_next_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Storage that goes away in the middle of a write does not let the part be taken back either."""
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
+    with Journal(tmp_path / "s") as journal:
+        journal.append(SEARCH)
+        whole, lengths = journal._file, [5, None]
+
+        def write(line: bytes) -> int:
+            written = whole.write(line[: lengths.pop(0)])
+            part.truncate = away if lengths else whole.truncate
+            return written
+
+        def away(size: int) -> None:
+            part.truncate = whole.truncate
+            raise OSError("stale file handle")
+
+        part: Any = SimpleNamespace(write=write, truncate=whole.truncate, fileno=whole.fileno, close=whole.close)
+        journal._file = part
+        journal.append(trial(0))
+        assert list(journal.events()) == [SEARCH, trial(0)] and journal.content() == journal.path.read_bytes()
+
+
 def test_a_write_cut_short_leaves_no_part_of_a_line(tmp_path: Path) -> None:
     """A full file system may take a part of what is written, without an error."""
     with Journal(tmp_path / "s", patience=0) as journal:
@@ -162,6 +209,7 @@ def test_second_driver_is_refused_until_the_first_dies(tmp_path: Path) -> None:
         "print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "s")]
+    Journal(tmp_path / "s").close()  # an earlier holder, who is not named any more
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         other.stdout.readline()
@@ -170,6 +218,13 @@ def test_second_driver_is_refused_until_the_first_dies(tmp_path: Path) -> None:
         other.kill()
         other.wait()
         Journal(tmp_path / "s").close()
+
+
+def test_a_holder_that_has_not_told_its_name_yet_is_another_process(tmp_path: Path) -> None:
+    with Journal(tmp_path / "s") as journal:
+        (journal.path.parent / module.LOCK).write_text("")
+        with pytest.raises(ConfigError, match="in use by another process"):
+            Journal(tmp_path / "s")
 
 
 def test_replay_gives_the_state_of_the_search() -> None:

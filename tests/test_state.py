@@ -1,0 +1,137 @@
+"""What the events of a search add up to: trainings begun anew, times, order, machines and costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.test_journal import SEARCH, end, result, trial
+from trainables.errors import DataError
+from tune_cl.journal import Event
+from tune_cl.state import Dev, SearchState, over_shared_seeds, replay
+
+ANEW = {"anew": True}
+
+
+def note(at: float, kind: str = "note", **other: Any) -> Event:
+    return {"event": kind, "time": at} | other
+
+
+def test_a_trial_that_begins_anew_counts_its_iterations_from_there() -> None:
+    first = [result(1, 1, 0.9), result(1, 2, 0.3)]
+    second = [result(1, 3, 0.5), result(1, 4, 0.6)]
+    third = [result(1, 5, 0.7)]
+    state = replay([SEARCH, trial(1), *first, trial(1) | ANEW, *second, trial(1) | ANEW, *third])
+    now = state.trials["t0001"]
+    assert now.dev("mrr@10") == {1: 0.7} and now.iterations == 5
+    former = now.before()
+    assert former is not None and former.dev("mrr@10") == {1: 0.5, 2: 0.6} and former.best("mrr@10") == Dev(2, 0.6)
+    oldest = former.before()
+    assert oldest is not None and oldest.dev("mrr@10") == {1: 0.9, 2: 0.3} and oldest.before() is None
+
+
+def test_a_training_that_was_cut_short_counts_no_more() -> None:
+    told = [
+        SEARCH,
+        trial(1),
+        result(1, 1, 0.5),
+        trial(1) | ANEW,
+        result(1, 2, 0.9),
+        end(1, "completed") | {"back": True},
+    ]
+    [state] = replay(told).trials.values()
+    assert (state.outcome, state.dev("mrr@10"), state.iterations) == ("completed", {1: 0.5}, 2)
+    only = [SEARCH, trial(1), result(1, 1, 0.5), end(1, "completed") | {"back": True}]
+    assert replay(only).trials["t0001"].dev("mrr@10") == {1: 0.5}, "there was none before"
+
+
+def test_values_from_before_other_weights_were_taken_over_are_no_best() -> None:
+    adopted = {"trial": "t0002", "iteration": 2, "checkpoint": "p"}
+    again = trial(1, **{"curriculum.n": 5}) | {"adopted": adopted, "chosen": {"ranker.filters": [1, 2]}}
+    begun = trial(1) | {"chosen": {"ranker.filters": [3]}}
+    told = [SEARCH, begun, result(1, 1, 0.9), result(1, 2, 0.8), again, result(1, 3, 0.4)]
+    assert replay(told[:2]).trials["t0001"].chosen == {"ranker.filters": (3,)}
+    state = replay(told).trials["t0001"]
+    assert state.best("mrr@10") == Dev(3, 0.4) and state.dev("mrr@10")[2] == 0.8
+    assert state.params == {"curriculum.n": 5} and state.chosen == {"ranker.filters": (1, 2)}
+
+
+def test_an_iteration_without_the_metric_has_no_value() -> None:
+    bare = result(0, 1, 0.5) | {"metrics": {"seconds": 2.0}}
+    state = replay([SEARCH, trial(0), bare, result(0, 2, 0.5), result(0, 2, 0.5)])
+    assert state.trials["t0000"].dev("mrr@10") == {2: 0.5}
+    assert (state.iterations, state.training_seconds) == (2, 3.0), "a repeated report costs nothing"
+
+
+def test_time_between_sessions_and_that_of_confirmations_is_not_the_search_s() -> None:
+    confirmed = note(100.0, "confirmation", metrics={})
+    told = [SEARCH, note(4.0), note(10.0, "session", number=2), note(12.0), confirmed, note(101.0)]
+    assert replay(told).seconds == 3 + 2 + 1
+
+
+def test_a_trial_that_goes_on_neither_waits_nor_has_ended() -> None:
+    told = [SEARCH, trial(0), {"event": "pause", "trial": "t0000", "iteration": 1, "time": 3.0}]
+    assert replay(told).trials["t0000"].paused
+    failed = end(0, "failed") | {"reason": "out of memory"}
+    again = replay([*told, failed, trial(0)]).trials["t0000"]
+    assert (again.paused, again.outcome, again.reason) == (False, None, None)
+
+
+def test_trials_come_in_the_order_of_their_numbers() -> None:
+    values = [result(number, 1, 0.5) for number in (2, 0, 1)]
+    state = replay([SEARCH, *map(trial, (2, 0, 1)), *values])
+    assert [one.number for one in state.by_number()] == [0, 1, 2]
+    assert [one.number for one, _ in state.ranked()] == [0, 1, 2], "the lowest number wins a tie"
+    assert [one.number for one, _ in state.ranked(["t0002", "t0001"])] == [1, 2]
+
+
+def test_what_a_search_computed_with_is_known_by_ranker_and_once() -> None:
+    told = [SEARCH, trial(0), trial(1, **{"ranker.name": "bert"})]
+    told += [note(3.0, "machine", trial=f"t000{number}", text=text) for number, text in ((0, "a"), (0, "b"), (0, "a"))]
+    told.append(note(3.0, "machine", trial="t0001", text="a"))
+    assert replay(told).machines == {"knrm": ["a", "b"], "bert": ["a"]}
+
+
+def test_later_forecasts_add_to_earlier_ones_and_files_count_from_the_end_of_the_search() -> None:
+    told: list[Event] = [
+        SEARCH | {"forecast": {"gpu_hours": 1.0}}, note(2.0, "forecast", hours_forecast=3.0),
+        {"event": "artifact", "path": "early.html"}, note(3.0, "search_end"),
+        {"event": "artifact", "path": "late.html"},
+        note(4.0, "warm_start", sources=[{"seeds": [1, 2]}, {}, {"seeds": [3]}], observations=[]),
+    ]  # fmt: skip
+    state = replay(told)
+    assert state.forecast == {"gpu_hours": 1.0, "hours_forecast": 3.0} and state.artifacts == {"late.html"}
+    assert state.search_seeds == {7, 1, 2, 3}
+
+
+def test_values_of_a_configuration_are_those_of_trainings_that_ran_to_the_end() -> None:
+    values = (0.9, 0.125, 0.95, 0.625, 0.5, 0.5)
+    outcomes = ("baseline", "completed", "stopped_early", *("completed",) * 3)
+    repeats = [trial(at) | {"repeat_of": of, "seed": 8} for at, of in ((3, "t0001"), (5, "t0004"))]
+    told = [SEARCH, *map(trial, (0, 1, 2, 4)), *repeats]
+    told += [result(number, 1, value) for number, value in enumerate(values)]
+    state = replay([*told, *(end(number, outcome) for number, outcome in enumerate(outcomes))])
+    assert state.by_seed() == {"t0000": {7: 0.9}, "t0001": {7: 0.125, 8: 0.625}, "t0004": {7: 0.5, 8: 0.5}}
+    assert state.standing() == {"t0000": (-1, -0.9), "t0001": (-2, -0.375), "t0004": (-2, -0.5)}
+    assert [one.number for one, _ in state.ranked()] == [4, 5, 3, 1, 0, 2], "by seeds, then by the mean"
+
+
+def test_configurations_are_compared_over_the_seeds_that_both_have() -> None:
+    assert over_shared_seeds({1: 0.5, 2: 0.75, 3: 1.0}, {1: 0.25, 2: 0.25, 4: 9.0}) == 0.375
+    assert over_shared_seeds({1: 0.5}, {2: 0.5}) is None
+
+
+def test_each_event_but_the_first_is_seen_with_the_state_after_it() -> None:
+    seen: list[tuple[str, int]] = []
+
+    def see(state: SearchState, event: Event) -> None:
+        seen.append((event["event"], len(state.trials)))
+
+    replay([SEARCH, trial(0), trial(1)], see)
+    assert seen == [("trial", 1), ("trial", 2)]
+
+
+def test_a_search_event_that_lacks_a_key_is_refused() -> None:
+    with pytest.raises(DataError, match="journal:1: event 'search' does not fit"):
+        replay([{key: value for key, value in SEARCH.items() if key != "metric"}])
