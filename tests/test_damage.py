@@ -18,7 +18,7 @@ from tests.confirm_cases import confirm, crew, data, essence, place
 from tests.letor_data import letor_data
 from tests.test_cli import SMALL_OPTIONS
 from tests.test_confirm import stopping_after
-from tests.test_patience import failing
+from tests.test_patience import Clock, ThreeIterations, failing
 from tests.tiny_trial import tiny_trial
 from tests.trec_folder import write_trec_folder
 from tests.tree_training import materials_of, tree_run
@@ -26,10 +26,10 @@ from trainables import storage
 from trainables.config import TrainingRun
 from trainables.errors import Interrupted
 from trainables.ranker_trainable import RankerTrainable
-from trainables.training import checkpoint
+from trainables.training import checkpoint, saves
 from trainables.training.checkpoint import latest_iteration
 from trainables.training.materials import materials_key, prepare
-from trainables.training.saves import DAMAGED
+from trainables.training.saves import DAMAGED, taken_up
 from trainables.training.training import Training
 from trainables.training.trees import TreeTraining
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
@@ -193,6 +193,53 @@ def test_a_training_alone_whose_state_is_damaged_starts_again(
     told = capfd.readouterr().err
     assert f"note: {state} is damaged" in told and "the training starts again" in told and "going on" not in told
     assert numbers("cut") == numbers("whole")
+
+
+class Taken(ThreeIterations):
+    """A training whose state cannot be loaded."""
+
+    def __init__(self, error: Exception | None):
+        self.error = error
+
+    def load(self, folder: Path) -> None:
+        if self.error is not None:
+            raise self.error
+        self.iteration = int((folder / "a").read_text())
+
+
+@pytest.mark.parametrize("error", [None, *(kind("broken") for kind in DAMAGED), OSError(errno.ENOSPC, "broken")])
+def test_a_state_that_is_damaged_is_removed_and_no_other(error: Exception | None, tmp_path: Path) -> None:
+    """Else the next sitting would find it again, in place of what this one saved."""
+    training: Any = Taken(None)
+    training.iterate()
+    folder, told = tmp_path / "state", []
+    checkpoint.save_iteration(folder, 1, training.save)
+    made = [Taken(error), Taken(None)]
+
+    def take_up() -> Any:
+        return taken_up(lambda: made.pop(0), folder, told.append)  # pyright: ignore[reportArgumentType]
+
+    if error is None or isinstance(error, DAMAGED):
+        assert take_up().iteration == (1 if error is None else 0)
+    else:
+        with pytest.raises(OSError, match="broken"):
+            take_up()
+    damaged = error is not None and isinstance(error, DAMAGED)
+    assert folder.exists() is not damaged and len(told) == damaged and len(made) == 1 - damaged
+
+
+def test_what_follows_a_save_is_a_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, told, training = Clock(), [], ThreeIterations()
+    monkeypatch.setattr(saves, "time", clock)
+
+    def upload() -> None:
+        clock.now += 10
+        told.append(training.iteration)
+
+    any_training: Any = training
+    for _ in saves.iterations(any_training, tmp_path, upload):
+        pass
+    assert told == [1, 3], "after 10 s of saving, a save would have to wait for 90 s"
 
 
 def test_a_training_that_was_moved_goes_on_and_one_of_another_version_is_kept(

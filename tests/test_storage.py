@@ -1,0 +1,100 @@
+"""Addresses in S3, and in which order and how whole files come and go: the file system is replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow.fs
+import pytest
+from pyarrow.fs import FileType
+
+from trainables import storage
+
+OPTIONS = "endpoint_override=host:1&scheme=http"
+
+
+def test_addresses_keep_their_options_and_hide_odd_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = f"s3://bucket/a%20b/?{OPTIONS}"
+    address = storage.joined(root, "50% off", "x")
+    assert address == f"s3://bucket/a%20b/50%25%20off/x?{OPTIONS}"
+    assert storage.addressed(root, "bucket/a b/50% off/x") == address
+    buckets: list[str] = []
+    monkeypatch.setattr(storage, "_bucket", buckets.append)
+    assert storage.opened(address)[1] == "bucket/a b/50% off/x" and storage.opened(root)[1] == "bucket/a b"
+    assert buckets == [f"s3://bucket?{OPTIONS}"] * 2, "one client serves the whole bucket"
+
+
+def test_a_storage_that_is_away_is_tried_every_other_second_for_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    def away() -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(storage, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
+    with pytest.raises(OSError, match="no route"):
+        storage.patiently(away)
+    assert slept == [2.0] * 60
+
+
+class System:
+    """A file system with these files: time of the last change by path; `missing`: all else."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, files: dict[str, int]):
+        self.files, self.deleted = files, []
+        monkeypatch.setattr(storage, "opened", lambda address: (self, address))
+
+    def get_file_info(self, asked: Any) -> Any:
+        if isinstance(asked, str):
+            kind = FileType.File if asked in self.files else FileType.NotFound
+            return SimpleNamespace(type=kind, size=None)
+        found = [(path, FileType.File, when) for path, when in self.files.items()] + [("root/f", FileType.Directory, 0)]
+        return [
+            SimpleNamespace(path=path, type=kind, size=3, mtime_ns=when, base_name=path.rpartition("/")[2])
+            for path, kind, when in found
+        ]
+
+    def delete_file(self, path: str) -> None:
+        self.deleted.append(path)
+
+
+def test_what_is_listed_is_files_or_folders_the_oldest_file_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    System(monkeypatch, {"root/a": 3, "root/f/b": 1, "root/c": 2})
+    assert list(storage.states_below("root").items()) == [("f/b", (3, 1)), ("c", (3, 2)), ("a", (3, 3))]
+    assert list(storage.files_below("root")) == ["f/b", "c", "a"] and storage.folders_in("root") == ["f"]
+
+
+def test_what_is_not_there_is_neither_read_nor_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = System(monkeypatch, {"there": 1})
+    assert storage.read("gone") is None and storage.size("gone") is None
+    storage.remove("gone")
+    storage.remove("there")
+    assert system.deleted == ["there"]
+
+
+def test_files_that_mark_a_folder_as_complete_come_last_and_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.json", "b.json", "deep/b.json", "deep/x"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    sent: list[str] = []
+    monkeypatch.setattr(storage, "upload_file", lambda path, address: sent.append(address))
+    storage.upload(tmp_path, "s3://b/x", last=("b.json", "a.json"))
+    assert sent == [f"s3://b/x/{name}" for name in ("deep/x", "b.json", "deep/b.json", "a.json")]
+
+
+def test_a_file_that_comes_only_in_part_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    System(monkeypatch, {})
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f" / "a").write_text("old")
+
+    def half(source: str, to: str, **_: Any) -> None:
+        Path(to).write_text("ne")
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(pyarrow.fs, "copy_files", half)
+    with pytest.raises(OSError, match="no route"):
+        storage.download("root", tmp_path, ["f/a"])
+    assert [path.name for path in (tmp_path / "f").iterdir()] == ["a"] and (tmp_path / "f" / "a").read_text() == "old"
