@@ -183,6 +183,7 @@ class Delivery:
         self.set_status("RUNNING")
 
     def interrupt(self, _: Event) -> None:
+        self.flush_all()
         self.set_status("KILLED")
 
     def set_status(self, status: str) -> None:
