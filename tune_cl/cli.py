@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from trainables.errors import Interrupted, Problem, UserError, WorkFailed, nearest
+from tune_cl.stopping import stoppable
 
 COMMANDS = {
     "run": "search a space of curricula and rankers",
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments
     _show_all_text()
     try:
-        with _sigterm_as_ctrl_c():
+        with stoppable():
             return _run(arguments)
     except UserError as error:
         _say(debug, *error.lines())
@@ -154,19 +154,6 @@ def _show_all_text() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Lets SIGTERM, with which Slurm, Kubernetes and systemd end a job, stop a command as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

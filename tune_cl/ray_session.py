@@ -20,6 +20,8 @@ import torch
 from ray._private import services
 from ray._private import utils as ray_utils
 
+from tune_cl.stopping import stop_if_asked
+
 QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has everything
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # so that Ctrl-C reaches us
@@ -48,6 +50,7 @@ def only_here() -> dict[str, Any]:
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
     """Connects to a cluster, or starts a local Ray and ends it afterwards; a cluster goes on."""
+    stop_if_asked()
     os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
     for name in ("ray", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)

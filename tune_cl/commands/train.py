@@ -25,6 +25,7 @@ from tune_cl.console.tables import table
 from tune_cl.experiment import load_training_run, parse_overrides
 from tune_cl.place import DEFAULT_STORAGE, program
 from tune_cl.prose import say
+from tune_cl.stopping import stop_if_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,6 +72,7 @@ def _whole(run: TrainingRun, output: Path, overrides: Sequence[str]) -> dict[str
     for note in notes:  # printed only now that all input has been accepted
         say(f"note: {note}")
     say(training.machine)
+    stop_if_asked()
     _train(training, output)
     return _finish(training, output)
 
