@@ -45,6 +45,15 @@ def test_an_order_by_equal_values_is_said_to_be_none(
         assert (note in capsys.readouterr().err) == told
 
 
+@pytest.mark.parametrize(("scoring", "told"), [("self_paced", True), ("random", False)])
+def test_the_order_that_self_paced_begins_with_is_said_to_be_no_difficulty(
+    scoring: str, told: bool, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score(folder, scoring, "--output", str(tmp_path / "d.tsv")) == 0
+    note = "note: these values are the random order that self_paced begins with: it measures the ranker's own loss"
+    assert (note in capsys.readouterr().err) == told
+
+
 def test_the_console_shows_the_texts(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert score(folder, "turns", "--output", str(tmp_path / "d.tsv")) == 0
     shown = capsys.readouterr().out

@@ -56,6 +56,9 @@ def execute(options: Namespace) -> dict[str, Any]:
     seconds = time.perf_counter() - started
     if len(values) > 1 and values.min() == values.max():
         say(f"note: all {len(values):,} instances have the same value: they would keep the order of the data")
+    if options.scoring == "self_paced":
+        begins = "these values are the random order that self_paced begins with"
+        say(f"note: {begins}: it measures the ranker's own loss, which only a training has")
     write_text(output, "".join(_lines(data, split, instances, values)))
     found = extremes(data, split, instances, values)
     if options.plot:
