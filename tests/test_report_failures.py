@@ -56,3 +56,21 @@ def test_storage_that_is_away_only_keeps_a_report_from_mlflow(
     monkeypatch.setattr(*((Place, "open") if at == "open" else (Journal, "append")), raising(OSError("NETWORK")))
     tracked(place, place.folder / "report.html", "sqlite://")
     assert capsys.readouterr().err == "not logged to MLflow: NETWORK\n"
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        (("failed", "completed"), "The baseline has given no dev value."),
+        (("baseline", None), "There are no values of single queries yet: they come with the end of t0001."),
+    ],
+)
+def test_why_there_are_no_single_queries_is_said_in_plain_words(
+    ends: tuple[str, str | None], told: str, tmp_path: Path
+) -> None:
+    case = Case(tmp_path)
+    for outcome in ends:
+        case.add([0.3], outcome)
+    sections = report(case)[0].sections
+    for name in ("groups", "queries"):
+        assert sections[name].endswith(told) and ";" not in sections[name]

@@ -304,7 +304,7 @@ def test_csv_has_facts_and_parameters_to_the_last_digit(tmp_path: Path) -> None:
         "trial", "outcome", "reason", "seed", "baseline", "iterations", "best_dev", "best_iteration",
     ]  # fmt: skip
     first, second = lines[0], lines[1]
-    assert (first["seed"], first["baseline"], first["iterations"], first["best_iteration"]) == ("0", "True", "8", "3")
-    assert second["baseline"] == "False"
+    assert (first["seed"], first["baseline"], first["iterations"], first["best_iteration"]) == ("0", "true", "8", "3")
+    assert second["baseline"] == "false"
     params = findings.state.trials[second["trial"]].params
     assert float(second["curriculum.delta"]) == params["curriculum.delta"]

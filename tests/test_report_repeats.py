@@ -8,7 +8,6 @@ import pytest
 
 from tests.report_cases import SPACE, Case
 from tests.test_report import Reader
-from trainables.errors import DataError
 from tune_cl.report import per_query, trees
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
@@ -60,7 +59,7 @@ def test_without_a_shared_seed_there_is_nothing_to_compare(tmp_path: Path) -> No
     case = Case(tmp_path)
     add(case, [0.3], "baseline")
     add(case, [0.4], "completed", seed=8)
-    with pytest.raises(DataError, match="nothing to compare"):
+    with pytest.raises(per_query.NothingToShow, match="have no dev values of one seed"):
         per_query._files(gather(case.write()))
 
 

@@ -96,8 +96,8 @@ def trials_csv(findings: Findings) -> str:
     writer.writerow([*COLUMNS, *keys])
     for trial in trials:
         at = trial.best(findings.metric)
-        facts: list[Any] = [trial.trial, trial.outcome or "running", trial.reason or "", trial.seed, trial.baseline]
-        facts += [trial.iterations, repr(at.dev) if at else "", at.iteration if at else ""]
+        facts: list[Any] = [trial.trial, trial.outcome or "running", trial.reason or "", trial.seed]
+        facts += [plain(trial.baseline), trial.iterations, repr(at.dev) if at else "", at.iteration if at else ""]
         writer.writerow([*facts, *(_value(trial.params[key]) if key in trial.params else "" for key in keys)])
     return out.getvalue()
 

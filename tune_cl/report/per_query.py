@@ -22,6 +22,10 @@ MOST_TURNS = 8  # queries with so many or more share a group
 MOST_DOMAINS = 12
 
 
+class NothingToShow(Exception):
+    """Why a search has no values of single queries, in a sentence."""
+
+
 @dataclass(frozen=True)
 class PerQuery:
     """Values of Q queries of one split.
@@ -51,7 +55,7 @@ class PerQuery:
 def per_query(findings: Findings) -> PerQuery:
     """Means over seeds from the confirmation's files; without a confirmation, what trials left on dev.
 
-    Raises DataError if there is nothing to compare, or data or files are missing or have changed.
+    Raises NothingToShow if there is nothing to compare, DataError if data or files are missing or have changed.
     """
     split, label, best, baseline = _files(findings)
     ours, theirs = _mean(best, findings.metric), _mean(baseline, findings.metric)
@@ -79,15 +83,22 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
         label = f"{top['label']}, means over {counted(len(top['runs']), 'seed')}"
         return confirmed["split"], label, _tables(top, folder), _tables(confirmed["baseline"], folder)
     if not findings.pairs:
-        raise DataError(Problem("search", "nothing to compare", "a trial and the baseline with dev values of one seed"))
+        raise NothingToShow(_unpaired(findings))
     ended = [pair for pair in findings.pairs if all(trial.artifacts for trial in pair)]
     if not ended:
         missing = " and ".join(trial.trial for trial in findings.pairs[0] if not trial.artifacts)
-        right = "wait until both have ended"
-        raise DataError(Problem("search", f"no values of single queries from {missing}", right))
+        raise NothingToShow(f"There are no values of single queries yet: they come with the end of {missing}.")
     files = [[found_again(str(trial.artifacts), folder) / "dev.per_query.tsv" for trial in pair] for pair in ended]
     seeds = "one seed" if len(ended) == 1 else f"means over {counted(len(ended), 'seed')}"
     return "dev", f"{words(ended[0][0])}, {seeds}", [best for best, _ in files], [plain for _, plain in files]
+
+
+def _unpaired(findings: Findings) -> str:
+    if not findings.baseline:
+        return "The baseline has given no dev value."
+    if not findings.ranked:
+        return findings.in_terms("No trial with a curriculum has given a dev value.")
+    return "The best configuration and the baseline have no dev values of one seed."
 
 
 def _tables(entry: Document, folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from tune_cl.report.analysis import mean_interval
 from tune_cl.report.charts import interval_chart, queries_a_bar, strip_chart
 from tune_cl.report.findings import Findings
 from tune_cl.report.markup import Html, cut, figure, legend, number, paragraph, signed, tag
-from tune_cl.report.per_query import Groups, PerQuery, by_domain, by_length, by_turns, per_query
+from tune_cl.report.per_query import Groups, NothingToShow, PerQuery, by_domain, by_length, by_turns, per_query
 
 SHOWN = 5  # queries that gained most, and that lost most
 KEYS = (("best", "best curriculum"), ("baseline", "plain training"))
@@ -21,6 +21,8 @@ def values_of(findings: Findings) -> PerQuery | str:
     """Per-query values, or in words why there are none."""
     try:
         return per_query(findings)
+    except NothingToShow as error:
+        return str(error)
     except UserError as error:
         why = str(error.problems[0]).removeprefix("error: ")
     except WorkFailed as error:
