@@ -276,3 +276,23 @@ def test_a_writer_that_was_stopped_before_it_started_hides_no_exception(
         "1 events have not reached MLflow (there was no time); send them later with: tune-cl resume pacing\n"
     )
     assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
+
+
+@pytest.mark.parametrize(("space", "kept", "torn"), [("tail", -1, 20), ("half", 12, 7), ("most", 3, 0)])
+def test_events_that_a_disk_lost_after_mlflow_had_them_are_there_once(
+    space: str, kept: int, torn: int, database: Path, expected: Snapshot, tmp_path: Path
+) -> None:
+    """The search does again what its journal lost, in two sittings; the second one's cursor is sound."""
+    uri, told = resolve_tracking_uri(database), events(space, database)
+    journal = journal_of(tmp_path / "pacing", told)
+    delivered(journal, uri)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:kept]) + lines[kept][:-torn] * bool(torn))
+    longer = {"event": "note", "trial": "t0001", "text": "so that the old cursor is within an event " * 20}
+    again = told[kept:]
+    for part in ([longer, *again[: len(again) // 2]], again[len(again) // 2 :]):
+        with Journal(journal.parent) as held:
+            for event in part:
+                held.append(event)
+        delivered(journal, uri)
+    assert snapshot(uri, space) == expected

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
+from zlib import crc32
 
 from trainables.files import write_text
 
 FILE = "tracking.json"
+log = logging.getLogger(__name__)
 
 
 @dataclass
 class Cursor:
-    """Everything before byte `offset` of the journal has been sent; the other fields say what MLflow knows.
+    """Everything before byte `offset` of the journal has been sent; most other fields say what MLflow knows.
 
     What an old cursor lacks is found out again, so an old one, or none, costs requests but loses nothing.
     """
@@ -21,6 +24,10 @@ class Cursor:
     target: str
     """The search and the address, without secrets: the cursor of another one is of no use."""
     offset: int = 0
+    checksum: int = 0
+    """CRC-32 of the journal before `offset`."""
+    ahead: bool = False
+    """Whether MLflow may hold events that the journal has lost."""
     experiment: str | None = None
     runs: dict[str, str] = field(default_factory=dict)
     """Run ids by key."""
@@ -34,12 +41,31 @@ class Cursor:
     def save(self, folder: Path) -> None:
         write_text(folder / FILE, json.dumps(vars(self)))  # saved often in a long search: no copy, no indentation
 
+    def advance(self, journal: Path, offset: int) -> None:
+        """Moves on to a later byte of the journal."""
+        with journal.open("rb") as file:
+            file.seek(self.offset)
+            self.checksum = crc32(file.read(offset - self.offset), self.checksum)
+        self.offset = offset
 
-def load(folder: Path, target: str, journal_size: int) -> Cursor:
-    """The folder's cursor, or a fresh one if that is missing, unreadable or for something else."""
+
+def load(journal: Path, target: str) -> Cursor:
+    """The cursor beside a journal, or a fresh one if that is missing, unreadable or for something else.
+
+    After a disk has lost the journal's end, the cursor is beyond it, or, once new events have been written, somewhere
+    among these. Then a fresh one that knows of it begins at the first event.
+    """
+    folder = journal.parent
     try:
         held = json.loads((folder / FILE).read_text())
         cursor = Cursor(**held | {"owed": [(key, path, inside) for key, path, inside in held["owed"]]})
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return Cursor(target)
-    return cursor if cursor.target == target and cursor.offset <= journal_size else Cursor(target)
+    if cursor.target != target:
+        return Cursor(target)
+    found = Cursor(target)
+    found.advance(journal, cursor.offset)
+    if found.checksum == cursor.checksum:
+        return cursor
+    log.warning("%s has lost events that MLflow was sent: all are compared with what it holds", journal)
+    return Cursor(target, ahead=True)

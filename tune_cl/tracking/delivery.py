@@ -3,8 +3,8 @@
 Three facts ensure one run for each trial, no gaps and no duplicates. The cursor moves past events only after all of
 them were sent. Before a run is created, it is looked for by a tag. Where a batch may have arrived unnoticed (after a
 start or a failure, up to the byte `doubt` of the journal), points that the run already has are left out. A machine that
-was lost may have sent events that never reached the next one's journal (`Journal.alone` is false): there each run is in
-doubt until it has none of the points of a batch.
+was lost may have sent events that never reached the next one's journal (`Journal.alone` is false), and a disk may lose
+events that were sent (`Cursor.ahead`): there each run is in doubt until it has none of the points of a batch.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Delivery:
         self.search = next(journal.events())
         self.doubt = journal.size
         target = f"{layout.search_id(self.search)} {masked(uri)}"
-        self.cursor = load(self.folder, target, self.doubt)
+        self.cursor = load(journal.path, target)
         if PARENT in self.cursor.runs and not store.exists(self.cursor.runs[PARENT]):
             self.cursor = Cursor(target)  # there is another database at the old address
         self.buffer: dict[str, dict[int, Event]] = {}
@@ -67,7 +67,7 @@ class Delivery:
             self.doubt = max(self.doubt, events[-1][1])
             self.buffer.clear()
             raise
-        self.cursor.offset = end
+        self.cursor.advance(self.journal.path, end)
         self.save()
         return True
 
@@ -117,7 +117,8 @@ class Delivery:
 
     def in_doubt(self, key: str) -> bool:
         """Whether the next events of a run may have been sent before."""
-        return self.cursor.offset < self.doubt or not (self.journal.alone or key in self.untold)
+        ahead = self.cursor.ahead or not self.journal.alone
+        return self.cursor.offset < self.doubt or (ahead and key not in self.untold)
 
     def save(self) -> None:
         self.cursor.save(self.folder)
