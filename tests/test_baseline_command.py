@@ -138,3 +138,20 @@ def test_a_missing_split_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[st
     files = {name: text for name, text in trec_files().items() if ".dev." not in name}
     assert main(["baseline", str(write_folder(tmp_path, files)), "bm25", "--tune"]) == BAD_INPUT
     assert "has no dev split" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "idle"),
+    [
+        (["bm25", "--set", "training.lr=3", "--set", "data.bm25.k1=1", "--set", "metric=p@1"], "training.lr, metric"),
+        (["bm25", "--set", "metric=p@1", "--tune"], None),
+        (["bm25", "--set", "ranker.name=knrm", "--set", "evaluation.relevance_level=1"], "ranker.name"),
+        (["embedding", "--set", "ranker.vector_size=8", "--set", "seed=1"], "seed"),
+    ],
+)
+def test_keys_that_a_baseline_does_not_read_are_told(
+    asked: list[str], idle: str | None, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["baseline", str(folder), *asked, "--output", str(tmp_path / "run.txt")]) == DONE
+    told = [line for line in capfd.readouterr().err.splitlines() if "without effect" in line]
+    assert told == ([f"note: without effect on this baseline: {idle}"] if idle else [])

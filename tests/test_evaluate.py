@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from tests.trec_cases import write_qrels
 from trainables.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_metrics
 from trainables.evaluation.trec import read_qrels, read_run
+from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.commands.evaluate import _p, evaluate, per_query, render
 
 # As the README files of the data give them.
@@ -185,3 +188,28 @@ def test_one_query_cannot_be_tested(files: dict[str, str]) -> None:
     assert evaluate(files["qrels"], [files["a"]], ["map"])["runs"][0]["metrics"] == {"map": 1}
     with pytest.raises(DataError, match="one query only"):
         evaluate(files["qrels"], [files["a"], files["b"]], ["map"])
+
+
+def test_no_judgment_of_the_level_is_told(files: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+    """As with trec_eval all values but ndcg's are 0, which no run deserves."""
+    assert main(["evaluate", files["qrels"], files["a"], "--relevance-level", "2", "--json"]) == DONE
+    shown = capfd.readouterr()
+    told = "no judgment reaches grade 2 (--relevance-level), the highest is 1: all metrics but ndcg are 0"
+    assert shown.err == f"note: {files['qrels']}: {told}\n"
+    assert json.loads(shown.out)["runs"][0]["metrics"]["ndcg@10"] == 1
+    assert main(["evaluate", files["qrels"], files["a"], "--relevance-level", "1"]) == DONE
+    assert capfd.readouterr().err == ""
+
+
+def test_a_correction_of_no_comparison_is_told(files: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+    for runs, told in ((["a"], "note: without effect on one run: --correction\n"), (["a", "b"], "")):
+        assert main(["evaluate", files["qrels"], *(files[run] for run in runs), "--correction", "bonferroni"]) == DONE
+        assert capfd.readouterr().err == told
+
+
+def test_standard_input_has_a_name(files: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", files["qrels"], "-"]) == BAD_INPUT
+    assert capfd.readouterr().err == "error: -: no such file; /dev/stdin for standard input\n"
+    asked = [sys.executable, "-m", "tune_cl", "evaluate", files["qrels"], "/dev/stdin", "--json"]
+    done = subprocess.run(asked, input=Path(files["a"]).read_bytes(), capture_output=True, check=True)
+    assert json.loads(done.stdout)["runs"][0]["metrics"]["map"] == 1

@@ -67,6 +67,44 @@ def test_a_pacing_reads_finite_numbers(option: str, number: str, capfd: pytest.C
     assert line.startswith(f"error: {option}: {number} ")
 
 
+@pytest.mark.parametrize(
+    ("asked", "idle"),
+    [
+        ("linear --n 5 --stages 3", "--n, --stages"),
+        ("none --delta 0.1 --n 2", "--n, --delta"),
+        ("step --reference code --delta .2", "--delta"),
+        ("root --n 5 --delta .2", ""),
+        ("linear --reference code", "--reference"),
+        ("linear", ""),
+    ],
+)
+def test_options_that_a_pacing_does_not_read_are_told(asked: str, idle: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["pace", *asked.split()]) == DONE
+    pacing = asked.split()[0]
+    assert capfd.readouterr().err == (f"note: without effect on pacing {pacing}: {idle}\n" if idle else "")
+
+
+def test_a_picture_of_all_pacings_reads_all_options_but_the_root(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--n", "5", "--delta", ".2", "--stages", "4", "--reference", "code"]
+    assert main(["pace", "none", *options, "--plot", str(tmp_path / "pace.svg")]) == DONE
+    assert capfd.readouterr().err == "note: without effect on pacing none: --n\n"
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown"),
+    [("8", list(range(9))), ("3", [0, 1, 2, 3]), ("12.5", [0, 1, 3, 4, 5, 6, 8, 9, 10, 12, 13]),
+     ("1", [i / 10 for i in range(11)])],
+)  # fmt: skip
+def test_the_steps_shown_are_steps_that_a_training_has(
+    steps: str, shown: list[float], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With T = 1 they are shares of T."""
+    found = [row["step"] for row in document(capfd, "pace", "step", "--steps", steps)]
+    assert found == pytest.approx(shown) and (found[-1] == 1 or all(isinstance(step, int) for step in found))
+
+
 def test_everything_is_in_the_space_of_everything() -> None:
     space = load_experiment("everything").space
     for key, registry in (("scoring", SCORINGS), ("pacing", PACINGS), ("weighting", WEIGHTINGS)):

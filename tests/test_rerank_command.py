@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,12 @@ def test_data_or_texts_are_ranked_and_not_both(given: list[str], capfd: pytest.C
     assert line.startswith("error: rerank: needs one task; either --data DATA, or --query TEXT with --documents FILE")
 
 
+def test_a_text_has_no_split(capfd: pytest.CaptureFixture[str]) -> None:
+    """Found out before the ranker and the file are read."""
+    (line,) = errors(capfd, "rerank", "no-ranker", "--query", "w1", "--documents", "none.txt", "--split", "test")
+    assert line == "error: --split: names a part of data, and a text has none; --data DATA, or no --split"
+
+
 # -- texts -----------------------------------------------------------------------------------------------------------
 
 
@@ -80,6 +87,16 @@ def test_equal_texts_stay_in_the_order_of_the_file(
         texts_in(tmp_path, *["w1"] * 4),
     ]
     assert [row["doc"] for row in document(capfd, *asked)["ranking"]] == ["1", "2", "3", "4"]
+
+
+def test_documents_may_come_from_standard_input(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    asked = ["rerank", str(place / "of-data" / "ranker"), "--query", "w1", "--documents"]
+    assert errors(capfd, *asked, "-") == ["error: -: missing file; /dev/stdin for standard input"]
+    read, write = os.pipe()
+    os.write(write, b"w1\nw2\n")
+    os.close(write)
+    assert len(document(capfd, *asked, f"/dev/fd/{read}")["ranking"]) == 2
+    os.close(read)
 
 
 def test_blank_lines_are_no_documents(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,8 @@ def _lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
             for number, line in enumerate(file, start=1):
                 yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
     except FileNotFoundError:
-        raise DataError(Problem(str(path), "no such file", "give the path of a TREC file")) from None
+        right = "/dev/stdin for standard input" if str(path) == "-" else "give the path of a TREC file"
+        raise DataError(Problem(str(path), "no such file", right)) from None
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(Problem(str(path), f"cannot be read ({error})", "give a readable TREC file")) from None
 

@@ -42,7 +42,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.evaluation.metrics import Evaluator
     from trainables.evaluation.trec import write_run
     from trainables.files import require_file
-    from tune_cl.experiment import load_training_run
+    from tune_cl.experiment import load_training_run, parse_overrides
 
     kind = load_baseline(options.baseline)
     setting = _setting(options, kind)
@@ -51,6 +51,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     run = load_training_run(None, options.overrides, options.data, kind.ranker)
     started = time.perf_counter()
     baseline = _prepare(kind, run, options, setting)
+    if idle := [key for key in parse_overrides(options.overrides) if not key.startswith(_read(kind, setting))]:
+        say(f"note: without effect on this baseline: {', '.join(idle)}")
     choice = _choose(baseline, setting)
     params = choice.params if choice else baseline.defaults()
     split, scores = rank(baseline, options.split, params)
@@ -88,6 +90,12 @@ def _setting(options: Namespace, kind: type[Baseline]) -> str:
     if options.tune and not tunes:
         say(f"note: nothing to tune: {options.baseline} has no parameters to choose")
     return "tuned" if tunes else "optimized_on_test" if options.optimize_on_test else "default"
+
+
+def _read(kind: type[Baseline], setting: str) -> tuple[str, ...]:
+    """How the keys begin that have an effect."""
+    chosen = () if setting == "default" else ("metric",)
+    return ("data.", "evaluation.", *chosen, *(("ranker.",) if kind.ranker else ()))
 
 
 def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting: str) -> Baseline:

@@ -18,11 +18,13 @@ from trainables.evaluation.metrics import ACCURACY, KNOWN, METRICS, Metric, pars
 from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
 from trainables.evaluation.trec import read_qrels, read_run
 from tune_cl.console.tables import table
+from tune_cl.prose import say
 
 T = TypeVar("T")
 Qrels = Mapping[str, Mapping[str, int]]
 Run = Mapping[str, Mapping[str, float]]
 
+CORRECTION = "holm"
 BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg", "accuracy": "P.1"}
 CUT_MEASURES = {"map": "map_cut", "p": "P", "recall": "recall", "ndcg": "ndcg_cut"}
 
@@ -33,23 +35,26 @@ def add_arguments(parser: ArgumentParser) -> None:
     names = ",".join(name for name in METRICS if name != ACCURACY)  # of rankings accuracy is p@1
     parser.add_argument("--metrics", default=names, help=f"parted by commas; {KNOWN} (default %(default)s)")
     parser.add_argument("--relevance-level", type=int, default=1, metavar="N", help="lowest relevant grade (default 1)")
-    parser.add_argument("--correction", default="holm", help=f"{', '.join(CORRECTIONS)} (default %(default)s)")
+    parser.add_argument("--correction", help=f"{', '.join(CORRECTIONS)} (default {CORRECTION})")
 
 
 def execute(options: Namespace) -> dict[str, Any]:
     metrics = [name.strip() for name in options.metrics.split(",")]
-    return evaluate(options.qrels, options.runs, metrics, options.relevance_level, options.correction)
+    document = evaluate(options.qrels, options.runs, metrics, options.relevance_level, options.correction or CORRECTION)
+    if options.correction and len(options.runs) == 1:
+        say("note: without effect on one run: --correction")
+    return document
 
 
 def evaluate(
-    qrels: str, runs: list[str], metrics: list[str], relevance_level: int = 1, correction: str = "holm"
+    qrels: str, runs: list[str], metrics: list[str], relevance_level: int = 1, correction: str = CORRECTION
 ) -> dict[str, Any]:
     """Judges TREC runs with pytrec_eval; each from the second on is compared with the first by a paired t-test.
 
     Means are over all queries of the qrels (trec_eval's -c): a query that the run lacks counts 0, and
-    `queries_missing` says how many those are; queries without judgments are ignored. p-values are corrected,
-    metric by metric, over the runs compared. `t` is infinite if all differences of N queries are equal but not 0, and
-    p is then 2^(1 - N).
+    `queries_missing` says how many those are; queries without judgments are ignored. A note on stderr says if no
+    judgment reaches `relevance_level`. p-values are corrected, metric by metric, over the runs compared. `t` is
+    infinite if all differences of N queries are equal but not 0, and p is then 2^(1 - N).
 
     Returns `{"runs": [{run, metrics, queries_missing, vs_first: {metric: {difference, t, p, p_adjusted, ci95}}}]}`.
     Raises ConfigError for a wrong option, DataError for wrong files.
@@ -58,6 +63,10 @@ def evaluate(
     judged, read = _read_all(qrels, runs)
     if len(runs) > 1 and len(judged) < 2:
         raise DataError(Problem(qrels, "one query only", "a paired t-test needs judgments for two or more"))
+    highest = max(grade for grades in judged.values() for grade in grades.values())
+    if highest < relevance_level:
+        none = f"no judgment reaches grade {relevance_level} (--relevance-level), the highest is {highest}"
+        say(f"note: {qrels}: {none}: all metrics but ndcg are 0")
     values = [per_query(judged, run, parsed, relevance_level) for run in read]
     document: list[dict[str, Any]] = [
         {

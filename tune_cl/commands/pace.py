@@ -4,43 +4,64 @@
 
 from __future__ import annotations
 
+import math
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from trainables.curriculum.pacing import CODE_DELTA, PACINGS, Schedule
+from trainables.config import CurriculumConfig
+from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.errors import ConfigError, Problem
 from tune_cl.console.plots import require_format
 from tune_cl.console.tables import table
+from tune_cl.prose import say
 
+READ = ("n", "delta", "stages", "reference")  # of a schedule, besides its steps
 OTHERS = tuple((name, n) for name in PACINGS if name != "none" for n in ((2, 5, 10) if name == "root" else (2,)))
 PLOTTED = 400  # steps of a plotted curve
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("pacing", metavar="PACING", help=", ".join(PACINGS))
-    parser.add_argument("--n", type=float, default=2, help="root (default 2)")
-    parser.add_argument("--delta", type=float, default=CODE_DELTA, help="share at the start (default .33)")
-    parser.add_argument("--stages", type=int, default=3, help="stages of step (default 3)")
-    parser.add_argument("--reference", default="paper", choices=["paper", "code"], help="see curriculum.reference")
+    parser.add_argument("--n", type=float, help="root (default 2)")
+    parser.add_argument("--delta", type=float, help="share at the start (default .33)")
+    parser.add_argument("--stages", type=int, help="stages of step (default 3)")
+    parser.add_argument("--reference", choices=["paper", "code"], help="see curriculum.reference (default paper)")
     parser.add_argument(
         "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"
     )
     parser.add_argument(
-        "--at", type=float, nargs="+", action="extend", help="steps to show (default: eleven from 0 to T)"
+        "--at", type=float, nargs="+", action="extend", help="steps to show (default: at most eleven from 0 to T)"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: this pacing among all others")
 
 
 def execute(options: Namespace) -> list[dict[str, Any]]:
-    _check(options)
-    schedule = Schedule(options.pacing, options.steps, options.delta, options.n, options.stages, options.reference)
-    steps = options.at or [options.steps * i / 10 for i in range(11)]
+    given = {key: value for key in READ if (value := getattr(options, key)) is not None}
+    schedule = Schedule(options.pacing, options.steps, **given)
+    _check(options, schedule)
+    if idle := _idle(options, given):
+        say(f"note: without effect on pacing {options.pacing}: {', '.join(idle)}")
     if options.plot:
         _plot(options.plot, schedule)
-    return [{"step": _whole(step), "share": schedule.share(step)} for step in steps]
+    return [{"step": _whole(step), "share": schedule.share(step)} for step in options.at or _default(options.steps)]
+
+
+def _idle(options: Namespace, given: Mapping[str, Any]) -> list[str]:
+    """The given options that the pacing does not read; a picture of all pacings reads all but the root."""
+    reference = options.reference or "paper"
+    own = CurriculumConfig(pacing=options.pacing, reference=reference).idle()
+    return [f"--{key}" for key in given if key in own and (key == "n" or not options.plot)]
+
+
+def _default(horizon: float) -> list[float]:
+    """Whole steps, as far as T counts steps; with a T of at most 1 they are shares of all steps."""
+    if horizon <= 1:
+        return [horizon * i / 10 for i in range(11)]
+    return sorted({round(math.ceil(horizon) * i / 10) for i in range(11)})
 
 
 def _plot(path: Path, schedule: Schedule) -> None:
@@ -65,17 +86,17 @@ def _label(schedule: Schedule) -> str:
     return f"{schedule.pacing} of {schedule.stages}" if "stages" in needs else schedule.pacing
 
 
-def _check(options: Namespace) -> None:
-    PACINGS[options.pacing]  # raises for an unknown name
+def _check(options: Namespace, schedule: Schedule) -> None:
+    PACINGS[schedule.pacing]  # raises for an unknown name
     if options.plot:
         require_format(options.plot)
     problems = []
-    if not 0 < options.delta <= 1:
-        problems.append(Problem("--delta", f"{options.delta:g} is no start share", "a number above 0 and at most 1"))
-    if not 1 <= options.n < inf:
-        problems.append(Problem("--n", f"{options.n:g} is no root", "a number of at least 1"))
-    if not 2 <= options.stages <= 100:
-        problems.append(Problem("--stages", f"{options.stages} stages are not possible", "2 to 100"))
+    if not 0 < schedule.delta <= 1:
+        problems.append(Problem("--delta", f"{schedule.delta:g} is no start share", "a number above 0 and at most 1"))
+    if not 1 <= schedule.n < inf:
+        problems.append(Problem("--n", f"{schedule.n:g} is no root", "a number of at least 1"))
+    if not 2 <= schedule.stages <= 100:
+        problems.append(Problem("--stages", f"{schedule.stages} stages are not possible", "2 to 100"))
     if not 0 < options.steps < inf:
         problems.append(Problem("--steps", f"{options.steps:g} is no number of steps", "a number above 0"))
     problems += [

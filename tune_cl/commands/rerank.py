@@ -23,6 +23,8 @@ from trainables.files import require_file
 from tune_cl.console.settings import DATA_HELP, add_split
 from tune_cl.console.tables import table
 
+SPLIT = "test"  # that is re-ranked by default
+
 if TYPE_CHECKING:
     from trainables.training.saved import SavedRanker
     from trainables.training.saved_trees import SavedTrees
@@ -33,7 +35,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "checkpoint", metavar="CHECKPOINT", help="folder of a trained ranker, as tune-cl train and run write it"
     )
     parser.add_argument("--data", help=f"re-rank the candidates of {DATA_HELP}")
-    add_split(parser, "test", "candidates are re-ranked")
+    add_split(parser, SPLIT, "candidates are re-ranked")
+    parser.set_defaults(split=None)  # to tell whether it was given
     parser.add_argument(
         "--output", type=Path, help="file to write (default: rerank.SPLIT.run.txt, or .predictions.tsv)"
     )
@@ -46,18 +49,28 @@ def execute(options: Namespace) -> dict[str, Any]:
         raise UserError(
             Problem("rerank", "needs one task", "either --data DATA, or --query TEXT with --documents FILE")
         )
+    if options.query is not None:
+        _require_none_of_data(options)
     from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first
     from trainables.training.saved_trees import SavedTrees
 
     ranker = load_saved(Path(options.checkpoint))
     if options.query is None:
         return _rank_data(ranker, options)
-    if options.output is not None:
-        wrong = "names a file for the ranking of data, and that of a text is printed"
-        raise UserError(Problem("--output", wrong, "--data DATA, or no --output"))
     if isinstance(ranker, SavedTrees):
         raise UserError(Problem("--query", f"{ranker.run.ranker['name']} reads features, no texts", "--data FOLDER"))
     return _rank_texts(ranker, options)
+
+
+def _require_none_of_data(options: Namespace) -> None:
+    """Raises UserError for options that the ranking of documents for a text does not read."""
+    wrong = {
+        "output": "names a file for the ranking of data, and that of a text is printed",
+        "split": "names a part of data, and a text has none",
+    }
+    given = [key for key in wrong if getattr(options, key) is not None]
+    if given:
+        raise UserError(Problem(f"--{key}", wrong[key], f"--data DATA, or no --{key}") for key in given)
 
 
 def _rank_texts(ranker: SavedRanker, options: Namespace) -> dict[str, Any]:
@@ -112,15 +125,14 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
 def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str, Any]:
     config = ranker.run.data
     data = load_data(config if _same(options.data, config.source) else DataConfig(source=options.data))
-    if options.split not in data.splits:
-        raise DataError(
-            Problem("--split", f"'{data.name}' has no {options.split} split", f"one of {', '.join(data.splits)}")
-        )
+    name = options.split or SPLIT
+    if name not in data.splits:
+        raise DataError(Problem("--split", f"'{data.name}' has no {name} split", f"one of {', '.join(data.splits)}"))
     _require_task(data, ranker.classes)
-    output = options.output or scores_file(Path(), f"rerank.{options.split}", data)
+    output = options.output or scores_file(Path(), f"rerank.{name}", data)
     require_file("--output", output)
-    split = data.splits[options.split]
-    scores = ranker.score_split(data, options.split)
+    split = data.splits[name]
+    scores = ranker.score_split(data, name)
     write_scores(output, split, data, scores, ranker.run.ranker["name"])
     return {"run_file": str(output)}
 

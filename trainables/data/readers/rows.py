@@ -98,7 +98,8 @@ def unreadable(path: Path, line: int, error: Exception) -> Problem:
     """The problem that a reading error means; `line` is where it occurred."""
     match error:
         case FileNotFoundError():
-            return Problem(str(path), "missing file", "give the file")
+            right = "/dev/stdin for standard input" if str(path) == "-" else "give the file"
+            return Problem(str(path), "missing file", right)
         case gzip.BadGzipFile():
             return Problem(str(path), "not a gzip file", "compress it with gzip, or name it without .gz")
         case OSError():
