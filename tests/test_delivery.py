@@ -233,7 +233,7 @@ def test_artifacts_are_copied_once_wherever_the_search_lies_now(begun: Delivery,
         begun.journal.append(event)
     assert begun.step() and begun.step() and not begun.step()
     assert store.copied == [(begun.cursor.runs["search"], str(tmp_path / "pacing" / "trials" / "t0001"), None)]
-    assert load(begun.folder, begun.cursor.target, begun.journal.size).owed == []
+    assert load(begun.journal.path, begun.cursor.target).owed == []
 
 
 def test_an_artifact_that_failed_comes_last_in_the_next_process_too(
