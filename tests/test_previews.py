@@ -130,6 +130,25 @@ def test_a_search_of_everything_waits_for_the_objective_to_switch() -> None:
     assert "everything" in SPACES
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"ranker": "knrm"}, "knrm has 0.01"),
+        ({"overrides": ["ranker.name={choice: [knrm, bert, conv_knrm]}"]}, "knrm has 0.01, conv_knrm has 0.001"),
+        ({"ranker": "bert"}, None),
+        ({"ranker": "knrm", "overrides": ["training.lr=0.005"]}, None),
+        ({"ranker": "knrm", "overrides": ["training.lr={loguniform: [5e-6, 1e-4]}"]}, None),
+    ],
+)
+def test_learning_rates_of_another_ranker_than_the_space_is_for_are_told(
+    options: dict[str, Any], told: str | None
+) -> None:
+    """The baseline has the middle of the range, with which a small network hardly learns."""
+    notes = [note for note in load_experiment("everything", **options).notes if note.startswith("training.lr")]
+    range_ = "training.lr keeps the space's range, 5e-06 to 0.0001, which is for bert"
+    assert notes == ([f"{range_}; by default {told}"] if told else [])
+
+
 def test_what_is_shown_where_nothing_else_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
     """Eleven steps from 0 to T = 1000 of root 2, δ .33 (.7446 in the middle), and eleven iterations from 0 to 20."""
     shares = {row["step"]: row["share"] for row in document(capfd, "pace", "root")}

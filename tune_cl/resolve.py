@@ -22,6 +22,7 @@ from tune_cl.search.space import Flat, Space, ordered
 SHORT = {"data": "data.source", "ranker": "ranker.name"}
 OFF: Flat = {"curriculum.pacing": "none", "curriculum.weighting": "none"}
 TURN_OFF = object()
+RATE = "training.lr"
 TEXTS = ("name", "description", "source")
 MAPPINGS = ("curriculum.teacher.ranker",)  # keys whose value may be a mapping without opening a leaf
 # Trials that differ in these keys have dev values, or rungs, that cannot be compared.
@@ -79,8 +80,10 @@ def resolve(
     and reported in `problems`."""
     done = Resolution()
     done.given = written(given, done.problems)
-    done.entries = written(tree, done.problems) | done.given
-    names = named_rankers(done.entries.get("ranker.name", RankerName.model_fields["name"].default))
+    of_file = written(tree, done.problems)
+    done.entries = of_file | done.given
+    usual = RankerName.model_fields["name"].default
+    names = named_rankers(done.entries.get("ranker.name", usual))
     rankers = [name for name in names if name in RANKERS]
     done.fields = configuration_fields(rankers)
     if len(rankers) < len(names):  # reported where values are checked; its own keys are no further problems
@@ -96,6 +99,7 @@ def resolve(
             with done.collecting():
                 check_condition(done, key)
     resolve_baseline(done, baseline, given_baseline)
+    note_rates(done, named_rankers(of_file.get("ranker.name", usual)), rankers)
     return done
 
 
@@ -254,6 +258,19 @@ def can_be(done: Resolution, key: str, value: Any) -> bool:
 def taken(done: Resolution, key: str) -> list[Any]:
     """What a key can be: its value, its options, or the ends of its range."""
     return list(done.leaves[key].samples()) if key in done.leaves else [done.fixed.get(key, done.context.get(key))]
+
+
+def note_rates(done: Resolution, own: list[str], rankers: list[str]) -> None:
+    """Notes where the space's range of learning rates, meant for its `own` rankers, lacks the default of those that
+    the command line has put in their place."""
+    if RATE not in done.leaves or RATE in done.given:
+        return
+    usual, ends = done.fields[RATE].default, done.leaves[RATE].samples()
+    defaults = {name: RANKERS[name].settings.default_lr or usual for name in rankers if name not in own}
+    outside = [f"{name} has {rate:g}" for name, rate in defaults.items() if not min(ends) <= rate <= max(ends)]
+    if outside:
+        keeps = f"keeps the space's range, {min(ends):g} to {max(ends):g}, which is for {', '.join(own)}"
+        done.notes.append(f"{RATE} {keeps}; by default {', '.join(outside)}")
 
 
 def resolve_baseline(done: Resolution, baseline: Mapping[str, Any], given: Mapping[str, Any]) -> None:
