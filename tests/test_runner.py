@@ -10,10 +10,12 @@ import pytest
 
 from tests.builders import tiny_data
 from tests.commands import SPACE
+from tests.report_cases import Case
 from tests.test_commands_to_copy import LeftBehind
 from tests.tracking_cases import journal_of, one_trial
 from tests.trec_folder import write_trec_folder
 from trainables.errors import ConfigError, Interrupted
+from tune_cl.cli import INTERRUPTED, main
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import Event, Journal, read_events
 from tune_cl.place import Place, new_place
@@ -191,3 +193,21 @@ def test_the_commit_is_of_the_checkout_that_the_program_runs_from(
         assert runner._git_commit(elsewhere / "runner.py") == commits["spaces"]
     monkeypatch.chdir(tmp_path)
     assert runner._git_commit(tmp_path / "runner.py") is None
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_before_it_loads_libraries_resume_says_that_a_search_is_done(
+    done: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise Interrupted("later")
+
+    case = Case(tmp_path)
+    case.add([0.3], "baseline")
+    if done:
+        case.finish()
+    place = case.write()
+    monkeypatch.setattr(runner, "resume_search", interrupted)
+    assert main(["resume", place.name, "--storage", str(place.storage)]) == INTERRUPTED
+    line = "'toy' is done; looking for what its report and MLflow lack\n"
+    assert capsys.readouterr().err == line * done + "later\n"

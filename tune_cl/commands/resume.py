@@ -10,7 +10,10 @@ from typing import Any
 
 from tune_cl.console import result
 from tune_cl.console.settings import add_name, add_session, require_cluster, tracking_uri_of
+from tune_cl.journal import read_events
 from tune_cl.place import known_place
+from tune_cl.prose import say
+from tune_cl.state import replay
 
 render = result.render
 
@@ -24,6 +27,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
     tracking_uri = tracking_uri_of(options, place)
     require_cluster(options.address)
+    if replay(read_events(place.journal)).end:
+        say(f"'{place.name}' is done; looking for what its report and MLflow lack")
     from tune_cl.search.runner import resume_search  # imports Ray and torch
 
     return resume_search(place, tracking_uri, options.address)
