@@ -31,9 +31,10 @@ from trainables.training.training import Training
 from tune_cl.cli import main
 from tune_cl.commands.confirm import of_curriculum, render
 from tune_cl.commands.evaluate import evaluate
+from tune_cl.configurations import differences
 from tune_cl.confirmation import document, runner
-from tune_cl.confirmation.ablation import ablations, differences
-from tune_cl.confirmation.plan import Configuration, baseline_of, best_configurations, seedless, seeds_of
+from tune_cl.confirmation.ablation import ablations
+from tune_cl.confirmation.plan import Configuration, baseline_of, best_configurations, seeds_of
 from tune_cl.confirmation.request import Request, verdict_file
 from tune_cl.confirmation.runner import confirm_search
 from tune_cl.confirmation.training import STATE, read_values
@@ -76,10 +77,6 @@ def test_a_configuration_goes_by_its_first_trial_that_did_not_fail(place: Place)
     baseline = baseline_of(state, Experiment.from_yaml(state.yaml))
     best = best_configurations(state, baseline, 5)
     assert [(one.label, one.trial) for one in best] == [(LABELS[0], "t0004"), (LABELS[1], "t0001")]
-
-
-def test_a_value_of_several_numbers_is_the_same_in_the_journal_and_in_the_baseline() -> None:
-    assert seedless({"ranker.hidden": (200, 64), "seed": 1}) == {"ranker.hidden": [200, 64]}
 
 
 def test_a_configuration_stands_where_its_best_trial_does(place: Place) -> None:

@@ -16,8 +16,9 @@ from trainables.errors import DataError, WorkFailed
 from trainables.evaluation.significance import adjust
 from tune_cl.cli import main
 from tune_cl.commands.confirm import in_words, of_curriculum, render
+from tune_cl.configurations import differences, seedless
 from tune_cl.confirmation import runner
-from tune_cl.confirmation.ablation import _label, ablations, differences
+from tune_cl.confirmation.ablation import _label, ablations
 from tune_cl.confirmation.plan import Configuration, baseline_of, label_of
 from tune_cl.confirmation.race import FEWEST
 from tune_cl.confirmation.request import Request
@@ -162,6 +163,10 @@ def test_a_key_that_one_of_two_lacks_sets_them_apart() -> None:
         }  # fmt: skip
     own = Configuration("root", "t0001", {}, {})
     assert _label({"training.margin": 2.0, "training.lr": 0.02}, {"training.lr": 0.02}, own, []) == "plain, lr=0.02"
+
+
+def test_a_value_of_several_numbers_is_the_same_in_the_journal_and_in_the_baseline() -> None:
+    assert seedless({"ranker.hidden": (200, 64), "seed": 1}) == {"ranker.hidden": [200, 64]}
 
 
 def test_configurations_and_ablations_are_corrected_among_themselves(place: Place, crew: type[LocalCrew]) -> None:

@@ -19,7 +19,7 @@ from trainables.errors import DataError
 from trainables.evaluation.metrics import METRICS
 from tune_cl.cli import COMMANDS, DONE, Parser, main
 from tune_cl.commands.pace import OTHERS
-from tune_cl.confirmation.ablation import over_curricula
+from tune_cl.configurations import over_curricula
 from tune_cl.console.result import render
 from tune_cl.console.tables import table
 from tune_cl.experiment import load_experiment

@@ -7,32 +7,12 @@ to these other keys. Its ablation has the same values of them but the baseline's
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from tune_cl.confirmation.plan import Configuration, configurations, seedless, setting, training_key
+from tune_cl.configurations import CURRICULUM, seedless, training_key
+from tune_cl.confirmation.plan import Configuration, configurations, setting
 from tune_cl.experiment import Experiment
 from tune_cl.search.space import Flat
 from tune_cl.state import SearchState
-
-CURRICULUM = "curriculum."
-
-
-def differences(ours: Flat, theirs: Flat) -> dict[str, Any]:
-    """Whether a configuration (`ours`) and the baseline (`theirs`) differ in their curricula, and the keys in force
-    outside the curriculum in which they differ. Parameters are as from `seedless`."""
-    differing = [key for key in {**ours, **theirs} if key not in ours or key not in theirs or ours[key] != theirs[key]]
-    also = [key for key in differing if not key.startswith(CURRICULUM)]
-    return {"has_curriculum": len(also) < len(differing), "also_differs": also}
-
-
-def over_curricula(state: SearchState) -> bool:
-    """Whether trials chose among curricula or have another one than the baseline; else the search was over other keys
-    only. True as long as there are no trials to tell."""
-    baseline = state.baseline_trial()
-    others = [trial for trial in state.by_number() if not trial.baseline]
-    if not (baseline and others) or any(key.startswith(CURRICULUM) for trial in others for key in trial.chosen):
-        return True
-    return differences(seedless(others[0].params), seedless(baseline.params))["has_curriculum"]
 
 
 def ablations(state: SearchState, baseline: Configuration, experiment: Experiment) -> dict[str, Configuration | None]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainables.evaluation.significance import bootstrap_ci
-from tune_cl.confirmation.ablation import differences
+from tune_cl.configurations import differences
 from tune_cl.confirmation.plan import SeedRun
 from tune_cl.confirmation.training import ended_result, read_values
 from tune_cl.confirmation.verdict import Corrected, judge, verdict_of

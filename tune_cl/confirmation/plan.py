@@ -12,9 +12,10 @@ from typing import Any
 
 from trainables.config import TrainingRun
 from trainables.errors import ConfigError, Problem
+from tune_cl.configurations import seedless, training_key
 from tune_cl.experiment import Experiment
 from tune_cl.place import Place
-from tune_cl.search.space import Flat, identity, short
+from tune_cl.search.space import Flat, short
 from tune_cl.state import SearchState, TrialState
 from tune_cl.wording import NAMED, off
 
@@ -102,18 +103,6 @@ def configurations(state: SearchState, baseline: Configuration) -> dict[str, Con
         label = f"{label} ({trial.trial})" if label in found or label == BASELINE else label
         found[label] = Configuration(label, trial.trial, trial.chosen, seedless(trial.params))
     return found
-
-
-def training_key(params: Mapping[str, Any]) -> Hashable:
-    """Equal for equal parameters, whatever the seed."""
-    values = seedless(params).items()
-    return identity({key: tuple(value) if isinstance(value, list) else value for key, value in values})
-
-
-def seedless(params: Mapping[str, Any]) -> Flat:
-    """Parameters without the seed, with lists for tuples, as in the trials' parameters, which come from the journal."""
-    values = {key: value for key, value in params.items() if key != "seed"}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 def label_of(trial: TrialState, baseline: Mapping[str, Any]) -> str:

@@ -6,8 +6,7 @@ from shlex import quote
 from typing import Any
 
 from trainables.rankers import RANKERS
-from tune_cl.confirmation.ablation import differences
-from tune_cl.confirmation.plan import seedless
+from tune_cl.configurations import differences, seedless
 from tune_cl.console.tables import short, table
 from tune_cl.place import place_of, program
 from tune_cl.prose import wrapped

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from trainables.evaluation.metrics import dev_key
-from tune_cl.confirmation.ablation import over_curricula
+from tune_cl.configurations import over_curricula
 from tune_cl.confirmation.request import last_verdict
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Event, read_events

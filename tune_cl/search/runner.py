@@ -13,7 +13,7 @@ from typing import Any
 from trainables.errors import WorkFailed
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials
-from tune_cl.confirmation.ablation import over_curricula
+from tune_cl.configurations import over_curricula
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place, begun, stopped, taken
