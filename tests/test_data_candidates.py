@@ -16,7 +16,7 @@ from trainables.data.cache import cache_root
 from trainables.data.candidates import java_home, java_version, retrieve, with_positives
 from trainables.data.columns import NO_RANK, UNJUDGED, TextColumn
 from trainables.data.readers import collection, ids
-from trainables.data.readers.assembly import Rated, Raw, RawSplit, _grades, candidate_sources, ranks
+from trainables.data.readers.assembly import Rated, Raw, RawSplit, candidate_sources, grades_of, ranks
 from trainables.data.readers.collection import Ratings
 from trainables.data.readers.ids import MISSING, IdIndex, hash_of
 from trainables.errors import WorkFailed
@@ -139,9 +139,9 @@ def test_judgments_are_candidates_where_nine_queries_of_ten_name_a_wrong_documen
 
 def test_a_judgment_without_text_is_of_no_other_document() -> None:
     """Its row is -1: one before query 1's first document is query 0's last."""
-    assert _grades(Rated.of([(1, MISSING, 3)]), np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED] * 2
+    assert grades_of(Rated.of([(1, MISSING, 3)]), np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED] * 2
     beside = Rated.of([(1, MISSING, 3), (1, 0, 2)])
-    assert _grades(beside, np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED, 2]
+    assert grades_of(beside, np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED, 2]
 
 
 def test_scores_that_float32_cannot_tell_apart_are_a_tie() -> None:

@@ -11,8 +11,9 @@ import numpy as np
 
 from trainables.baselines.postings import Postings
 from trainables.config import TrainingRun
-from trainables.data.columns import NO_RANK, UNJUDGED, RankingData, Split, require_texts_to_rank
+from trainables.data.columns import NO_RANK, RankingData, Split, require_texts_to_rank
 from trainables.data.combine import some_queries
+from trainables.data.readers.assembly import Rated, grades_of
 from trainables.errors import DataError, Problem
 
 CELLS = 1 << 20  # queries times documents matched at once: some 300 MB where queries are long
@@ -86,25 +87,13 @@ class Lexical(Baseline):
         """The split with every document that shares a term with the query as a candidate, none of them in a run."""
         offsets, document = self.postings.matching(split)
         owner = np.repeat(np.arange(len(split)), np.diff(offsets))
+        judged = Rated(split.owner, split.document, split.grade)
         return replace(
             split,
             offsets=offsets,
             document=document,
-            grade=_grades(split, owner, document, len(self.postings)),
+            grade=grades_of(judged, owner, document, len(self.postings)),
             rank=np.full(len(document), NO_RANK, np.int32),
             score=np.full(len(document), np.nan),
             given=None,
         )
-
-
-def _grades(split: Split, owner: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
-    """Grade of each (owner, document): that of the split's candidate, UNJUDGED if it is none; int16 [C]."""
-    known = split.owner * documents + split.document
-    order = np.argsort(known)
-    known, wanted = known[order], owner * documents + document
-    grade = np.full(len(wanted), UNJUDGED, np.int16)
-    at = np.searchsorted(known, wanted)
-    inside = at < len(known)
-    same = np.flatnonzero(inside)[known[at[inside]] == wanted[inside]]
-    grade[same] = split.grade[order[at[same]]]
-    return grade

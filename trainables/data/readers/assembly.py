@@ -204,7 +204,7 @@ def _choose(
     if name == "train" and source != "qrels" and config.unretrieved_positives == "keep":
         query, document, rank, score = with_positives(split.qrels, query, document, rank, score)
     kept = _kept(name, split, query, notes)
-    grade = _grades(split.qrels, query, document, len(document_ids))
+    grade = grades_of(split.qrels, query, document, len(document_ids))
     mine = kept[query]
     columns = (query, document, grade, rank, score)
     given = rows[mine].astype(np.int32) if source == "qrels" else None  # else their order is that of the ranks
@@ -253,7 +253,7 @@ def _note(notes: list[str], count: int, split: str, noun: str, text: str) -> Non
         notes.append(f"{split}: {counted(count, noun)} {text}")
 
 
-def _grades(qrels: Rated, query: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
+def grades_of(qrels: Rated, query: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
     """Judged grade of each (query, document), UNJUDGED if it has none; int16 [n]."""
     judged = qrels.where(qrels.document != MISSING)
     keys = judged.query * documents + judged.document
