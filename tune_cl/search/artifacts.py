@@ -19,6 +19,9 @@ from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED
 
+TRIALS = "trials"  # the folder of all artifacts, in that of the search
+BEST_RANKER = "best-ranker"  # that of the best trial, in the same folder
+
 
 @contextmanager
 def reading(checkpoint: str | Path) -> Iterator[None]:
@@ -55,5 +58,5 @@ class Artifacts:
         training = make_training(run, materials_for(run, self.materials), device="cpu")
         with reading(checkpoint), fetched(checkpoint) as saved:
             patiently(lambda: training.load(saved))
-        training.save_ranker(self.folder / "best-ranker")
-        return self.folder / "best-ranker"
+        training.save_ranker(self.folder / BEST_RANKER)
+        return self.folder / BEST_RANKER

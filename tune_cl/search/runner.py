@@ -20,7 +20,7 @@ from tune_cl.place import Place, begun, stopped, taken
 from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report, report_left
-from tune_cl.search.artifacts import Artifacts
+from tune_cl.search.artifacts import BEST_RANKER, TRIALS, Artifacts
 from tune_cl.search.budget import cost_so_far
 from tune_cl.search.materials import completed, fingerprint, require_unchanged, untrained
 from tune_cl.search.nodes import PACKAGES, versions
@@ -133,7 +133,7 @@ def _run(
     `before`: the search as earlier sessions left it.
     """
     journal.append({"event": "session", "number": before.sessions + 1, "time": time.time()})
-    artifacts = Artifacts(place.folder / "trials", materials)
+    artifacts = Artifacts(place.folder / TRIALS, materials)
     limits = experiment.search
     with ray_session(address):
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
@@ -281,9 +281,7 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
         "selection_bias": selection_bias(curves_of(state)),
         "pareto": pareto(state),
         "baseline": baseline_of(state),
-        "best_ranker": str(place.folder / "trials" / "best-ranker")
-        if state.end and state.end.get("checkpoint")
-        else None,
+        "best_ranker": str(place.folder / TRIALS / BEST_RANKER) if (state.end or {}).get("checkpoint") else None,
         "storage": place.address,
         "tracking_uri": masked(tracking_uri),
         "mlflow_run_id": writer.run_id,
