@@ -34,7 +34,7 @@ from tune_cl.search import nodes as nodes_module
 from tune_cl.search import places as places_module
 from tune_cl.search.config import Resources
 from tune_cl.search.elsewhere import on_cluster
-from tune_cl.search.materials import materials_of
+from tune_cl.search.materials import completed, untrained
 from tune_cl.search.nodes import NodeCheck
 from tune_cl.search.places import Places
 from tune_cl.search.search import Search
@@ -144,7 +144,8 @@ def test_what_trials_share_is_trained_where_they_are(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "node"))
     cluster.add_node(num_cpus=2)  # the other node has room for one trial
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
-    [made] = materials_of(experiment, cluster.address).values()
+    known = untrained(experiment)
+    [made] = completed(experiment, known, cluster.address).values()
     assert made.teacher is not None and made.start
     told = "scores of teacher: computed on the cluster, which all trials wait for"
     assert capfd.readouterr().err.splitlines().count(told) == 1
@@ -153,9 +154,9 @@ def test_what_trials_share_is_trained_where_they_are(
     }
     assert {"teacher", "pretrained"} <= set(trained["node"]) and "teacher" not in trained["driver"]
     assert {"teacher-scores", "pretrained"} <= set(trained["driver"])
-    [again] = materials_of(experiment, "10.0.0.7:6379").values()  # nobody is there: the cache has it all
+    [again] = completed(experiment, known, "10.0.0.7:6379").values()  # nobody is there: the cache has it all
     assert np.array_equal(again.teacher, made.teacher)
-    [here] = materials_of(experiment).values()
+    [here] = completed(experiment, known).values()
     assert here.teacher is not None
 
 

@@ -18,7 +18,7 @@ from tune_cl.confirmation.training import confirm_run, result_of
 from tune_cl.experiment import load_experiment
 from tune_cl.report.trees import Needed, needed
 from tune_cl.search.artifacts import Artifacts
-from tune_cl.search.materials import materials_of
+from tune_cl.search.materials import untrained
 from tune_cl.search.schedulers.grace import curriculum_grace, scaled_run
 
 SMALL = ["--set", "ranker.leaves=6", "--set", "ranker.min_data_in_leaf=5", "--set", "ranker.trees_per_iteration=4"]
@@ -85,7 +85,7 @@ def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:
     firsts = {(run.curriculum.subset, run.curriculum.objective_switch) for run in runs}
     assert len(firsts) == 4 and ("none", "none") not in firsts
     assert {run.curriculum.switch for run in runs} == {100, 200, 300, 400}
-    assert len(materials_of(experiment)) == 1
+    assert len(untrained(experiment)) == 1
 
 
 def test_a_feature_that_is_not_there_is_told_before_the_search(shared: Path, capfd: pytest.CaptureFixture[str]) -> None:

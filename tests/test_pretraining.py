@@ -27,7 +27,7 @@ from trainables.training.pretrain_data import joint_text, load_pretrain_data
 from trainables.training.pretraining import WEIGHTS, pretraining_run, with_start
 from trainables.training.training import Training
 from tune_cl.experiment import build
-from tune_cl.search.materials import materials_of
+from tune_cl.search.materials import completed, untrained
 
 SMALL: dict[str, dict[str, Any]] = {
     "conv_knrm": {"vector_size": 16, "filters": 16},
@@ -223,7 +223,7 @@ def test_the_trials_of_a_search_share_one_start_a_ranker(
         },
     }
     experiment = build("test", tree, {})
-    materials = materials_of(experiment)
+    materials = completed(experiment, untrained(experiment))
     assert len(trained) == 1 and len(materials) == 2
     chosen = {"training.lr": 1e-3, "training.loss": "hinge", "training.pretrain_data": str(source)}
     run = experiment.training_run(chosen)

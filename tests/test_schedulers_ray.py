@@ -18,7 +18,7 @@ from tune_cl.ray_session import ray_session
 from tune_cl.search import ray_tune
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.search.leftovers import KEPT
-from tune_cl.search.materials import materials_of
+from tune_cl.search.materials import untrained
 from tune_cl.search.ray_tune import run_trials
 from tune_cl.search.search import BASELINE_TRIAL, Search
 from tune_cl.state import SearchState, TrialState, replay
@@ -65,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def materials(folder: Path) -> dict[str, Materials]:
-    return materials_of(load_experiment(str(folder / "toy.yaml"), data=str(folder / "data")))
+    return untrained(load_experiment(str(folder / "toy.yaml"), data=str(folder / "data")))
 
 
 def searched(folder: Path, materials: dict[str, Materials], way: str, name: str) -> SearchState:

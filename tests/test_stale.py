@@ -25,7 +25,7 @@ from trainables.training.materials import files_of, prepare
 from trainables.training.teacher import teacher_scores
 from tune_cl.cli import main
 from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.search.materials import fingerprint, materials_of, require_unchanged, untrained
+from tune_cl.search.materials import fingerprint, require_unchanged, untrained
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_search_does_not_go_on_with_another_file_of_vectors(
         f"data: {folder}\nranker: {{name: knrm, vectors: {one}}}\n" + choices.replace("VECTORS", str(other))
     )
     experiment = load_experiment(str(space))
-    materials = materials_of(experiment)
+    materials = untrained(experiment)
     kept = fingerprint(experiment, materials)
     assert set(kept["files"]) == {str(one), str(other)}
     write_vectors(third := tmp_path / "c.txt", 3)

@@ -19,19 +19,11 @@ from tune_cl.experiment import Experiment
 from tune_cl.search.elsewhere import on_cluster
 
 
-def materials_of(experiment: Experiment, address: str | None = None) -> dict[str, Materials]:
-    """For every ranker that the space can choose, by materials_key: its data and text side, its pre-trained start, and
-    the search's one teacher. Start and teacher are trained on the cluster at `address`, or else here.
-
-    Raises what `untrained` raises, before anything is trained.
-    """
-    return completed(experiment, untrained(experiment), address)
-
-
 def completed(
     experiment: Experiment, known: Mapping[str, Materials], address: str | None = None
 ) -> dict[str, Materials]:
-    """What `untrained` gives, with start and teacher."""
+    """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained on
+    the cluster at `address`, or else here."""
     compute = on_cluster(address, experiment.search.resources) if address else here
     known, base = dict(known), experiment.base_run()
     for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
@@ -40,7 +32,8 @@ def completed(
 
 
 def untrained(experiment: Experiment) -> dict[str, Materials]:
-    """The materials without start and teacher, which take training.
+    """For every ranker that the space can choose, by materials_key: its data and text side, without start and teacher,
+    which take training.
 
     Raises DataError or ConfigError for whatever a trial would find wrong with the data or the files it reads.
     """
