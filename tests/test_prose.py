@@ -8,8 +8,8 @@ from io import StringIO
 import pytest
 
 from tests.test_what_users_see import result
+from trainables.prose import wrapped
 from tune_cl.console.result import render
-from tune_cl.prose import wrapped
 from tune_cl.search.panel import Panel
 from tune_cl.state import replay
 

@@ -27,8 +27,8 @@ from uuid import uuid4
 from trainables import storage
 from trainables.errors import ConfigError, Problem, WorkFailed
 from trainables.files import write_text
+from trainables.prose import say
 from tune_cl.journal import FILE, LOCK, Event, Journal, in_use
-from tune_cl.prose import say
 from tune_cl.tracking.cursor import FILE as CURSOR
 
 LEASE, SENT, FETCHED, COPY = "driver.json", ".mirrored.json", ".fetched.json", ".copy"

@@ -3,13 +3,13 @@ state is too, so that one that was killed goes on."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainables.config import DataConfig, TrainingRun
 from trainables.data.cache import cached_in_sittings
+from trainables.prose import say
 from trainables.training.device import best_device
 from trainables.training.materials import Materials
 
@@ -49,7 +49,3 @@ def _ended(doing: str, plain: TrainingRun, materials: Materials, state: Path) ->
         for note in training.take_notes():
             say(f"note: {note}")
     return training
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

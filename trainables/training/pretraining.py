@@ -17,12 +17,13 @@ import torch
 from trainables.config import CurriculumConfig, DataConfig, TrainingConfig, TrainingRun
 from trainables.data.cache import cached, digest_of, entry_of
 from trainables.data.columns import RankingData
+from trainables.prose import say
 from trainables.randomness import generator
 from trainables.rankers.base import RankerModule
 from trainables.training import checkpoint
 from trainables.training.device import Compute, here, release
 from trainables.training.materials import Materials, ranker_of, read_of
-from trainables.training.once import say, trained_once
+from trainables.training.once import trained_once
 from trainables.training.pretrain_data import joint_text, load_pretrain_data
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainables.prose import say
 from tune_cl.console.settings import DATA_HELP, add_overrides, add_split
 from tune_cl.console.tables import table
-from tune_cl.prose import say
 
 if TYPE_CHECKING:
     from trainables.baselines.base import Baseline

@@ -12,11 +12,11 @@ from typing import Any
 
 from trainables.config import TrainingRun
 from trainables.counting import counted
+from trainables.prose import say
 from tune_cl.console.settings import add_experiment, add_overrides, experiment_of
 from tune_cl.console.tables import short, table
 from tune_cl.experiment import Experiment
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, place_of
-from tune_cl.prose import say
 from tune_cl.search.budget import budgets
 from tune_cl.search.config import Resources, SearchConfig
 from tune_cl.search.paces import Paces, forecast_by, paces_of

@@ -15,6 +15,7 @@ from typing import Any
 
 from trainables.counting import counted
 from trainables.evaluation.significance import CORRECTIONS
+from trainables.prose import wrapped
 from tune_cl.confirmation.verdict import (
     LEVEL,
     best_on_dev,
@@ -29,7 +30,6 @@ from tune_cl.confirmation.verdict import (
 from tune_cl.console.settings import add_name, add_session, require_cluster, tracking_uri_of
 from tune_cl.console.tables import table
 from tune_cl.place import known_place, place_of
-from tune_cl.prose import wrapped
 
 MOST_KEYS = 4  # listed in a sentence
 CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "none": "no correction"}

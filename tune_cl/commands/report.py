@@ -13,9 +13,9 @@ from typing import Any
 
 from trainables.errors import ConfigError, WorkFailed
 from trainables.files import require_file, write_text
+from trainables.prose import say
 from tune_cl.console.settings import add_name
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, Place, known_place
-from tune_cl.prose import say
 from tune_cl.tracking.uri import resolve_tracking_uri
 
 SUFFIXES = {"html": ".html", "latex": ".tex", "csv": ".csv"}

@@ -19,12 +19,12 @@ from trainables.config import TrainingRun, without_effect
 from trainables.errors import ConfigError, Interrupted, Problem
 from trainables.evaluation.metrics import dev_key
 from trainables.files import require_folder
+from trainables.prose import say
 from tune_cl.console.paths import absolute
 from tune_cl.console.settings import DATA_HELP, add_overrides
 from tune_cl.console.tables import table
 from tune_cl.experiment import load_training_run, parse_overrides
 from tune_cl.place import DEFAULT_STORAGE, program
-from tune_cl.prose import say
 from tune_cl.stopping import stop_if_asked
 
 if TYPE_CHECKING:

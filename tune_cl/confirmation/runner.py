@@ -13,6 +13,7 @@ import numpy as np
 from trainables.data.columns import required_split
 from trainables.errors import DataError, Problem, WorkFailed
 from trainables.evaluation.metrics import dev_key
+from trainables.prose import say
 from trainables.training.checkpoint import write_json
 from trainables.training.materials import Materials
 from tune_cl.confirmation.ablation import ablations
@@ -33,7 +34,6 @@ from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal
 from tune_cl.place import Place, stopped
-from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report
 from tune_cl.search.materials import completed, require_unchanged, untrained

@@ -10,12 +10,12 @@ from ray.exceptions import RayError
 
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed, last_line
+from trainables.prose import say
 from trainables.storage import patiently
 from trainables.training.device import take
 from trainables.training.materials import Materials, materials_for, materials_key
 from tune_cl.confirmation.plan import SeedRun
 from tune_cl.confirmation.remote import confirm_at, fetch_results
-from tune_cl.prose import say
 from tune_cl.search.config import Resources
 from tune_cl.search.places import Room, first_ended
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from shlex import quote
 from typing import Any
 
+from trainables.prose import wrapped
 from trainables.rankers import RANKERS
 from tune_cl.configurations import differences, seedless
 from tune_cl.console.tables import short, table
 from tune_cl.place import place_of, program
-from tune_cl.prose import wrapped
 from tune_cl.state import over_shared_seeds
 from tune_cl.wording import in_terms, rankers
 

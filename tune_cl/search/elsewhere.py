@@ -10,8 +10,8 @@ import ray
 from ray.exceptions import RayError
 
 from trainables.errors import UserError, WorkFailed, last_line
+from trainables.prose import say
 from trainables.training.device import Compute, take
-from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.search.config import Resources
 from tune_cl.search.places import Room, first_ended

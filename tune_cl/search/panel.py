@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tune_cl.prose import wrapped
+from trainables.prose import wrapped
 from tune_cl.search.course import PAUSED
 from tune_cl.state import RUNNING, Dev, SearchState, TrialState
 from tune_cl.wording import curriculum, trial_words

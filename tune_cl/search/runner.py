@@ -11,13 +11,13 @@ from statistics import fmean
 from typing import Any
 
 from trainables.errors import WorkFailed
+from trainables.prose import say
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials
 from tune_cl.configurations import over_curricula
 from tune_cl.experiment import Experiment
 from tune_cl.journal import Journal, read_events
 from tune_cl.place import Place, begun, stopped, taken
-from tune_cl.prose import say
 from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report, report_left
 from tune_cl.search.artifacts import BEST_RANKER, TRIALS, Artifacts
