@@ -93,6 +93,15 @@ def test_a_value_that_is_no_name_is_told_the_names(given: str, shown: str) -> No
     assert told.startswith(f"{shown} is not possible; one of {', '.join(names)}")
 
 
+def test_a_key_of_other_rankers_names_them(write: Write) -> None:
+    told = problems(write(OPEN), "ranker.name=knrm", "ranker.model=x")["ranker.model"]
+    assert told == "unknown key of knrm; ranker.name=bert, which has it, or a key of knrm"
+    told = problems(write(OPEN), "ranker.name=knrm", "ranker.modle=x")["ranker.modle"]
+    assert told == "unknown key of knrm; ranker.name=bert, which has ranker.model, or a key of knrm"
+    told = problems(write(OPEN), "ranker.name=knrm", "ranker.vector=x")["ranker.vector"]
+    assert told == "unknown key; did you mean ranker.vectors?", "its own keys come first"
+
+
 def test_a_misspelt_text_of_a_file(write: Write) -> None:
     assert problems(write(f"desciption: mine\n{OPEN}")) == {"desciption": "unknown key; did you mean description?"}
 

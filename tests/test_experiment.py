@@ -393,8 +393,3 @@ def test_another_section_is_advised_for_a_like_name_alone(write: Write) -> None:
     assert "did you mean training.loss?" in problems(write(OPEN), "curriculum.loss=hinge")["curriculum.loss"]
     unknown = problems(write(OPEN), "ranker.name=knrm", "ranker.zzz=x")["ranker.zzz"]
     assert unknown.startswith("unknown key; known: ranker.")
-
-
-def test_a_key_of_other_rankers_names_them(write: Write) -> None:
-    told = problems(write(OPEN), "ranker.name=knrm", "ranker.model=x")["ranker.model"]
-    assert told == "unknown key of knrm; ranker.name=bert, which has it, or a key of knrm"

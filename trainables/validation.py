@@ -167,21 +167,28 @@ def interval(metadata: Iterable[Any]) -> str:
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str:
-    """Advice for an unknown dotted key: the key most like it as a whole; else the key or section whose last part is
-    most like its own (in another section only if very like); else the keys of its section; else a top-level name like
-    its section's, or all of them. Ties go to the least deeply nested."""
-    names, key = sorted(known, key=_depth), _by_our_name(key.strip())
-    sections = {name[:end] for name in names for end in range(len(name)) if name[end] == "."}
-    if key not in sections:
-        targets = sorted([*names, *sorted(sections)], key=_depth)
-        if near := _like_whole(key, names) or _like_last(key, targets):
-            return f"did you mean {near}?"
-    section = key.partition(".")[0]
+    """Advice for an unknown dotted key: a known key or section like it (`near_key`); else the keys of its section; else
+    a top-level name like its section's, or all of them."""
+    names = sorted(known, key=_depth)
+    if near := near_key(key, names):
+        return f"did you mean {near}?"
+    section = _by_our_name(key.strip()).partition(".")[0]
     if inside := [name for name in names if name.startswith(f"{section}.")]:
         return f"known: {', '.join(inside)}"
     heads = list(dict.fromkeys(name.partition(".")[0] for name in names))
     near = max(heads, key=lambda name: likeness(section, name), default="")
     return f"did you mean {near}?" if likeness(section, near) >= 0.6 else f"known: {', '.join(heads)}"
+
+
+def near_key(key: str, known: Iterable[str]) -> str | None:
+    """The known key most like a dotted key as a whole; else the key or section whose last part is most like its own (in
+    another section only if very like). Ties go to the least deeply nested. None if nothing is like it, or it is itself
+    a section."""
+    names, key = sorted(known, key=_depth), _by_our_name(key.strip())
+    sections = {name[:end] for name in names for end in range(len(name)) if name[end] == "."}
+    if key in sections:
+        return None
+    return _like_whole(key, names) or _like_last(key, sorted([*names, *sorted(sections)], key=_depth))
 
 
 def _by_our_name(key: str) -> str:

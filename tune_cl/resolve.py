@@ -14,7 +14,7 @@ from trainables.data import DOCSTRINGS, task_of
 from trainables.errors import ConfigError, Problem, gathering
 from trainables.fit import CLASS_VALUES
 from trainables.rankers import RANKERS
-from trainables.validation import checked, key_problem, shown, unknown_key
+from trainables.validation import checked, key_problem, near_key, shown, unknown_key
 from tune_cl.search.config import SEARCH_KEYS
 from tune_cl.search.leaves import BESIDE, KINDS, Choice, Leaf, parse_leaf
 from tune_cl.search.space import Flat, Space, ordered
@@ -145,11 +145,7 @@ def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
     if key not in done.fields:
         if key.startswith("ranker.") and "ranker.name" in done.given and key not in done.given:
             return done.drop(key, f"it belongs to another ranker than {', '.join(rankers)}")
-        if owners := [name for name in RANKERS if key in ranker_fields(name)]:
-            own = ", ".join(rankers)
-            right = f"ranker.name={' or '.join(owners)}, which has it, or a key of {own}"
-            raise ConfigError(Problem(key, f"unknown key of {own}", right))
-        raise ConfigError(key_problem(key, value, all_keys(done, key)))
+        raise ConfigError(of_other_rankers(done, key, rankers) or key_problem(key, value, all_keys(done, key)))
     if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & KINDS.keys()):
         done.fixed[key] = checked(key, done.fields[key], value)
         return None
@@ -159,6 +155,18 @@ def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
     need_ranker_condition(key, leaf, rankers)
     done.leaves[key] = leaf
     return None
+
+
+def of_other_rankers(done: Resolution, key: str, rankers: list[str]) -> Problem | None:
+    """The problem with a key that only other rankers have or, being like no key here, with one like a key of theirs."""
+    theirs = {name for ranker in RANKERS for name in ranker_fields(ranker)}
+    meant = key if key in theirs else None if near_key(key, all_keys(done, key)) else near_key(key, theirs)
+    if not key.startswith("ranker.") or meant is None:
+        return None
+    owners, own = [name for name in RANKERS if meant in ranker_fields(name)], ", ".join(rankers)
+    has = "it" if meant == key else meant
+    right = f"ranker.name={' or '.join(owners)}, which has {has}, or a key of {own}"
+    return Problem(key, f"unknown key of {own}", right)
 
 
 def all_keys(done: Resolution, key: str) -> list[str]:
