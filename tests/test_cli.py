@@ -134,6 +134,7 @@ def test_list_names_what_there_is(kind: str, capfd: pytest.CaptureFixture[str]) 
         (["frobnicate"], "error: tune-cl: unknown command 'frobnicate'; known: "),
         (["evalute"], "error: tune-cl: unknown command 'evalute'; did you mean evaluate?"),
         (["pace", "rooot"], "error: curriculum.pacing: unknown value 'rooot'; did you mean root?"),
+        (["pace", "--at", "1", "root"], "error: --at: 'root' is no step; a pacing stands before --at; see "),
         (["pace", "root", "--delta", "0"], "error: --delta: 0 is no start share; a number above 0 and at most 1"),
         (["weigh", "--difficulty", ".5", "--m", "0"], "error: --m: 0 is below 1; a number of iterations of at least 1"),
         (

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
@@ -34,9 +34,17 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"
     )
     parser.add_argument(
-        "--at", type=float, nargs="+", action="extend", help="steps to show (default: at most eleven from 0 to T)"
+        "--at", type=_step, nargs="+", action="extend", help="steps to show (default: at most eleven from 0 to T)"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: this pacing among all others")
+
+
+def _step(text: str) -> float:
+    """For argparse, which takes a pacing that follows --at for one of its steps."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no step; a pacing stands before --at") from None
 
 
 def execute(options: Namespace) -> list[dict[str, Any]]:
