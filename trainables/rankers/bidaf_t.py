@@ -21,7 +21,7 @@ from torch.nn import functional
 from trainables.rankers.base import Head, TextSide, Tokens
 from trainables.rankers.settings import BidafTSettings
 from trainables.rankers.vectors import FIRST_WORD, PADDING, VOCABULARY, reads_from_front, table_shape
-from trainables.rankers.words import WordRanker, WordRankerModule
+from trainables.rankers.words import WordRanker, WordRankerModule, table_of
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"  # always in front; a vocabulary adds its own characters
 NO_CHARACTER, UNKNOWN_CHARACTER, FIRST_CHARACTER = 0, 1, 2
@@ -178,7 +178,7 @@ class BidafTModule(WordRankerModule):
 
 class BidafT(WordRanker):
     def build(self, text: TextSide, settings: BidafTSettings, max_length: int, outputs: int = 1) -> BidafTModule:
-        return _module(torch.tensor(text.arrays["vectors"]), text.files, settings, max_length, outputs)
+        return _module(table_of(text, settings), text.files, settings, max_length, outputs)
 
     def restore(
         self, files: Mapping[str, str], settings: BidafTSettings, max_length: int, outputs: int = 1

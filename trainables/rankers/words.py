@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -19,13 +20,16 @@ from trainables.rankers.vectors import PADDING, reads_from_front, table_shape, w
 class WordRankerModule(RankerModule):
     """Rankers that compare the words of a query with those of a document.
 
-    `vectors`: float32 [rows, D], row 0 (padding) all zeros. Subclasses' `forward` takes the tensors of `collate`.
+    `vectors`: float32 [rows, D], row 0 (padding) all zeros; frozen ones may be in memory that others read, and are not
+    written to: a loaded state replaces them. Subclasses' `forward` takes the tensors of `collate`.
     """
 
     def __init__(self, vectors: Tensor, settings: WordSettings, max_length: int, from_front: bool):
         super().__init__()
         self.max_query_length, self.max_length, self.from_front = settings.max_query_length, max_length, from_front
         self.vectors = nn.Embedding.from_pretrained(vectors, freeze=not settings.train_vectors, padding_idx=PADDING)
+        if not settings.train_vectors:
+            self.vectors.register_load_state_dict_pre_hook(_move_out)
         if settings.train_vectors and settings.unknown == "zero":
             # Words that match nothing shall go on doing so. Besides, the gradient of a cosine is 10^12 times too large
             # at a zero vector, and clipping would shrink all other gradients to nothing.
@@ -55,6 +59,22 @@ class WordRankerModule(RankerModule):
         return np.clip(documents.lengths[document_rows], 1, self.max_length)
 
 
+def _move_out(vectors: nn.Embedding, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
+    """Before a state is loaded: gives frozen vectors memory of their own if the state has others."""
+    if f"{prefix}weight" in state:
+        vectors.weight = nn.Parameter(torch.empty_like(vectors.weight), requires_grad=False)
+
+
+def table_of(text: TextSide, settings: WordSettings) -> Tensor:
+    """The text side's word vectors, float32 [rows, D]: a copy if they are trained, else the memory that all trainings
+    of a machine read. That may be read-only, in a file or in Ray's object store: a write would end the process."""
+    if settings.train_vectors:
+        return torch.tensor(text.arrays["vectors"])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(text.arrays["vectors"])
+
+
 class WordRanker(Ranker):
     """A kind of ranker whose `Module(vectors, settings, max_length, from_front, outputs)` is a WordRankerModule."""
 
@@ -77,7 +97,7 @@ class WordRanker(Ranker):
         return word_tokens(files, texts)
 
     def build(self, text: TextSide, settings: WordSettings, max_length: int, outputs: int = 1) -> WordRankerModule:
-        vectors = torch.tensor(text.arrays["vectors"])
+        vectors = table_of(text, settings)
         return self.Module(vectors, settings, max_length, reads_from_front(text.files), outputs)
 
     def restore(
