@@ -20,9 +20,9 @@ from trainables.training import checkpoint
 from trainables.training.device import best_device
 from trainables.training.materials import ranker_of
 from trainables.training.precision import choose_precision
+from trainables.training.ranker_folder import CONFIG, TEXT, WEIGHTS, require_ranker
 from trainables.training.scoring import score_candidates
 
-WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
 BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
 """Errors of a folder whose files are missing, damaged or of different rankers."""
 
@@ -101,10 +101,7 @@ def write_ranker(
 
 def load_ranker_folder(folder: Path) -> SavedRanker:
     """Reads a SavedRanker folder. Raises DataError if it is none, or if one of its files is broken."""
-    if not (folder / CONFIG).is_file():
-        inside = folder / "ranker"  # where `tune-cl train` and `confirm` put it within their folders
-        right = str(inside) if inside.is_dir() else f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"
-        raise DataError(Problem(str(folder), "is not a trained ranker", right))
+    require_ranker(folder)
     try:
         config = checkpoint.read_json(folder / CONFIG)
         run, classes = TrainingRun.model_validate(config["run"]), tuple(config.get("classes", ()))

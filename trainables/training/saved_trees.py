@@ -16,7 +16,7 @@ from trainables.errors import DataError, Problem
 from trainables.rankers.lambdamart import require_features
 from trainables.training import checkpoint
 from trainables.training.prefixes import MODEL, read_trees
-from trainables.training.saved import CONFIG
+from trainables.training.ranker_folder import CONFIG
 from trainables.training.trees import score_features, settings_of
 
 

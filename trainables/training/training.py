@@ -31,7 +31,8 @@ from trainables.training.materials import Materials, ranker_of
 from trainables.training.precision import choose_precision
 from trainables.training.pretraining import load_start
 from trainables.training.progress import STATE, Progress, read_state
-from trainables.training.saved import WEIGHTS, write_ranker
+from trainables.training.ranker_folder import WEIGHTS
+from trainables.training.saved import write_ranker
 from trainables.training.scoring import score_candidates
 
 

@@ -26,7 +26,7 @@ from trainables.training import checkpoint
 from trainables.training.materials import Materials
 from trainables.training.prefixes import MODEL, Prefixes, cut, read_trees
 from trainables.training.progress import STATE, Progress, read_state
-from trainables.training.saved import CONFIG
+from trainables.training.ranker_folder import CONFIG
 
 FORMAT = 1  # raise when the same settings grow other trees
 LOSS_METRIC = "ndcg@10"  # lambdarank gives no loss of its own: 1 - this metric on training queries is reported

@@ -20,6 +20,7 @@ from trainables.data.readers.rows import read_whole
 from trainables.errors import DataError, Problem, UserError
 from trainables.evaluation.judging import probabilities, scores_file, write_scores
 from trainables.files import require_file
+from trainables.training.ranker_folder import require_ranker
 from tune_cl.console.settings import DATA_HELP, add_split
 from tune_cl.console.tables import table
 
@@ -51,6 +52,7 @@ def execute(options: Namespace) -> dict[str, Any]:
         )
     if options.query is not None:
         _require_none_of_data(options)
+    require_ranker(Path(options.checkpoint))
     from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first
     from trainables.training.saved_trees import SavedTrees
 

@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from trainables.config import TrainingRun, without_effect
+from trainables.data import require_source
 from trainables.errors import ConfigError, Interrupted, Problem
 from trainables.evaluation.metrics import dev_key
 from trainables.files import require_folder
@@ -51,6 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     run = load_training_run(options.space, options.overrides, options.data, options.ranker)
+    require_source(run.data.source)
     output = options.output or default_output(run)
     data = run.data.model_copy(update={"source": absolute("data.source", run.data.source)})  # for `rerank`, anywhere
     run = run.model_copy(update={"data": data})

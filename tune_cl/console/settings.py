@@ -8,6 +8,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from itertools import islice
 
+from trainables.data import require_source
 from trainables.errors import ConfigError, Problem
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import read_events
@@ -72,10 +73,13 @@ def add_session(parser: ArgumentParser) -> None:
 
 
 def experiment_of(options: Namespace) -> Experiment:
-    """The experiment given by the options of `add_experiment` and `add_overrides`."""
+    """The experiment given by the options of `add_experiment` and `add_overrides`. Raises ConfigError for what is wrong
+    with it, DataError if its data is not there."""
     flags = {"search.trials": options.trials, "training.max_iterations": options.max_iterations, "seed": options.seed}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
-    return load_experiment(options.space, [*given, *options.overrides], options.data, options.ranker)
+    experiment = load_experiment(options.space, [*given, *options.overrides], options.data, options.ranker)
+    require_source(experiment.base_run().data.source)
+    return experiment
 
 
 def tracking_uri_of(options: Namespace, place: Place) -> str:

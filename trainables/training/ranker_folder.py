@@ -1,0 +1,17 @@
+"""The files of a saved ranker's folder; without PyTorch, so that a folder that holds none is refused at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainables.errors import DataError, Problem
+
+WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
+
+
+def require_ranker(folder: Path) -> None:
+    """Raises DataError unless it is a folder that a trained ranker was saved in."""
+    if not (folder / CONFIG).is_file():
+        inside = folder / "ranker"  # where `tune-cl train` and `confirm` put it within their folders
+        right = str(inside) if inside.is_dir() else f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"
+        raise DataError(Problem(str(folder), "is not a trained ranker", right))
