@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from trainables.data.columns import MAX_GRADE, RankingData, Split
+from trainables.data.trec_numbers import Wrong, grade_of, score_of
 from trainables.errors import DataError, Problem
 from trainables.evaluation.metrics import TrecOrder
 from trainables.files import write_text
 
-FLOAT32_END = 2.0**128 - 2.0**103  # smallest number that rounds to an infinite float32
 RUN_ROW = "QUERY Q0 DOCUMENT RANK SCORE TAG"
 QRELS_ROW = "QUERY 0 DOCUMENT GRADE"
 
@@ -37,10 +37,6 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     return _read(path, QRELS_ROW, _grade)
 
 
-class _Wrong(Exception):
-    """(what is wrong, what would be right) for one line."""
-
-
 def _read(path: str | Path, form: str, value_of: Callable[[list[bytes]], float]) -> dict[str, dict]:
     table: dict[str, dict] = {}
     problems: list[Problem] = []
@@ -49,7 +45,7 @@ def _read(path: str | Path, form: str, value_of: Callable[[list[bytes]], float])
             fields = line.split()  # bytes are split at ASCII white space only, as in trec_eval
             if fields:
                 _add(table, fields, form, value_of)
-        except _Wrong as wrong:
+        except Wrong as wrong:
             problems.append(Problem(f"{path}:{number}", *wrong.args))
     if not table and not problems:
         problems.append(Problem(str(path), "no rows", f"write rows '{form}'"))
@@ -73,45 +69,26 @@ def _lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
 def _add(table: dict[str, dict], fields: list[bytes], form: str, value_of: Callable[[list[bytes]], float]) -> None:
     columns = form.count(" ") + 1
     if len(fields) != columns:
-        raise _Wrong(f"{len(fields)} columns instead of {columns}", f"write '{form}'")
+        raise Wrong(f"{len(fields)} columns instead of {columns}", f"write '{form}'")
     try:
         query, document = fields[0].decode(), fields[2].decode()
     except UnicodeDecodeError:
-        raise _Wrong("not UTF-8", "convert the file to UTF-8") from None
+        raise Wrong("not UTF-8", "convert the file to UTF-8") from None
     row = table.setdefault(query, {})
     if document in row:
-        raise _Wrong(f"document '{document}' a second time for query '{query}'", "keep one row a query and document")
+        raise Wrong(f"document '{document}' a second time for query '{query}'", "keep one row a query and document")
     row[document] = value_of(fields)
 
 
 def _score(fields: list[bytes]) -> float:
-    try:
-        score = float(_plain(fields[4]))
-    except ValueError:
-        score = float("nan")
-    if not abs(score) < FLOAT32_END:
-        raise _Wrong(f"score '{_shown(fields[4])}'", "write a finite number in the range of float32")
-    return score
+    return score_of(_text(fields[4]))
 
 
 def _grade(fields: list[bytes]) -> int:
-    try:
-        grade = int(_plain(fields[3]))
-    except ValueError:
-        grade = MAX_GRADE + 1
-    if abs(grade) > MAX_GRADE:
-        raise _Wrong(f"grade '{_shown(fields[3])}'", f"write a whole number up to {MAX_GRADE}")
-    return grade
+    return grade_of(_text(fields[3]), least=-MAX_GRADE)
 
 
-def _plain(number: bytes) -> bytes:
-    """The number; raises ValueError for 1_0, which Python takes for 10 and trec_eval for 1."""
-    if b"_" in number:
-        raise ValueError(number)
-    return number
-
-
-def _shown(field: bytes) -> str:
+def _text(field: bytes) -> str:
     return field.decode(errors="replace")
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from trainables.data.columns import MAX_GRADE, SPLITS, RankingData, Task
+from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings, wrong_text
 from trainables.data.readers.ids import IdIndex
 from trainables.data.readers.rows import Rows, plain_or_gz
+from trainables.data.trec_numbers import Wrong, grade_of, score_of
 from trainables.errors import DataError, Problem
 
 if TYPE_CHECKING:
@@ -25,9 +23,6 @@ COLLECTION = ("DOCUMENT", "TEXT")
 QUERIES = ("QUERY", "TEXT")
 QRELS = ("QUERY", "0", "DOCUMENT", "GRADE")
 RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")
-MAX_SCORE = float(np.finfo(np.float32).max)  # trec_eval keeps scores as float32
-_WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
-_NUMBER = re.compile(r"[-+.eE0-9]+")  # float takes 1_0 too, which trec_eval reads as 1
 
 Value = Callable[[list[str]], float]
 
@@ -112,10 +107,6 @@ def _note_repeat(rows: Rows, number: int, what: str, first: int) -> None:
     rows.problem(number, f"{what} a second time (first in line {first})", "keep one row")
 
 
-class _Wrong(Exception):
-    """(what is wrong, what would be right) for one row."""
-
-
 @dataclass(frozen=True)
 class _SplitReader:
     """Reads the qrels and runs of a folder's splits against one collection."""
@@ -146,7 +137,7 @@ class _SplitReader:
             query, value = queries.get(fields[0]), 0.0
             try:
                 value = value_of(fields)
-            except _Wrong as wrong:
+            except Wrong as wrong:
                 rows.problem(number, *wrong.args)
             if query is None:
                 rows.problem(number, f"unknown query '{fields[0]}'", "add it to the split's queries or drop the row")
@@ -162,17 +153,9 @@ class _SplitReader:
 
 
 def _grade(fields: list[str]) -> float:
-    """A whole number; negative grades (spam in some tracks) mean not relevant and become 0."""
-    if not _WHOLE.fullmatch(fields[3]) or int(fields[3]) > MAX_GRADE:
-        raise _Wrong(f"grade '{fields[3]}'", f"write a whole number up to {MAX_GRADE}")
-    return max(0, int(fields[3]))
+    """Negative grades (spam in some tracks) mean not relevant and become 0."""
+    return max(0, grade_of(fields[3]))
 
 
 def _score(fields: list[str]) -> float:
-    try:
-        score = float(fields[4] if _NUMBER.fullmatch(fields[4]) else "nan")
-    except ValueError:
-        score = float("nan")
-    if not abs(score) <= MAX_SCORE:
-        raise _Wrong(f"score '{fields[4]}'", "write a finite number within the range of float32")
-    return score
+    return score_of(fields[4])
