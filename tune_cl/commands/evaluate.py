@@ -17,8 +17,8 @@ from trainables.errors import ConfigError, DataError, Problem
 from trainables.evaluation.metrics import ACCURACY, KNOWN, METRICS, Metric, parse_metrics
 from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
 from trainables.evaluation.trec import read_qrels, read_run
+from trainables.prose import say
 from tune_cl.console.tables import table
-from tune_cl.prose import say
 
 T = TypeVar("T")
 Qrels = Mapping[str, Mapping[str, int]]

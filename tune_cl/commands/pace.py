@@ -15,9 +15,9 @@ from typing import Any
 from trainables.config import CurriculumConfig
 from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.errors import ConfigError, Problem
+from trainables.prose import say
 from tune_cl.console.plots import require_format
 from tune_cl.console.tables import table
-from tune_cl.prose import say
 
 READ = ("n", "delta", "stages", "reference")  # of a schedule, besides its steps
 OTHERS = tuple((name, n) for name in PACINGS if name != "none" for n in ((2, 5, 10) if name == "root" else (2,)))
