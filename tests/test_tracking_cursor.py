@@ -63,10 +63,11 @@ def test_a_cursor_reads_back_as_it_was(tmp_path: Path) -> None:
         "[]",
         "{}",
         '{"target": "here", "owed": [["t0001"]]}',
-        '{"target": "here", "owed": [], "of a newer": 1}',
+        '{"target": "here", "offset": 5, "checksum": 1, "owed": [], "of a newer": 1}',
+        '{"target": "here", "offset": 5, "owed": []}',
         None,
     ],
-    ids=["empty", "list", "lacks a part", "pairs of one", "newer", "missing"],
+    ids=["empty", "list", "lacks a part", "pairs of one", "newer", "older", "missing"],
 )
 def test_a_cursor_that_cannot_be_read_is_a_fresh_one(held: str | None, tmp_path: Path) -> None:
     if held is not None:

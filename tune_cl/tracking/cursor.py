@@ -55,10 +55,10 @@ def load(journal: Path, target: str) -> Cursor:
     After a disk has lost the journal's end, the cursor is beyond it, or, once new events have been written, somewhere
     among these. Then a fresh one that knows of it begins at the first event.
     """
-    folder = journal.parent
     try:
-        held = json.loads((folder / FILE).read_text())
-        cursor = Cursor(**held | {"owed": [(key, path, inside) for key, path, inside in held["owed"]]})
+        held = json.loads((journal.parent / FILE).read_text())
+        owed = [(key, path, inside) for key, path, inside in held["owed"]]
+        cursor = Cursor(**held | {"checksum": held["checksum"], "owed": owed})
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return Cursor(target)
     if cursor.target != target:
