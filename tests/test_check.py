@@ -219,7 +219,7 @@ def test_each_ranker_is_measured_and_weighs_by_its_trials(
     changed = [part for option in GRID for part in ("--set", option)]
     told = rows(capfd, space, *changed)
     assert told["an iteration"] == "knrm 3 s (3 trials), conv_knrm 1 s (4 trials)"
-    assert told["time here"] == "about 2 min, 2 at a time, 1.86 s an iteration on average"
+    assert told["time here"] == "about 2 min without start-up, 2 at a time, 1.86 s an iteration on average"
     assert "an iteration" not in rows(capfd, space, "--ranker", "knrm", *changed)
 
 

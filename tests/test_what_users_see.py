@@ -288,7 +288,7 @@ def test_check_says_in_words_what_a_search_will_do(
     [teacher] = [line for line in shown if line.startswith("teacher")]
     assert teacher == "teacher at most 20 iterations before the first trial: one more training, which a scoring needs"
     [time] = [line for line in shown if line.startswith("time here")]
-    assert " min, 3 at a time, 10 s an iteration" in time
+    assert " min without start-up, 3 at a time, 10 s an iteration" in time
     assert not any(line.startswith(("priors", "GPU", "steps", "pre-training")) for line in shown)
     assert main(["check", space(tmp_path), *options, "--json"]) == DONE
     forecast = json.loads(capfd.readouterr().out)

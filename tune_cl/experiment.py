@@ -15,7 +15,7 @@ from trainables.randomness import generator
 from trainables.rankers import RANKERS
 from tune_cl.resolve import TEXTS, all_checked, resolve, written
 from tune_cl.search.config import SearchConfig, misfits, remarks, search_config, unfit_space
-from tune_cl.search.forecast import ends_no_trial, forecast_of, same_trainings
+from tune_cl.search.forecast import ends_no_trial, forecast_of, same_trainings, unused
 from tune_cl.search.leaves import Range
 from tune_cl.search.points import Points, points_of
 from tune_cl.search.schedulers import setup_of, unfit_population
@@ -289,7 +289,10 @@ def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Pr
     experiment = Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=notes)
     if problems := [*repeated, *done.problems, *misfits_of_parts(experiment)]:
         raise ConfigError(problems)
-    return with_whole_grid(replace(experiment, notes=(*notes, *same_trainings(experiment), *ends_no_trial(experiment))))
+    of_trainings = [key for key in written(line["configuration"], []) if key not in done.dropped]
+    idle = unused(experiment, written(line["search"], []), of_trainings)
+    notes += (*idle, *same_trainings(experiment), *ends_no_trial(experiment))
+    return with_whole_grid(replace(experiment, notes=notes))
 
 
 def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:

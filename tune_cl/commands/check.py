@@ -171,6 +171,7 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
     before = document["pretraining_iterations"]
     seconds, places = document["seconds_per_iteration"], document["at_a_time"]
     mean = " on average" if len(document["paces"]) > 1 else ""
+    time = f"{_time(document['hours_forecast'])} without start-up"
     return {
         "trains": f"{', '.join(document['rankers'])} on {document['data']}, for {document['metric']} on dev",
         "opens": f"{counted(document['parameters'], 'key')}{some}: {many} combinations",
@@ -184,7 +185,7 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
         "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
         "teacher": _before(document["teacher_iterations"], ": one more training, which a scoring needs"),
         "pre-training": _before(before),
-        "time here": f"{_time(document['hours_forecast'])}, {places} at a time, {seconds:.3g} s an iteration{mean}",
+        "time here": f"{time}, {places} at a time, {seconds:.3g} s an iteration{mean}",
         "an iteration": _paces(document["paces"]),
         "budgets": _budgets(document),
         "cost": f"{document['cost_forecast']:.3g} at search.price" if document["cost_forecast"] is not None else "",

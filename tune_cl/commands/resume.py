@@ -8,11 +8,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from trainables.prose import say
 from tune_cl.console import result
 from tune_cl.console.settings import add_name, add_session, require_cluster, tracking_uri_of
 from tune_cl.journal import read_events
 from tune_cl.place import known_place
-from tune_cl.prose import say
 from tune_cl.state import replay
 
 render = result.render

@@ -160,8 +160,10 @@ def spent_section(findings: Findings) -> list[Html]:
         lines.append(("cost of that, at search.price", forecast["cost_forecast"], cost.get("price")))
     told = table(["", "forecast", "true"], [(name, _amount(before), _amount(after)) for name, before, after in lines],
                  [1, 2])  # fmt: skip
-    notes = [] if state.end else [paragraph("The search has not come to its end; hours reserved are known then.")]
-    return [told, *notes]
+    notes = ["The forecast of the time leaves out what starting takes: Ray, its workers, and reading the data."]
+    if not state.end:
+        notes.append("The search has not come to its end; hours reserved are known then.")
+    return [told, *map(paragraph, notes)]
 
 
 def _seconds(hours: float | None) -> int | None:

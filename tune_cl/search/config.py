@@ -8,13 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from trainables.config import Section, configuration_fields, flatten, known_keys, one_of, unflatten
+from trainables.counting import counted
 from trainables.errors import Problem
 from trainables.validation import key_problem, problems_of, too_large
 from tune_cl.search.leaves import Leaf, Range
 from tune_cl.search.samplers import SEARCHERS
-from tune_cl.search.schedulers import SCHEDULERS, unfit
+from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, unfit
 from tune_cl.search.space import Space
 
+BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
 SMALLEST_SHARE = 0.0001  # of a core or a GPU that Ray can reserve
 
 
@@ -122,7 +124,7 @@ def price_of_an_hour(search: SearchConfig) -> float:
 def misfits(search: SearchConfig) -> list[Problem]:
     """Keys that do not go together."""
     problems = []
-    if search.warm_start and search.searcher in ("random", "grid"):
+    if search.warm_start and search.searcher in BY_CHANCE:
         wrong = f"searcher {search.searcher} learns nothing from earlier trials"
         problems.append(Problem("search.warm_start", wrong, "search.searcher: tpe, gp or cmaes"))
     if search.cost is not None and not price_of_an_hour(search):
@@ -139,7 +141,7 @@ def misfits(search: SearchConfig) -> list[Problem]:
     if search.resources.gpu > 1 and search.resources.gpu % 1:
         wrong = f"{search.resources.gpu:g} is more than one GPU and no whole number"
         problems.append(Problem("search.resources.gpu", wrong, "a share of one, such as 0.25, or a whole number"))
-    if search.scheduler == "pbt" and search.searcher not in ("random", "grid"):
+    if search.scheduler == "pbt" and search.searcher not in BY_CHANCE:
         wrong = "trials change their configuration under pbt, so that none tells the searcher what its own is worth"
         problems.append(Problem("search.searcher", wrong, "random or grid"))
     if search.repeats > 1 and search.scheduler == "pbt":
@@ -167,10 +169,31 @@ def unfit_space(search: SearchConfig, space: Space) -> list[Problem]:
 
 def remarks(search: SearchConfig) -> list[str]:
     """What the user should know about settings that are allowed."""
-    if search.resources.gpu <= 1:
-        return []
-    idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that a trial reserves stay idle"
-    return [f"search.resources.gpu: a training computes on one GPU, so {idle}"]
+    told = []
+    if search.searcher not in BY_CHANCE and not search.warm_start and 1 < search.trials <= search.startup_trials:
+        told.append(
+            f"search.searcher: {search.searcher} models the space after {counted(search.startup_trials, 'trial')} "
+            f"(search.startup_trials), so all {search.trials} of this search are chosen at random"
+        )
+    if search.resources.gpu > 1:
+        idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that a trial reserves stay idle"
+        told.append(f"search.resources.gpu: a training computes on one GPU, so {idle}")
+    return told
+
+
+def idle(search: SearchConfig) -> set[str]:
+    """Keys of `search` that the others leave without effect."""
+    stops = search.scheduler not in ("none", "pbt")
+    read = {
+        "reduction_factor": search.scheduler in WITH_RUNGS or search.audit > 0,
+        "grace": stops,
+        "first_rung": stops and not isinstance(search.grace, int),
+        "interval": search.scheduler == "pbt",
+        "startup_trials": search.searcher not in BY_CHANCE,
+        "warm_discount": bool(search.warm_start),
+        "stop_when.margin": search.stop_when.probability is not None,
+    }
+    return {f"search.{key}" for key, has_effect in read.items() if not has_effect}
 
 
 def _moves(leaf: Leaf) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from trainables.config import flatten, without_effect
 from trainables.randomness import generator
-from tune_cl.search.config import SearchConfig, price_of_an_hour
+from tune_cl.search.config import SearchConfig, idle, price_of_an_hour
 from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
 from tune_cl.search.schedulers.grace import curriculum_ends
 
@@ -108,6 +108,15 @@ def same_trainings(experiment: Experiment) -> list[str]:
         return []
     told = f"only {len(different)} of the {combinations} combinations are different trainings"
     return [f"{told}: {' and '.join(idle)} without effect in some, which a condition (`when`) leaves out"]
+
+
+def unused(experiment: Experiment, of_search: Collection[str], of_trainings: Collection[str]) -> list[str]:
+    """A note on those of the given keys that have no effect on the search, or on any of its trainings."""
+    unread = [key for key in of_search if key in idle(experiment.search)]
+    if of_trainings:
+        runs = (experiment.base_run(), *map(experiment.training_run, _choices(experiment)))
+        unread += without_effect(of_trainings, dict.fromkeys(key for run in runs for key in run.in_force()))
+    return [f"without effect on this search: {', '.join(unread)}"] if unread else []
 
 
 def ends_no_trial(experiment: Experiment) -> list[str]:

@@ -1,0 +1,78 @@
+"""What a search does not read is said before it begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tune_cl.experiment import Experiment, load_experiment
+
+SPACE = """
+ranker: conv_knrm
+curriculum: {scoring: turns, pacing: {choice: [none, root]}}
+training: {loss: pairwise}
+"""
+
+
+def of(folder: Path, *overrides: str) -> Experiment:
+    (folder / "toy.yaml").write_text(SPACE)
+    return load_experiment(str(folder / "toy.yaml"), overrides)
+
+
+def unread(experiment: Experiment) -> list[str]:
+    begin = "without effect on this search: "
+    notes = [note for note in experiment.notes if note.startswith(begin)]
+    return notes[0].removeprefix(begin).split(", ") if notes else []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "beside"),
+    [
+        ("search.reduction_factor", "4", "search.scheduler=asha"),
+        ("search.reduction_factor", "4", "search.scheduler=hyperband"),
+        ("search.grace", "2", "search.scheduler=median"),
+        ("search.grace", "none", "search.scheduler=model"),
+        ("search.first_rung", "2", "search.scheduler=asha"),
+        ("search.interval", "3", "search.scheduler=pbt"),
+        ("search.startup_trials", "3", "search.searcher=tpe"),
+        ("search.startup_trials", "3", "search.searcher=gp"),
+        ("search.stop_when.margin", "0.1", "search.stop_when.probability=0.1"),
+        ("curriculum.m", "5", "curriculum.weighting=reciprocal_rank"),
+        ("curriculum.delta", "0.2", "curriculum.T=0.1"),
+        ("training.margin", "3", "training.loss=hinge"),
+    ],
+)
+def test_a_key_is_named_where_nothing_reads_it(key: str, value: str, beside: str, tmp_path: Path) -> None:
+    given = f"{key}={value}"
+    opened = "training.lr={choice: [0.1, 0.2]}"
+    assert unread(of(tmp_path, given, beside, opened)) == []
+    none = ["curriculum.pacing=none"] if key == "curriculum.delta" else []
+    assert unread(of(tmp_path, given, *none, opened)) == [key]
+
+
+def test_a_first_rung_gives_way_to_a_number_as_grace(tmp_path: Path) -> None:
+    keys = ["search.scheduler=asha", "search.first_rung=2"]
+    assert unread(of(tmp_path, *keys)) == []
+    assert unread(of(tmp_path, *keys, "search.grace=3")) == ["search.first_rung"]
+
+
+def test_an_audit_counts_on_the_reduction_factor(tmp_path: Path) -> None:
+    keys = ["search.scheduler=median", "search.reduction_factor=4"]
+    assert unread(of(tmp_path, *keys)) == ["search.reduction_factor"]
+    assert unread(of(tmp_path, *keys, "search.audit=2")) == []
+
+
+def test_what_some_trials_read_is_not_named(tmp_path: Path) -> None:
+    assert unread(of(tmp_path, "curriculum.scoring=random")) == [], "root reads it, the baseline does not"
+
+
+@pytest.mark.parametrize(("trials", "told"), [(8, True), (9, False), (1, False)])
+def test_a_searcher_that_never_models_the_space_says_so(trials: int, told: bool, tmp_path: Path) -> None:
+    overrides = ["search.searcher=tpe", f"search.trials={trials}", "training.lr={uniform: [0.1, 0.2]}"]
+    expected = (
+        "search.searcher: tpe models the space after 8 trials (search.startup_trials), so all 8 of this search are "
+        "chosen at random"
+    )
+    assert (expected in of(tmp_path, *overrides).notes) == told
+    assert not any("at random" in note for note in of(tmp_path, *overrides[1:]).notes), "random is meant to be"
