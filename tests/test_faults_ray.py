@@ -92,7 +92,7 @@ def test_trials_go_on_where_processes_and_nodes_die(
     outcomes = {trial.trial: trial.outcome for trial in state.by_number()}
     assert outcomes == {"t0000": "baseline"} | {
         f"t000{n}": "failed" if n in (2, 3) else "completed" for n in range(1, 7)
-    }, [trial.reason for trial in state.by_number()]
+    }, "\n".join(f"{trial.trial}: {trial.reason}" for trial in state.by_number())
     for trial in state.by_number():
         expected = {"t0002": [], "t0003": [1]}.get(trial.trial, [1, 2, 3, 4, 5, 6])
         assert sorted(trial.results) == expected, trial.trial
@@ -252,6 +252,14 @@ def test_trials_whose_checkpoint_finds_no_space_go_on_or_fail_with_the_reason(
         assert sorted(trial.results) == ([1, 2, 3] if trial.trial == "t0002" else [1, 2, 3, 4, 5, 6])
         kept = [iteration for iteration, path in sorted(trial.checkpoints.items()) if Path(path).is_dir()]
         assert kept == ([5, 6] if trial is best[0] else [])
+
+
+def test_a_trial_whose_reused_process_dies_before_it_begins_is_retried(
+    local_ray: str, experiment: Experiment, tmp_path: Path
+) -> None:
+    state = toy_search(experiment, tmp_path / "search", lambda: 1, {"faults": {"t0002": "killed between"}})
+    assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 6], state.trials["t0002"]
+    assert steps_of(tmp_path / "search", "t0002") == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("what", ["result", "checkpoint", "end", "end of a failed one", "files"])

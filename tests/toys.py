@@ -24,7 +24,8 @@ class Toy(tune.Trainable):
     """`materials`: {folder: where it notes each step it makes and what GPUs its process sees, seconds: of a step,
     faults: trial -> what befalls it, storage: where checkpoints go}.
 
-    Faults: `killed` ends the process with SIGKILL in step 3, once; `raises` fails before the first step; `nan` gives
+    Faults: `killed` ends the process with SIGKILL in step 3, once; `killed between` when a process that trained another
+    trial takes this one up, once; `raises` fails before the first step; `nan` gives
     a loss that is no number in step 2; `full` fills the storage when step 3 is to be saved, once, and empties it when
     the trial goes on; `stays full` fills it each time and leaves it so.
     """
@@ -38,6 +39,10 @@ class Toy(tune.Trainable):
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.trial, self.done = new_config["trial"], 0
         self.iterations = new_config["run"]["training"]["max_iterations"]
+        begun = Path(self.folder) / f"{self.trial}.begun"
+        if self.fault == "killed between" and not begun.exists():
+            begun.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.fault == "raises":
             raise RuntimeError("there is no such model")
         if new_config["checkpoint"]:

@@ -7,12 +7,16 @@ open trials, with their checkpoints, from the journal.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, Self
 
 from ray import tune
+from ray.exceptions import RayActorError
+from ray.tune.execution.tune_controller import TuneController
+from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
@@ -190,6 +194,29 @@ class _Recorder(_Adaptor, tune.Callback):
             self.let_go_of_ended()
 
 
+@contextmanager
+def _retried_from_the_start() -> Iterator[None]:
+    """Where a process dies that was just taking up another trial, Ray hears of the end of both, process and task. The
+    one makes it retry the trial; the other, first or second, would fail it, for it does not run then."""
+    plain = TuneController._process_trial_failure
+
+    def failed(self: TuneController, trial: Trial, exception: Any) -> None:
+        if trial.status == Trial.PENDING and isinstance(exception, RayActorError):
+            if trial not in self._resetting_trials:
+                return  # it waits for its retry
+            self._set_trial_status(trial, Trial.RUNNING)
+            if self._staged_trials:
+                self._unstage_trial_with_resources(trial)
+        self._resetting_trials.discard(trial)
+        plain(self, trial, exception)
+
+    TuneController._process_trial_failure = failed
+    try:
+        yield
+    finally:
+        TuneController._process_trial_failure = plain
+
+
 def _shed(trial: Any) -> None:
     """Drops what Ray keeps of an ended trial: the journal has it, and thousands of trials would fill the memory."""
     trial.config = trial._Trial__unresolved_config = {"trial": trial.config["trial"]}
@@ -229,7 +256,7 @@ def run_trials(
         tune.with_parameters(RankerTrainable, materials=dict(materials)), {"cpu": resources.cpu, "gpu": resources.gpu}
     )
     broken: list[Exception] = []
-    with deleting_aside() as old:
+    with deleting_aside() as old, _retried_from_the_start():
         recorder = _Recorder.into(search, broken, storage, old)
         recorder.take_up()
         tune.Tuner(
