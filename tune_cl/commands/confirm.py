@@ -16,6 +16,7 @@ from typing import Any
 from trainables.counting import counted
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.prose import wrapped
+from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.verdict import (
     LEVEL,
     best_on_dev,
@@ -52,7 +53,6 @@ def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
     tracking_uri = tracking_uri_of(options, place)
     require_cluster(options.address)
-    from tune_cl.confirmation.request import Request  # imports SciPy
     from tune_cl.confirmation.runner import confirm_search  # imports Ray and torch
 
     request = Request(options.top, options.seeds, options.split, options.correction, options.race, options.ablate)

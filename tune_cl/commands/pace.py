@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from dataclasses import replace
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def _default(horizon: float) -> list[float]:
     """Whole steps, as far as T counts steps; with a T of at most 1 they are shares of all steps."""
     if horizon <= 1:
         return [horizon * i / 10 for i in range(11)]
-    return sorted({round(math.ceil(horizon) * i / 10) for i in range(11)})
+    return sorted({round(ceil(horizon) * i / 10) for i in range(11)})
 
 
 def _plot(path: Path, schedule: Schedule) -> None:
