@@ -12,7 +12,7 @@ from tests.test_search import SPACE, Crew, Killed, summary
 from trainables import storage
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.search.leftovers import KEPT, Leftovers, recorded
-from tune_cl.state import TrialState
+from tune_cl.state import SearchState, TrialState
 
 WAYS = {
     "none": ["search.scheduler=none"],
@@ -101,6 +101,18 @@ def test_a_search_that_is_killed_lets_go_of_what_the_sessions_before_left(tmp_pa
     assert summary(tmp_path / "tidy") == summary(tmp_path / "whole")
     best = tidy.search.state.best()
     assert best and left(tidy) == [best[0].trial]
+
+
+def test_a_checkpoint_is_let_go_of_though_another_one_of_its_iteration_was_written() -> None:
+    """A driver was killed between the last checkpoint of a trial and its end; so was the one after it."""
+    root = "/runs/toy/ray"
+    first = [storage.joined(root, "session-1", "t1-a", f"checkpoint_{number:06d}") for number in range(8)]
+    again = storage.joined(root, "session-2", "t1-b", "checkpoint_000000")
+    state = SearchState("toy", {}, "knrm", ["knrm"], "map", 1, "t0", "", 0.0)
+    state.trials["t1"] = TrialState("t1", 1, {}, 1, False)
+    for iteration, path in [*enumerate(first, 1), (8, again)]:
+        state.apply({"event": "checkpoint", "trial": "t1", "iteration": iteration, "path": path, "time": 0.0})
+    assert set(recorded(state.trials["t1"], root)) == {*first[-KEPT:], again}
 
 
 @pytest.mark.parametrize("root", ["/runs/toy/ray", "s3://b/runs/toy/ray?endpoint_override=host:1&scheme=http"])

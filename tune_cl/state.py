@@ -46,6 +46,8 @@ class TrialState:
     chosen: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
+    replaced: list[str] = field(default_factory=list)
+    """Checkpoints in whose place others of the same iteration came after a kill: never read, yet to be deleted."""
     offset: int = 0
     """Iterations of its previous trainings (grace `scaled`), after which those of its present one are counted."""
     formers: tuple[int, ...] = ()
@@ -206,7 +208,10 @@ class SearchState:
             case "result":  # the first report of an iteration stays: after a kill a trial repeats some
                 self._take(self.trials[event["trial"]].results, event)
             case "checkpoint":
-                self.trials[event["trial"]].checkpoints[event["iteration"]] = event["path"]
+                trial = self.trials[event["trial"]]
+                if known := trial.checkpoints.get(event["iteration"]):
+                    trial.replaced.append(known)
+                trial.checkpoints[event["iteration"]] = event["path"]
             case "machine":
                 known = self.machines.setdefault(self.trials[event["trial"]].params.get("ranker.name", self.ranker), [])
                 if event["text"] not in known:
