@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import tiny_data
-from tests.commands import SPACE, finish, start, wait_for_events
+from tests.commands import UNHURRIED, finish, start, wait_for_events
 from tests.s3_cases import events, on_another_machine, s3, server
 from tests.trec_folder import write_trec_folder
 from trainables import storage
@@ -230,7 +230,7 @@ def test_a_search_goes_on_from_the_storage_alone(
     s3: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On real Ray: stopped by Ctrl-C, the machine lost, then resumed and reported on another one."""
-    (tmp_path / "toy.yaml").write_text(SPACE)
+    (tmp_path / "toy.yaml").write_text(UNHURRIED)
     limits = ["--trials", "2", "--max-iterations", "4", "--tracking-uri", f"sqlite:///{tmp_path / 'mlflow.db'}"]
     first, second = tmp_path / "first", tmp_path / "second"
     monkeypatch.setenv("XDG_CACHE_HOME", str(first))
