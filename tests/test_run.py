@@ -18,7 +18,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.builders import tiny_data
-from tests.commands import SPACE, finish, start, wait_for_events
+from tests.commands import UNHURRIED, finish, start, wait_for_events
 from tests.trec_folder import write_trec_folder
 from tune_cl.journal import read_events
 from tune_cl.state import SearchState, replay
@@ -29,7 +29,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data and a search space."""
     folder = tmp_path_factory.mktemp("run")
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), folder / "data")
-    (folder / "toy.yaml").write_text(SPACE)
+    (folder / "toy.yaml").write_text(UNHURRIED)
     return folder
 
 
@@ -284,6 +284,32 @@ def test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver(place: Path
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 130, done.stderr
     assert_stopped(place, "at-the-end", (done.stdout, done.stderr))
+
+
+SWALLOWED_BETWEEN_RESULTS = """
+import os, signal, sys
+from contextlib import suppress
+from tune_cl.cli import main
+from tune_cl.search.search import Search
+
+def then_a_signal(search, trial, result, known=Search.result):
+    kept = known(search, trial, result)
+    if result["iteration"] == 2:
+        with suppress(KeyboardInterrupt):  # as Python does while it collects garbage
+            os.kill(os.getpid(), signal.SIGTERM)
+    return kept
+
+Search.result = then_a_signal
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_signal_that_a_library_swallows_ends_the_search_at_rays_next_step(place: Path) -> None:
+    command = [sys.executable, "-c", SWALLOWED_BETWEEN_RESULTS, *search(place, "swallowed")]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 130, done.stderr
+    assert_stopped(place, "swallowed", (done.stdout, done.stderr))
+    assert state(place, "swallowed").iterations == 2
 
 
 def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(place: Path, whole: dict[str, Any]) -> None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from trainables.training import saves
 from tune_cl import ray_session as session
+from tune_cl.commands import train
 from tune_cl.ray_session import ray_session
+from tune_cl.search import places
+from tune_cl.search.deletions import Deletions
+from tune_cl.search.places import first_ended
+from tune_cl.search.ray_tune import _Recorder
+from tune_cl.search.search import Search
 from tune_cl.stopping import stop_if_asked, stoppable
 
 
@@ -44,6 +55,53 @@ def test_ray_is_not_started_then(monkeypatch: pytest.MonkeyPatch) -> None:
         swallowed(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt), ray_session(None):
             pass
+
+
+class AtItsEnd:
+    """Does something while it is collected, when an exception reaches nobody."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.act = act
+
+    def __del__(self) -> None:
+        self.act()
+
+
+def test_a_signal_while_an_object_is_collected_is_heard_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_type))
+    with stoppable():
+        AtItsEnd(lambda: 1 / 0)
+        AtItsEnd(lambda: signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(KeyboardInterrupt):
+            stop_if_asked()
+    AtItsEnd(lambda: int("one"))
+    assert told == [ZeroDivisionError, ValueError]
+
+
+def test_ray_tunes_next_step_ends_the_search_then(tmp_path: Path) -> None:
+    recorder = _Recorder.into(cast(Search, SimpleNamespace(ended_since=[])), [], str(tmp_path), Deletions())
+    with stoppable():
+        recorder.on_step_end(1, [])
+        swallowed(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            recorder.on_step_end(2, [])
+
+
+def test_a_wait_for_tasks_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([([], []), ([], ["a task that has ended"])])
+    monkeypatch.setattr(places.ray, "wait", lambda *_, **__: next(answers))
+    monkeypatch.setattr(places, "_alive", list)
+    with stoppable(), pytest.raises(KeyboardInterrupt):
+        first_ended([], cast(places.Room, lambda _: swallowed(signal.SIGTERM)))
+
+
+def test_a_training_ends_at_its_next_iteration_then(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    training = SimpleNamespace(iteration=0, finished=False, take_notes=lambda: swallowed(signal.SIGTERM) or ())
+    monkeypatch.setattr(saves, "iterations", lambda *_: iter([{}, {}]))
+    monkeypatch.setattr(train, "_progress", lambda *_: "")
+    with stoppable(), pytest.raises(KeyboardInterrupt):
+        train._train(cast(Any, training), tmp_path)
 
 
 def test_the_next_command_begins_unasked() -> None:

@@ -150,6 +150,7 @@ def _train(training: AnyTraining, output: Path) -> None:
         for note in training.take_notes():
             say(f"note: {note}")
         print(_progress(training, metrics), file=sys.stderr)
+        stop_if_asked()
 
 
 def _progress(training: AnyTraining, metrics: dict[str, float]) -> str:

@@ -13,6 +13,7 @@ from trainables.errors import ConfigError, Problem
 from tune_cl.ray_session import this_machine
 from tune_cl.search.config import Resources, SearchConfig
 from tune_cl.search.nodes import NodeCheck
+from tune_cl.stopping import stop_if_asked
 
 READ_SECONDS = 5.0  # between looks at the cluster
 
@@ -60,9 +61,12 @@ class Room:
 def first_ended(tasks: Collection[Any], room: Room) -> Any:
     """The first of Ray's tasks to end. While none does `room` looks: Ray itself waits without a word for a node that
     holds one."""
-    while not (ended := ray.wait(list(tasks), num_returns=1, timeout=READ_SECONDS)[0]):
+    while True:
+        stop_if_asked()
+        ended, _ = ray.wait(list(tasks), num_returns=1, timeout=READ_SECONDS)
+        if ended:
+            return ended[0]
         room(_alive())
-    return ended[0]
 
 
 class Places:

@@ -26,6 +26,7 @@ from trainables.training.materials import Materials
 from tune_cl.search.deletions import Deletions, deleting_aside
 from tune_cl.search.leftovers import KEPT, Leftovers, recorded
 from tune_cl.search.search import FINISHED, Plan, Search
+from tune_cl.stopping import stop_if_asked
 
 RETRIES = 3  # of a trial whose process or node died
 
@@ -188,6 +189,7 @@ class _Recorder(_Adaptor, tune.Callback):
         self.search.failed(trial.config["trial"], _reason(trial))
 
     def on_step_end(self, iteration: int, trials: list, **info: Any) -> None:
+        stop_if_asked()
         if self.broken:
             raise self.broken[0]
         if self.search.ended_since:
