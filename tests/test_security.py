@@ -111,3 +111,12 @@ def test_a_server_with_basic_auth_gets_everything_and_the_password_stays_out(
     assert len(files) > 5
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
     assert SECRET not in caplog.text and os.environ["MLFLOW_TRACKING_PASSWORD"] == SECRET
+
+
+def test_a_password_in_the_address_is_not_printed(
+    guard: Guard, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """MLflow's client would print the address with each run that ends."""
+    journal = journal_of(tmp_path / "runs" / "pacing", events("secured", fresh_database(tmp_path / "database")))
+    assert caught_up(journal, guard.uri.replace("//", f"//me:{SECRET}@")) == 0 and guard.let_in
+    assert SECRET not in "".join(capfd.readouterr()) + caplog.text

@@ -22,6 +22,7 @@ DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # MLflow's blind retries create runs twice; the writer looks first
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # with each run that ends, and with the password if it has one
 }
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,8 @@ log = logging.getLogger(__name__)
 class MlflowWriter(threading.Thread):
     """Sends a journal to the tracking address `uri`, from where the last writer stopped.
 
-    The journal's lock keeps a second writer out, so close the writer before the journal. While it runs, MLflow's
-    request limits and telemetry switch are set in the environment, unless the user has set them. Importing MLflow and
+    The journal's lock keeps a second writer out, so close the writer before the journal. While it runs, the
+    DEFAULTS for MLflow are set in the environment, unless the user has set them. Importing MLflow and
     creating a fresh database take seconds and happen in this thread.
     """
 
