@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +22,7 @@ from tests.tracking_cases import (
     end_event,
     events,
     expected,
+    fresh_database,
     journal_of,
     result_event,
     root,
@@ -257,6 +260,23 @@ def test_a_name_that_no_address_can_have_is_refused_for_good(tmp_path: Path) -> 
     store = RunStore(resolve_tracking_uri(tmp_path), None)
     with pytest.raises(Refused, match="surrogates not allowed"), store.refusals():
         quote(os.fsdecode(b"caf\xe9.html"))
+
+
+def test_what_a_database_refuses_is_said_once_in_its_own_words(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """MLflow would print a traceback at each attempt, and SQLAlchemy puts advice to programmers before the reason."""
+    uri = resolve_tracking_uri(fresh_database(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as broken:
+        broken.execute("DROP TABLE runs")
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(search_event("never"))
+        writer = MlflowWriter(journal, uri)
+        assert not writer.attempt() and not writer.attempt()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"tracking waits for MLflow at {uri}: OperationalError: no such table: runs"
+    ]
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_writer_that_was_stopped_before_it_started_hides_no_exception(

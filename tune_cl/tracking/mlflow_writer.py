@@ -99,7 +99,8 @@ class MlflowWriter(threading.Thread):
             moved = self.delivery().step() if self.journal.size else False
         except Exception as error:  # noqa: BLE001 - no error of tracking stops the search; the next attempt repairs it
             self._failures += 1
-            self.trouble = masked(f"{type(error).__name__}: {error}".split("\n")[0])
+            reason = getattr(error.__cause__, "orig", None) or error  # SQLAlchemy puts advice before a database's words
+            self.trouble = masked(f"{type(reason).__name__}: {reason}".split("\n")[0])
             if self._failures == 1:
                 log.warning("tracking waits for MLflow at %s: %s", masked(self.uri), self.trouble)
             return False

@@ -22,6 +22,7 @@ REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
 TOO_LARGE = 413  # answered by a server, or the proxy before it, to a large file
 
 logging.getLogger("mlflow").setLevel(logging.WARNING)
+logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # tracebacks of errors that it raises as well
 
 
 class Refused(Exception):
