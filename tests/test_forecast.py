@@ -43,6 +43,16 @@ def test_repeats_run_to_their_end_where_others_stop_at_rungs(tmp_path: Path) -> 
     assert told["iterations_expected"] == round(3 * 9 + tried * (a_trial + 9 * again))
 
 
+def test_audited_trials_run_to_their_end(tmp_path: Path) -> None:
+    """Of those that asha stops, two thirds of all trials after 1 iteration and two ninths after 3."""
+    a_trial, stopped_after = 1 + 2 / 3 + 6 / 9, (1 * 2 / 3 + 3 * 2 / 9) / (8 / 9)
+    told = forecast(tmp_path, "search.audit=4")
+    assert told["iterations_expected"] == round(9 + 20 * a_trial + 4 * (9 - stopped_after)) == 86
+    assert forecast(tmp_path, "search.audit=100")["iterations_expected"] <= told["iterations_at_most"]
+    none = forecast(tmp_path, "search.promotion=false", "search.grace=9")
+    assert forecast(tmp_path, "search.audit=4", "search.grace=9") == none, "no trial is stopped"
+
+
 def measured(experiment: Experiment, trials: list[tuple[Flat, float]]) -> SearchState:
     """A search whose trials (without choices: the baseline) have made the iterations that are measured."""
     names = {"name": "s", "data": {}, "ranker": "conv_knrm", "rankers": [], "metric": "map", "seed": 0, "yaml": ""}

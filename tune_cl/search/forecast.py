@@ -40,8 +40,8 @@ def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, i
     `iterations_expected` rests on how far the scheduler lets a trial go, averaged over the configurations of the space
     (a sample of a large one); trainings that `training.patience` ends make it less. With `search.repeats` the baseline
     gets all its seeds, a share GOES_ON of the other configurations that finish gets another seed, and all these
-    trainings run to their end; `repeats_expected` is their number. Of the budgets only `search.iterations` counts here;
-    those that need a pace count in `within_budgets`.
+    trainings run to their end; `repeats_expected` is their number. Trials that `search.audit` takes run to their end
+    too. Of the budgets only `search.iterations` counts here; those that need a pace count in `within_budgets`.
     """
     most, seeds, trials = experiment.max_iterations, experiment.search.repeats, experiment.trials
     budget = experiment.search.iterations
@@ -51,13 +51,22 @@ def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, i
     if (combinations := experiment.space.combinations()) is not None:
         tried = min(tried, combinations)
     repeats = min(seeds, trials) - 1 + tried * again
-    expected = round(most * (1 + repeats) + tried * a_trial)
+    audited = _expected_audits(experiment, tried * (1 - to_the_end))
+    beyond = (most - a_trial) / (1 - to_the_end) if audited else 0.0  # iterations that a stop saves, on average
+    expected = round(most * (1 + repeats) + tried * a_trial + audited * beyond)
     told = {
         "trials": trials,
         "iterations_at_most": _iterations_at_most(experiment, slots),
         "iterations_expected": expected if budget is None else min(expected, max(budget, most)),
     }
     return told | ({"repeats_expected": round(repeats)} if seeds > 1 else {})
+
+
+def _expected_audits(experiment: Experiment, stops: float) -> float:
+    """How many of so many stopped trials `search.audit` takes."""
+    audit = experiment.search.audit
+    expected = (experiment.trials - 1) * (1 - 1 / experiment.search.reduction_factor)  # as Audit expects
+    return min(audit * stops / max(1.0, expected), audit, stops)
 
 
 def _iterations_at_most(experiment: Experiment, slots: int | None) -> int:
