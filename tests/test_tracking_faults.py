@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from alembic.operations.batch import ApplyBatchImpl
 from requests import HTTPError, Response
 
 from tests.s3_cases import on_another_machine, s3, server
@@ -260,6 +261,26 @@ def test_a_name_that_no_address_can_have_is_refused_for_good(tmp_path: Path) -> 
     store = RunStore(resolve_tracking_uri(tmp_path), None)
     with pytest.raises(Refused, match="surrogates not allowed"), store.refusals():
         quote(os.fsdecode(b"caf\xe9.html"))
+
+
+@pytest.mark.parametrize("options", ["", "?timeout=3"])
+def test_a_database_whose_creation_is_cut_short_is_created_again(
+    options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a kill or a full disk: MLflow would not go on with half of its tables, ever."""
+
+    def half(self: Any, operations: Any) -> None:
+        self._transfer_elements_to_new_table()
+        operations.create_table(self.new_table)
+        raise OSError("cut short")
+
+    uri = f"sqlite:///{tmp_path}/storage/mlflow.db{options}"
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="cut short"):
+        patch.setattr(ApplyBatchImpl, "_create", half)
+        RunStore(uri, None)
+    made = RunStore(uri, None).experiment("pacing")
+    assert RunStore(uri, None).experiment("pacing") == made
+    assert [path.name for path in (tmp_path / "storage").iterdir()] == ["mlflow.db"]
 
 
 def test_what_a_database_refuses_is_said_once_in_its_own_words(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from mlflow.entities import Metric, Param, Run, RunTag, ViewType
@@ -15,6 +17,7 @@ from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from requests import HTTPError
 
 T = TypeVar("T")
+SQLITE = "sqlite:///"
 METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
 """Error codes that repeating the request cannot change: the user deleted the run, or MLflow does not take a value."""
@@ -37,6 +40,7 @@ class RunStore:
     """
 
     def __init__(self, uri: str, artifacts: str | None):
+        create_database(uri)
         self.client = MlflowClient(tracking_uri=uri)
         self.artifacts = artifacts
         self.remote = uri.startswith("http")
@@ -145,6 +149,23 @@ class RunStore:
         """Moves the run to the trash."""
         with self.refusals():
             self.client.delete_run(run)
+
+
+def create_database(uri: str) -> None:
+    """Creates the SQLite file of an address if there is none, whole or not at all: MLflow takes seconds to make its
+    tables, and would never go on with those that a kill or a full disk cut short."""
+    path = Path(uri.removeprefix(SQLITE).partition("?")[0])
+    if not uri.startswith(f"{SQLITE}/") or "%" in uri or path.exists():  # MLflow reads a % in its own ways
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".mlflow-", dir=path.parent) as scratch:
+        made = Path(scratch) / path.name
+        MlflowClient(tracking_uri=f"{SQLITE}{made}")
+        try:
+            os.link(made, path)
+        except OSError:
+            if not path.exists():  # no other search was faster: the file system has no hard links
+                made.replace(path)
 
 
 def parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
