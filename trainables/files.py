@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +14,8 @@ from uuid import uuid4
 from trainables.errors import ConfigError, Problem
 
 LONGEST_NAME = 255  # bytes, the limit of common file systems
+# as safetensors, NumPy and LightGBM put it
+FULL = re.compile(rf"os error {errno.ENOSPC}\b|\d+ requested and \d+ written|wrote \d+ of \d+ bytes")
 
 
 def require_file(option: str, path: Path) -> None:
@@ -63,13 +67,27 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 @contextmanager
+def full_disk_named(path: Path) -> Iterator[None]:
+    """Raises OSError (ENOSPC) with the path for errors of the block that mean a full disk: few libraries name the file,
+    and some not even the reason."""
+    try:
+        yield
+    except Exception as error:
+        named = isinstance(error, OSError) and error.filename is not None
+        if named or not (getattr(error, "errno", None) == errno.ENOSPC or FULL.search(str(error))):
+            raise
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a hidden path beside `path`. The file written there replaces `path` at the end of the block, or is removed
     if the block fails. Makes the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        yield temporary
-        os.replace(temporary, path)
+        with full_disk_named(path):
+            yield temporary
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -90,6 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             _say(debug, str(Problem(f"{str(error.filename)[:SHOWN]}...", "the name is too long", "a shorter one")))
             return BAD_INPUT
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is not None:
+            _say(debug, f"error: {error.filename}: {error.strerror}; make room on that disk")
+            return FAILED
         _say(debug, f"error: {type(error).__name__}: {error}; --debug shows where")
         return FAILED
 

@@ -20,7 +20,7 @@ from typing import TextIO
 
 import numpy as np
 
-from trainables.files import unwritable
+from trainables.files import full_disk_named, unwritable
 
 ROOT = "XDG_CACHE_HOME"
 _BLOCK = 1 << 20
@@ -85,7 +85,7 @@ def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
         entry.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(mkdtemp(prefix=f".{digest[:16]}-", dir=entry.parent))
     try:
-        with _held(temporary):
+        with _held(temporary), full_disk_named(entry):
             _remove_abandoned(entry.parent)
             build(temporary)
             _rename(temporary, entry)

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from trainables.errors import DataError, Problem
-from trainables.files import write_text
+from trainables.files import full_disk_named, write_text
 
 BEST, DEV_SCORES = "best.safetensors", "dev scores"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum has state to keep
@@ -29,7 +29,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        write(temporary)
+        with full_disk_named(folder):
+            write(temporary)
         if folder.exists():  # renamed, not removed, so that a kill leaves it intact on disk
             os.replace(folder, temporary.with_name(f"{temporary.name}.old"))
         os.replace(temporary, folder)
