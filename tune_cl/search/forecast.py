@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.config import flatten, without_effect
 from trainables.randomness import generator
+from tune_cl.search.audit import expected_stops
 from tune_cl.search.config import SearchConfig, idle, price_of_an_hour
 from tune_cl.search.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
 from tune_cl.search.schedulers.grace import curriculum_ends
@@ -65,7 +66,7 @@ def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, i
 def _expected_audits(experiment: Experiment, stops: float) -> float:
     """How many of so many stopped trials `search.audit` takes."""
     audit = experiment.search.audit
-    expected = (experiment.trials - 1) * (1 - 1 / experiment.search.reduction_factor)  # as Audit expects
+    expected = expected_stops(experiment.trials, experiment.search.reduction_factor)
     return min(audit * stops / max(1.0, expected), audit, stops)
 
 
@@ -121,7 +122,8 @@ def same_trainings(experiment: Experiment) -> list[str]:
 
 def unused(experiment: Experiment, of_search: Collection[str], of_trainings: Collection[str]) -> list[str]:
     """A note on those of the given keys that have no effect on the search, or on any of its trainings."""
-    unread = [key for key in of_search if key in idle(experiment.search)]
+    of_no_use = idle(experiment.search)
+    unread = [key for key in of_search if key in of_no_use]
     if of_trainings:
         runs = (experiment.base_run(), *map(experiment.training_run, _choices(experiment)))
         unread += without_effect(of_trainings, dict.fromkeys(key for run in runs for key in run.in_force()))
