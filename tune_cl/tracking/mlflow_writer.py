@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 class MlflowWriter(threading.Thread):
     """Sends a journal to the tracking address `uri`, from where the last writer stopped.
 
-    The journal's lock keeps a second writer out, so close the writer before the journal. While it runs, the
-    DEFAULTS for MLflow are set in the environment, unless the user has set them. Importing MLflow and
-    creating a fresh database take seconds and happen in this thread.
+    The journal's lock keeps a second writer out, so close the writer before the journal. While it runs, the DEFAULTS
+    for MLflow are set in the environment, unless the user has set them. Importing MLflow and creating a fresh database
+    take seconds and happen in this thread.
     """
 
     def __init__(self, journal: Journal, uri: str, poll: float = POLL):

@@ -16,8 +16,9 @@ from mlflow.tracking import MlflowClient
 from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from requests import HTTPError
 
+from tune_cl.tracking.uri import SQLITE
+
 T = TypeVar("T")
-SQLITE = "sqlite:///"
 METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
 """Error codes that repeating the request cannot change: the user deleted the run, or MLflow does not take a value."""
@@ -154,8 +155,10 @@ class RunStore:
 def create_database(uri: str) -> None:
     """Creates the SQLite file of an address if there is none, whole or not at all: MLflow takes seconds to make its
     tables, and would never go on with those that a kill or a full disk cut short."""
+    if not uri.startswith(f"{SQLITE}/") or "%" in uri:  # MLflow reads a % in its own ways
+        return
     path = Path(uri.removeprefix(SQLITE).partition("?")[0])
-    if not uri.startswith(f"{SQLITE}/") or "%" in uri or path.exists():  # MLflow reads a % in its own ways
+    if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".mlflow-", dir=path.parent) as scratch:

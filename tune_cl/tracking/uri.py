@@ -13,6 +13,7 @@ from trainables.errors import ConfigError, Problem
 USER = re.compile(r"(?<=://)[^/\s]+@")
 QUERY = re.compile(r"([?&](?:password|token|secret)=)[^&\s]+")
 RELATIVE = re.compile(r"(sqlite[+\w]*:///)(?!:memory:|file:)([^/?].*)")
+SQLITE = "sqlite:///"  # before the path of a file
 SERVERS = ("http", "databricks")
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"  # in a storage, beside its searches' folders
@@ -47,7 +48,7 @@ def beside_runs(storage: Path) -> str:
     if "?" in path or unquote(path) != path:
         wrong = f"MLflow would not find its database in '{storage}', for the '?' or '%' in the path"
         raise ConfigError(Problem("--storage", wrong, "a folder without, or --tracking-uri"))
-    return f"sqlite:///{path}"
+    return f"{SQLITE}{path}"
 
 
 def artifact_location(uri: str, storage: Path) -> str | None:
