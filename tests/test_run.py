@@ -259,6 +259,14 @@ def test_a_signal_while_ray_starts_is_heard_when_it_has_started(place: Path, num
     assert_stopped(place, number.name, finish(running, status=130))
 
 
+def assert_stops_itself(program: str, place: Path, storage: str) -> None:
+    """Checks that a search is stopped that sends itself a signal; `program`: Python that runs `tune-cl` so."""
+    command = [sys.executable, "-c", program, *search(place, storage)]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 130, done.stderr
+    assert_stopped(place, storage, (done.stdout, done.stderr))
+
+
 STOPPED_AT_THE_END = """
 import os, signal, sys, time
 import ray
@@ -280,10 +288,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver(place: Path) -> None:
     """Ray's C++ core, which receives it there, gives the process 3 seconds."""
-    command = [sys.executable, "-c", STOPPED_AT_THE_END, *search(place, "at-the-end")]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 130, done.stderr
-    assert_stopped(place, "at-the-end", (done.stdout, done.stderr))
+    assert_stops_itself(STOPPED_AT_THE_END, place, "at-the-end")
 
 
 SWALLOWED_BETWEEN_RESULTS = """
@@ -305,10 +310,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_a_signal_that_a_library_swallows_ends_the_search_at_rays_next_step(place: Path) -> None:
-    command = [sys.executable, "-c", SWALLOWED_BETWEEN_RESULTS, *search(place, "swallowed")]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 130, done.stderr
-    assert_stopped(place, "swallowed", (done.stdout, done.stderr))
+    assert_stops_itself(SWALLOWED_BETWEEN_RESULTS, place, "swallowed")
     assert state(place, "swallowed").iterations == 2
 
 

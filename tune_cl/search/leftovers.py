@@ -51,7 +51,7 @@ def recorded(trial: TrialState, storage: str) -> list[str]:
     Only what is a checkpoint below `storage`: the journal of a copied search names those of the original."""
     root = storage.partition("?")[0]
     sittings: dict[PurePosixPath, list[str]] = {}
-    for address in [*(address for _, address in sorted(trial.checkpoints.items())), *trial.replaced]:
+    for address in [*dict(sorted(trial.checkpoints.items())).values(), *trial.replaced]:
         path = PurePosixPath(address.partition("?")[0])
         if path.is_relative_to(root) and path.match(CHECKPOINTS) and ".." not in path.parts:
             sittings.setdefault(path.parent, []).append(address)
