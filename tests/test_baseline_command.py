@@ -12,9 +12,12 @@ import pytest
 from tests.builders import tiny_data
 from tests.data_folders import trec_files, write_folder
 from tests.trec_folder import write_trec_folder
+from trainables.baselines import load_baseline
 from trainables.data.columns import TextColumn
 from trainables.rankers import ranker_settings
-from tune_cl.cli import BAD_INPUT, DONE, main
+from tune_cl.cli import BAD_INPUT, DONE, main, parser_of
+from tune_cl.commands import baseline as command
+from tune_cl.experiment import parse_overrides
 
 BASE = tiny_data()
 
@@ -155,3 +158,13 @@ def test_keys_that_a_baseline_does_not_read_are_told(
     assert main(["baseline", str(folder), *asked, "--output", str(tmp_path / "run.txt")]) == DONE
     told = [line for line in capfd.readouterr().err.splitlines() if "without effect" in line]
     assert told == ([f"note: without effect on this baseline: {idle}"] if idle else [])
+
+
+def test_the_examples_of_its_help_set_nothing_without_effect() -> None:
+    lines = [line.split() for line in (command.__doc__ or "").splitlines() if line.strip().startswith("tune-cl")]
+    assert len(lines) == 2
+    for line in lines:
+        options = parser_of("baseline", command).parse_args(line[2:])
+        kind = load_baseline(options.baseline)
+        read = command._read(kind, command._setting(options, kind))
+        assert all(key.startswith(read) for key in parse_overrides(options.overrides))

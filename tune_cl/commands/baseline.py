@@ -1,6 +1,6 @@
 """Examples:
   tune-cl baseline ../data/wikiqa bm25 --tune
-  tune-cl baseline ../data/nfcorpus sdm --retrieve --set metric=ndcg@10
+  tune-cl baseline ../data/nfcorpus sdm --retrieve --tune --set metric=ndcg@10
 
 Ranks the split's candidates, or, with --retrieve and where the candidates themselves were retrieved by BM25, the whole
 collection to a depth of data.top_k. --tune takes the parameters that are best on dev by `metric`, --optimize-on-test

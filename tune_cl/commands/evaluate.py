@@ -54,7 +54,7 @@ def evaluate(
     Means are over all queries of the qrels (trec_eval's -c): a query that the run lacks counts 0, and
     `queries_missing` says how many those are; queries without judgments are ignored. A note on stderr says if no
     judgment reaches `relevance_level`. p-values are corrected, metric by metric, over the runs compared. `t` is
-    infinite if all differences of N queries are equal but not 0, and p is then 2^(1 - N).
+    infinite if all differences are equal but not 0, and p is then 0 (`paired_t_test`).
 
     Returns `{"runs": [{run, metrics, queries_missing, vs_first: {metric: {difference, t, p, p_adjusted, ci95}}}]}`.
     Raises ConfigError for a wrong option, DataError for wrong files.
