@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
+import boto3
 import pytest
 
-from tests.s3_cases import TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
+from tests.s3_cases import BUCKET, TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
 from trainables import storage
 from trainables.errors import ConfigError, WorkFailed
 from tune_cl import mirror
@@ -219,3 +221,20 @@ def test_a_search_that_was_deleted_in_the_storage_ends(resumed: bool, s3: str) -
         with pytest.raises(WorkFailed, match=f"stays in the copy {place.folder}"):
             journal.append(TOLD)
     assert storage.files_below(place.below()).keys() <= {"driver.json"}
+
+
+def test_objects_whose_keys_are_no_paths_of_files_stay_in_the_storage(
+    s3: str, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 allows any key, be it by a slash too many or by malice; the search is read all the same."""
+    place = begun(s3)
+    endpoint = f"http://{parse_qs(server)['endpoint_override'][0]}"
+    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
+    for key in ("sound.txt", "/report.html", "a//b.txt", "../outside.txt", "a/../../outside.txt", "./c.txt"):
+        client.put_object(Bucket=BUCKET, Key=f"{urlsplit(place.below()).path.strip('/')}/{key}", Body=b"x")
+    on_another_machine(monkeypatch, tmp_path / "other")
+    folder = known_place(s3, "toy").folder
+    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".json") == [
+        "journal.jsonl", "journal.lock", "sound.txt"
+    ]  # fmt: skip
+    assert not (folder.parent / "outside.txt").exists()

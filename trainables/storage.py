@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SCHEME = "s3://"
+NO_NAMES = {"", ".", ".."}  # parts of a key with which it is no path of a file
 CHECKPOINTS = "checkpoint_[0-9]*"  # Ray's names for a trial's checkpoint folders; its temporary copies have others
 
 PATIENCE, RETRY_SECONDS = 120.0, 2.0  # for how long to retry while the storage is unreachable, and how often
@@ -103,13 +104,18 @@ def files_below(address: str) -> dict[str, int]:
 
 
 def states_below(address: str) -> dict[str, tuple[int, int]]:
-    """Size in bytes and time of the last change in ns of every object below an S3 address, as `files_below`."""
+    """Size in bytes and time of the last change in ns of every object below an S3 address, as `files_below`.
+
+    Objects whose keys are no paths of files, which S3 allows, are left out: PyArrow cannot read them, and `..` would
+    lead out of the folder that they are copied to.
+    """
     from pyarrow.fs import FileSelector, FileType
 
     system, root = opened(address)
     found = system.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
     files = sorted((one for one in found if one.type == FileType.File), key=lambda one: one.mtime_ns)
-    return {one.path[len(root) + 1 :]: (one.size, one.mtime_ns) for one in files}
+    states = {one.path[len(root) + 1 :]: (one.size, one.mtime_ns) for one in files}
+    return {name: state for name, state in states.items() if NO_NAMES.isdisjoint(name.split("/"))}
 
 
 def folders_in(address: str) -> list[str]:
