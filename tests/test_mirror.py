@@ -222,6 +222,36 @@ def test_a_lease_that_another_took_since_its_release_stays(s3: str, monkeypatch:
     assert lease_of(place) == theirs and in_storage(place) == [*events(1), TOLD]
 
 
+def test_a_lease_is_renewed_and_released_by_its_holder_alone(s3: str) -> None:
+    """A driver that slept may wake with the renewal of its lease, before it looks at anything else."""
+    address = storage.joined(s3, "lease", "driver.json")
+    first, second = (mirror.Lease(address, holder) for holder in ("first", "second"))
+    first.take("toy", watch=0.05)
+    second.take("toy", watch=0.05)
+    taken = storage.read(address)
+    assert not first.renew() and first.lost
+    first.release()
+    assert taken is not None and storage.read(address) == taken
+    storage.remove(address)
+    assert not second.renew() and second.lost and storage.read(address) is None
+
+
+def test_a_driver_that_is_refused_leaves_the_lease_to_its_holder(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = begun(s3)
+    with opened(place) as journal:
+        held = lease_of(place)
+        with monkeypatch.context() as patch:
+            on_another_machine(patch, tmp_path / "other")
+            with pytest.raises(ConfigError, match="in use by process"):
+                opened(place_of(s3, "toy"), watch=0.0)
+        assert held is not None and lease_of(place) == held
+        journal.append(TOLD)
+        assert journal._attempt()
+    assert in_storage(place) == [*events(1), TOLD] and lease_of(place) is None
+
+
 def test_a_copy_at_the_same_path_of_a_machine_of_the_same_name_is_another_one(s3: str) -> None:
     """As in two containers of one image."""
     place = begun(s3)
