@@ -36,7 +36,8 @@ class Benchmark:
 
 
 BENCHMARKS = (
-    Benchmark("bert_training.py", ("{data}/answers/wikiqa",)),
+    Benchmark("bert_training.py", ("{data}/answers/wikiqa", "--repeats", "2")),
+    Benchmark("bert_training.py", ("{data}/trec/msmarco-dl", "--repeats", "2")),
     Benchmark("bert_papers.py", ("{data}/answers/wikiqa", "--dev", "20")),
     Benchmark("scoring.py", ("{data}/answers/wikiqa",)),
     Benchmark("conv_knrm_training.py", ("{data}/answers/wikiqa",)),
@@ -50,6 +51,7 @@ BENCHMARKS = (
 )
 ON_A_GPU = (
     Benchmark("bert_training.py", ("{data}/answers/wikiqa", "--device", "cuda", "--steps", "64")),
+    Benchmark("bert_training.py", ("{data}/trec/msmarco-dl", "--device", "cuda", "--steps", "64")),
     Benchmark("scoring.py", ("{data}/answers/wikiqa", "--device", "cuda", "--pairs", "20000")),
     Benchmark("conv_knrm_training.py", ("{data}/answers/wikiqa", "--device", "cuda")),
     Benchmark("gpu.py", ("{data}/answers/wikiqa", "--device", "cuda")),
@@ -114,7 +116,8 @@ def main() -> int:
     needed = {argument.format(data=options.data) for b in chosen for argument in b.arguments if "{data}" in argument}
     if missing := sorted(folder for folder in needed if not Path(folder).exists()):
         parser.error(
-            f"DATA={options.data} lacks {', '.join(missing)}: WikiQA, DailyDialog++ and NFCorpus as tune-cl reads them"
+            f"DATA={options.data} lacks {', '.join(missing)}: WikiQA, MS MARCO passages, DailyDialog++ and NFCorpus "
+            "as tune-cl reads them"
         )
     results = [rows_of(benchmark, options.data) for benchmark in chosen]
     measured = table(

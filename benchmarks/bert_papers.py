@@ -251,7 +251,7 @@ def against(name: str, keys: dict[str, Any], peer_kind: Any, options: argparse.N
             print(f"{name}, {side}: {turns[side][-1].seconds:.2f} s", file=sys.stderr, flush=True)
     seconds = {side: [turn.seconds for turn in of[1:]] for side, of in turns.items()}
     for side in ("fp32", "auto"):
-        work = f"BERT, {STEPS} steps and dev of {len(fp32.dev.document)} pairs, {side}"
+        work = f"BERT on {Path(options.data).name}, {STEPS} steps and dev of {len(fp32.dev.document)} pairs, {side}"
         tell(Comparison(work, f"the loop of {name}, fp32", seconds[side], seconds["peer"]), options.json)
     return differences(name, turns, fp32)
 

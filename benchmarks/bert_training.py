@@ -187,10 +187,10 @@ def differences(turns: dict[str, list[Turn]]) -> list[str]:
     return found
 
 
-def compared(turns: dict[str, list[Turn]], ours: str, against: str, peer: str) -> Comparison:
+def compared(turns: dict[str, list[Turn]], ours: str, against: str, data: str, peer: str) -> Comparison:
     taken = [[turn.seconds for turn in turns[name]] for name in (ours, against)]
     steps, precision = turns[ours][0].steps, ours.partition(", ")[2]
-    return Comparison(f"BERT, {steps} steps of {PAIRS} pairs, {precision}", peer, *taken)
+    return Comparison(f"BERT on {Path(data).name}, {steps} steps of {PAIRS} pairs, {precision}", peer, *taken)
 
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -222,9 +222,12 @@ def main() -> int:
         }
         turns = rounds(trainers, source, options.repeats)
     peer = f"sentence-transformers {version('sentence-transformers')}"
-    tell(compared(turns, OURS, THEIRS, f"{peer}, fp32"), options.json)
-    tell(compared(turns, AUTO, THEIRS, f"{peer}, its default (fp32)"), options.json)
-    tell(compared(turns, AUTO, THEIRS_BF16, f"{peer}, bf16"), options.json)
+    for mine, against, its in (
+        (OURS, THEIRS, "fp32"),
+        (AUTO, THEIRS, "its default (fp32)"),
+        (AUTO, THEIRS_BF16, "bf16"),
+    ):
+        tell(compared(turns, mine, against, options.data, f"{peer}, {its}"), options.json)
     found = differences(turns)
     for difference in found:
         print(f"error: {difference}", file=sys.stderr)
