@@ -252,6 +252,23 @@ def test_a_driver_that_is_refused_leaves_the_lease_to_its_holder(
     assert in_storage(place) == [*events(1), TOLD] and lease_of(place) is None
 
 
+def test_a_driver_that_loses_its_lease_while_it_sends_sends_no_further_file(
+    s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    with opened(begun(s3)) as journal:
+        for name in ("a.txt", "b.txt"):
+            (journal.path.parent / name).touch()
+
+        def send(path: Path, address: str) -> None:
+            sent.append(path.name)
+            journal._lease.lost = True  # as the thread that renews it finds out meanwhile
+
+        monkeypatch.setattr(mirror.storage, "upload_file", send)
+        assert not journal._attempt()
+    assert len(sent) == 1
+
+
 def test_a_copy_at_the_same_path_of_a_machine_of_the_same_name_is_another_one(s3: str) -> None:
     """As in two containers of one image."""
     place = begun(s3)
