@@ -297,7 +297,8 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
     assert resolve_tracking_uri(Path("runs")) == f"sqlite:///{tmp_path}/runs/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///rel.db?timeout=3")  # other commands may start elsewhere
     assert resolve_tracking_uri(Path("runs")) == f"sqlite:///{tmp_path}/rel.db?timeout=3"
-    for same in ("sqlite:////abs/rel.db", "sqlite:///:memory:", "sqlite://", "postgresql:///runs"):
+    in_memory = ("sqlite://", "sqlite:///:memory:", "sqlite:///file:runs?mode=memory&uri=true")
+    for same in ("sqlite:////abs/rel.db", *in_memory, "postgresql:///runs"):
         assert resolve_tracking_uri(Path("runs"), same) == same
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
     assert resolve_tracking_uri(Path("runs")) == "http://server:5000"
@@ -305,7 +306,8 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
     assert resolve_tracking_uri(Path("runs"), None, "postgresql://db/x") == "postgresql://db/x"
     hidden = "postgresql://***@db/x"  # as in a journal: without the secret
     assert resolve_tracking_uri(Path("runs"), None, hidden) == "http://server:5000"
-    assert artifact_location("http://server:5000", Path("runs")) is None
+    for server in ("http://server:5000", "https://server", "databricks", "databricks://profile"):
+        assert artifact_location(server, Path("runs")) is None, "the server decides"
     with pytest.raises(ConfigError, match=r"--tracking-uri: MLflow knows no 'foo://server'"):
         resolve_tracking_uri(Path("runs"), "foo://server")
     with pytest.raises(ConfigError, match=r"--tracking-uri: './mlruns' is a folder"):

@@ -70,3 +70,11 @@ def test_a_database_that_another_search_made_meanwhile_stays(tmp_path: Path, mon
     module.create_database(resolve_tracking_uri(tmp_path))
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+
+
+@pytest.mark.parametrize("address", ["sqlite:///:memory:", "sqlite:///{}/a%20b/mlflow.db", "postgresql://{}/mlflow.db"])
+def test_of_other_addresses_no_file_is_made(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow reads a % in its own ways, and no file belongs to the others."""
+    monkeypatch.chdir(tmp_path)
+    module.create_database(address.format(tmp_path))
+    assert not os.listdir(tmp_path)
