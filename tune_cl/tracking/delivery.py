@@ -263,7 +263,7 @@ class Delivery:
 
     def best(self, best: Event | None, when: float) -> list[Metric]:
         """The single value by which whole runs are compared, if there is one."""
-        if not best or best.get("dev") is None:
+        if not best:
             return []
         return [Metric(layout.best_name(self.search), best["dev"], milliseconds(when), best["iteration"])]
 
