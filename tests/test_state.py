@@ -70,6 +70,10 @@ def test_time_between_sessions_and_that_of_confirmations_is_not_the_search_s() -
     assert replay(told).seconds == 3 + 2 + 1
 
 
+def test_a_clock_that_is_set_back_takes_no_time_away() -> None:
+    assert replay([SEARCH, note(4.0), note(2.0), note(3.0)]).seconds == 3 + 0 + 1
+
+
 def test_a_trial_that_goes_on_neither_waits_nor_has_ended() -> None:
     told = [SEARCH, trial(0), {"event": "pause", "trial": "t0000", "iteration": 1, "time": 3.0}]
     assert replay(told).trials["t0000"].paused
