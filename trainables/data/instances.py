@@ -113,7 +113,7 @@ def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance
     owner, grade = split.owner, split.grade
     positives = np.flatnonzero(grade >= relevance_level)
     limit = grade[positives].astype(np.int64) if pairwise else np.full(len(positives), relevance_level)
-    as_negative = _grade_as_negative(split, max(relevance_level, int(grade.max(initial=0))))
+    as_negative = _grade_as_negative(split)
     easier = np.lexsort((as_negative, owner))
     below = _count_below(split, as_negative[easier], owner[positives], limit)
     usable = below > 0
@@ -140,11 +140,11 @@ def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance
     return Instances(pairwise, query.astype(np.int32), positive, negative, easier, below, split.offsets[:-1], skipped)
 
 
-def _grade_as_negative(split: Split, highest: int) -> np.ndarray:
+def _grade_as_negative(split: Split) -> np.ndarray:
     """Grade of each candidate, int64 [C], but above all others for a document outside the run that was only added for
     being relevant (`data.unretrieved_positives: keep`): negatives come from the run."""
     outside = (split.rank == NO_RANK) & (split.rank != NO_RANK).any()
-    return np.where(outside, highest + 1, split.grade.astype(np.int64))
+    return np.where(outside, int(split.grade.max(initial=0)) + 1, split.grade.astype(np.int64))
 
 
 def _count_below(split: Split, sorted_grade: np.ndarray, query: np.ndarray, limit: np.ndarray) -> np.ndarray:

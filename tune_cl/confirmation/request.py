@@ -70,9 +70,8 @@ def looks_before(last: Document | None, document: Document) -> list[dict[str, An
     that had other seeds, configurations or another correction. `last`: the document of the last one."""
     if last is None:
         return []
-    looks = [*last.get("earlier", []), _look(last)]
     now = _look(document)
-    return [look for number, look in enumerate(looks) if look != now and look not in looks[:number]]
+    return [look for look in (*last.get("earlier", []), _look(last)) if look != now]
 
 
 def _look(document: Document) -> dict[str, Any]:
