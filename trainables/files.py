@@ -22,7 +22,8 @@ def require_file(option: str, path: Path) -> None:
     """Raises ConfigError if no file can be written at the path. For commands to check before they start work."""
     if os.path.isdir(path):
         raise ConfigError(Problem(option, f"'{path}' is a folder", "the path of a file"))
-    require_folder(option, path.parent)
+    if not written_in_place(path):
+        require_folder(option, path.parent)
 
 
 def require_folder(option: str, path: Path) -> None:
@@ -54,6 +55,16 @@ def folder_on_the_way(option: str, path: Path) -> Path:
     return there
 
 
+def written_in_place(path: Path) -> bool:
+    """Whether the path is a device, a pipe or an open file such as /dev/stdout. Whoever reads those would not get a file
+    that took their place, and root would take /dev/null from the whole machine."""
+    if not os.path.exists(path) or os.path.isdir(path):
+        return False
+    here = Path(os.path.realpath(path.parent), path.name)
+    link = here.readlink() if here.is_symlink() else here
+    return not os.path.isfile(path) or "proc" in (here.parts[1], *link.parts[1:2])
+
+
 def names_folder(name: str) -> bool:
     """Whether a word can be the name of a subfolder."""
     short = len(os.fsencode(name)) <= LONGEST_NAME
@@ -82,7 +93,11 @@ def full_disk_named(path: Path) -> Iterator[None]:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a hidden path beside `path`. The file written there replaces `path` at the end of the block, or is removed
-    if the block fails. Makes the folder."""
+    if the block fails. Makes the folder. Yields `path` itself where nothing may replace it."""
+    if written_in_place(path):
+        with full_disk_named(path):
+            yield path
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
