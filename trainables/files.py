@@ -56,8 +56,8 @@ def folder_on_the_way(option: str, path: Path) -> Path:
 
 
 def written_in_place(path: Path) -> bool:
-    """Whether the path is a device, a pipe or an open file such as /dev/stdout. Whoever reads those would not get a file
-    that took their place, and root would take /dev/null from the whole machine."""
+    """Whether the path is a device, a pipe or an open file such as /dev/stdout. Whoever reads those would not get a
+    file that took their place, and root would take /dev/null from the whole machine."""
     if not os.path.exists(path) or os.path.isdir(path):
         return False
     here = Path(os.path.realpath(path.parent), path.name)
