@@ -55,7 +55,7 @@ def errors(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
         (RuntimeError("a bug"), 1, "error: RuntimeError: a bug; --debug shows where"),
         (DataError(Problem("a.tsv:3", "no tab", "a tab")), 2, "error: a.tsv:3: no tab; a tab"),
         (Interrupted("stopped; go on with: x"), 130, "stopped; go on with: x"),
-        (KeyboardInterrupt(), 130, "stopped"),
+        (KeyboardInterrupt(), 130, "stopped. Go on with: tune-cl weigh --difficulty 1 --json"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -72,9 +72,23 @@ def test_exit_statuses(
         return []
 
     monkeypatch.setattr("tune_cl.commands.weigh.execute", execute)
+    monkeypatch.setattr("shutil.which", str)
     assert main(["weigh", "--difficulty", "1", "--json"]) == status
     shown = capfd.readouterr()
     assert shown.err == f"{line}\n" * bool(line) and shown.out == ("[]\n" if raised is None else "")
+
+
+def test_the_command_that_goes_on_can_be_copied_and_shows_no_password(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def execute(options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tune_cl.commands.run.execute", execute)
+    monkeypatch.setattr("shutil.which", str)
+    assert main(["run", "my space.yaml", "--tracking-uri", "http://me:word@host:5000"]) == 130
+    told = "stopped. Go on with: tune-cl run 'my space.yaml' --tracking-uri http://***@host:5000\n"
+    assert capfd.readouterr().err == told
 
 
 def test_ctrl_c_while_a_stop_is_carried_out_takes_nothing_from_its_words(

@@ -16,10 +16,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import pairwise
+from shlex import join
 from types import ModuleType
 from typing import Any, NoReturn
 
 from trainables.errors import Interrupted, Problem, UserError, WorkFailed, nearest
+from tune_cl.program import program
 from tune_cl.stopping import stoppable
 
 COMMANDS = {
@@ -78,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(False, str(stop))
         return INTERRUPTED
     except KeyboardInterrupt as again:
-        _say(debug, _last_words(again))
+        _say(debug, _last_words(again, arguments))
         return INTERRUPTED
     except WorkFailed as error:
         _say(debug, f"error: {error}")
@@ -97,11 +99,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _last_words(stop: BaseException | None) -> str:
-    """The message of an Interrupted, even if another Ctrl-C came while it was being handled."""
+def _last_words(stop: BaseException | None, arguments: Sequence[str]) -> str:
+    """The message of an Interrupted, even if another Ctrl-C came while it was being handled. A command that raised none
+    goes on when it is given again: what it had in the cache by then, such as a teacher's iterations, is found there."""
     while stop is not None and not isinstance(stop, Interrupted):
         stop = stop.__context__
-    return str(stop or "stopped")
+    if stop:
+        return str(stop)
+    from tune_cl.tracking.uri import masked  # here: it loads what few commands need
+
+    return f"stopped. Go on with: {program('tune-cl')} {masked(join(arguments))}"
 
 
 def _run(arguments: list[str]) -> int:

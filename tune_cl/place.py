@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,18 +17,12 @@ from trainables.files import folder_on_the_way, names_folder, require_folder, un
 from trainables.storage import exists, folders_in, is_remote, joined, size
 from tune_cl.journal import FILE, Journal
 from tune_cl.mirror import WATCH_SECONDS, MirroredJournal, pull
+from tune_cl.program import program
 from tune_cl.tracking.uri import ARTIFACTS, DATABASE
 
 DEFAULT_STORAGE = "./tune_cl_runs"
 STORAGE_HELP = f"where state lives: a folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})"
 REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # errors of writing to a folder of others
-
-
-def program(name: str) -> str:
-    """How to call a console script of this installation from here, whether or not its environment is active."""
-    if shutil.which(name):
-        return name
-    return quote(os.path.relpath(Path(sys.executable).parent / name))
 
 
 @dataclass(frozen=True)

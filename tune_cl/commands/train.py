@@ -25,7 +25,8 @@ from tune_cl.console.paths import absolute
 from tune_cl.console.settings import DATA_HELP, add_overrides
 from tune_cl.console.tables import table
 from tune_cl.experiment import load_training_run, parse_overrides
-from tune_cl.place import DEFAULT_STORAGE, program
+from tune_cl.place import DEFAULT_STORAGE
+from tune_cl.program import program
 from tune_cl.stopping import stop_if_asked
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from trainables.prose import wrapped
 from trainables.rankers import RANKERS
 from tune_cl.configurations import differences, seedless
 from tune_cl.console.tables import short, table
-from tune_cl.place import place_of, program
+from tune_cl.place import place_of
+from tune_cl.program import program
 from tune_cl.state import over_shared_seeds
 from tune_cl.wording import in_terms, rankers
 
