@@ -58,8 +58,10 @@ class Parser(argparse.ArgumentParser):
 
 def console() -> NoReturn:
     """`tune-cl` as a process. Signals are ignored once the command is done: while Ray and other libraries shut down,
-    Ctrl-C would end in a traceback and status 1."""
+    Ctrl-C would end in a traceback and status 1. The empty code makes Python forget a Ctrl-C that left other code in a
+    string, such as a dataclass has: it would end `python -m` by the signal, not with the status."""
     status = main()
+    exec("")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     sys.exit(status)
