@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -152,3 +153,28 @@ def test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session(
         assert is_caught(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         assert heard == [signal.SIGTERM]
+
+
+UNASKED = """
+import gc, time, ray
+from tune_cl.ray_session import ray_session
+
+def fails():
+    raise ValueError("nobody asks")
+
+def succeeds():
+    time.sleep(0.5)
+
+with ray_session(None):
+    failed = ray.remote(fails).remote()
+    for _ in range(3):
+        ray.get(ray.remote(succeeds).remote())
+    del failed
+    gc.collect()
+"""
+
+
+def test_an_error_that_nobody_asks_for_is_not_printed() -> None:
+    """As of trials that were saving when the search ended. Ray prints it as the object goes."""
+    done = subprocess.run([sys.executable, "-c", UNASKED], capture_output=True, text=True, check=True)
+    assert "nobody asks" not in done.stderr
