@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from tune_cl.journal import read_events
+from tune_cl.journal import encoded, read_events
 
 ROOT = Path(__file__).parents[1]
 SPACE = """
@@ -51,3 +52,11 @@ def wait_for_events(running: subprocess.Popen[str], journal: Path, kind: str, co
         assert running.poll() is None, running.communicate()[1]
         assert time.monotonic() < deadline, f"the journal gets no further '{kind}'"
         time.sleep(0.05)
+
+
+def rewrite(journal: Path, words: dict[str, str]) -> None:
+    """Replaces words in a journal's events."""
+    texts = [json.dumps(event) for event in read_events(journal)]
+    for old, new in words.items():
+        texts = [text.replace(old, new) for text in texts]
+    journal.write_bytes(b"".join(encoded(json.loads(text)) for text in texts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from moto.server import ThreadedMotoServer
 
 from trainables import storage
 from tune_cl import mirror
+from tune_cl.journal import parse
 from tune_cl.mirror import MirroredJournal
 from tune_cl.place import Place, new_place
 
@@ -74,7 +74,8 @@ def begun(s3: str, name: str = "toy") -> Place:
 
 
 def in_storage(place: Place) -> list[dict]:
-    return [json.loads(line) for line in (storage.read(place.below("journal.jsonl")) or b"").splitlines()]
+    lines = (storage.read(place.below("journal.jsonl")) or b"").splitlines(keepends=True)
+    return [parse(line, "the storage's journal") for line in lines]
 
 
 class Gate:

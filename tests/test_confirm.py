@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from mlflow import MlflowClient
 
+from tests.commands import rewrite
 from tests.confirm_cases import (
     LABELS,
     LocalCrew,
@@ -307,9 +308,8 @@ def test_wrong_options_are_reported_together(place: Place, capsys: Any) -> None:
 def test_data_that_has_changed_since_the_search_is_refused(
     place: Place, crew: type[LocalCrew], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = place.journal.read_text().replace("context_words", "model_margin")  # a scoring that asks a teacher
-    digest = state_of(place).data["digest"]
-    place.journal.write_text(text.replace(digest, "0" * len(digest)))
+    other = {state_of(place).data["digest"]: "0" * 64, "context_words": "model_margin"}  # a scoring that asks a teacher
+    rewrite(place.journal, other)
     with pytest.raises(DataError, match="has changed since the search"):
         confirm(place)
     err = capsys.readouterr().err

@@ -12,6 +12,7 @@ from trainables.config import TrainingRun
 from trainables.data.columns import RankingData
 from trainables.training.checkpoint import write_json
 from trainables.training.materials import Materials, prepare
+from trainables.training.saves import DAMAGED
 from trainables.training.training import Training
 from tune_cl.confirmation import training as module
 from tune_cl.confirmation.training import STATE, TRAINING, confirm_run, ended_result, is_trained, read_values, result_of
@@ -106,3 +107,50 @@ def test_a_training_killed_right_after_its_record_keeps_no_state(
     assert is_trained(tmp_path) and (tmp_path / STATE).is_dir()
     confirm_run(run, materials, tmp_path, "test")
     assert result_of(tmp_path, "test") and not (tmp_path / STATE).exists()
+
+
+def flipped(path: Path) -> None:
+    """Changes a digit of a text's first number, or the last weight: the file can still be read."""
+    content = bytearray(path.read_bytes())
+    at = len(content) - 3 if path.suffix == ".safetensors" else content.index(b"0.") + 3
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [flipped, emptied, Path.unlink])
+@pytest.mark.parametrize("name", ["training.json", "ranker/model.safetensors"])
+def test_a_training_whose_ranker_or_record_is_damaged_is_made_again_with_the_same_values(
+    name: str, damage: Any, run: TrainingRun, materials: Materials, tmp_path: Path
+) -> None:
+    confirm_run(run, materials, tmp_path / "whole", "dev")
+    confirm_run(run, materials, tmp_path / "broken", "test")
+    damage(tmp_path / "broken" / name)
+    confirm_run(run, materials, tmp_path / "broken", "dev")
+    result, whole = (ended_result(tmp_path / folder, "dev") for folder in ("broken", "whole"))
+    lost = name == "training.json" and damage is Path.unlink  # there is no record then that it has ended
+    notes = result.pop("notes")
+    assert whole.pop("notes") == [] and len(notes) == (not lost)
+    assert all("is damaged" in note and "the training starts again" in note for note in notes)
+    assert result | {"seconds": 0.0} == whole | {"seconds": 0.0}
+
+
+@pytest.mark.parametrize("damage", [flipped, emptied, Path.unlink])
+@pytest.mark.parametrize("name", ["result.json", "test.per_query.tsv", "test.run.txt"])
+def test_a_result_that_is_damaged_is_none(
+    name: str, damage: Any, run: TrainingRun, materials: Materials, tmp_path: Path
+) -> None:
+    confirm_run(run, materials, tmp_path, "test")
+    whole, values = result_of(tmp_path, "test"), read_values(tmp_path, "test", "map")
+    damage(tmp_path / "test" / name)
+    if name == "result.json" and damage is Path.unlink:
+        assert result_of(tmp_path, "test") is None
+    else:
+        with pytest.raises(DAMAGED):
+            result_of(tmp_path, "test")
+    confirm_run(run, materials, tmp_path, "test")
+    assert result_of(tmp_path, "test") == whole
+    assert read_values(tmp_path, "test", "map").tolist() == values.tolist()

@@ -24,7 +24,7 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.training.checkpoint import BEST
 from trainables.training.materials import materials_key, prepare
 from tune_cl.experiment import Experiment
-from tune_cl.journal import FILE, read_events
+from tune_cl.journal import FILE, parse, read_events
 from tune_cl.search.artifacts import Artifacts
 from tune_cl.tracking.uri import resolve_tracking_uri
 
@@ -60,7 +60,7 @@ def test_a_driver_killed_at_a_random_byte_goes_on_exactly(
     whole = Crew(tmp_path / "whole", experiment).work()
     expected = summary(tmp_path / "whole")
     begun, _, rest = (tmp_path / "whole" / FILE).read_text().partition("\n")
-    known = {key: value for key, value in json.loads(begun).items() if value}
+    known = {key: value for key, value in parse(f"{begun}\n".encode(), "").items() if value}
     search = search_event("") | known | {"space": f"bytes-{seed}"}
     written = f"{json.dumps(search)}\n{rest}".encode()
     rng = random.Random(seed)
@@ -111,7 +111,7 @@ def test_a_full_disk_tears_no_event_and_the_search_waits_for_space(tmp_path: Pat
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path / "s")], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.stdout == "10 OSError\nTrue\n", done.stderr
+    assert done.stdout == "9 OSError\nTrue\n", done.stderr
     assert "cannot be written, trying again for 60 s" in done.stderr
 
 
@@ -158,6 +158,14 @@ def truncate(folder: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-7])
 
 
+def change_a_weight(folder: Path) -> None:
+    """The file can still be read."""
+    weights = folder / "weights.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-3] = (content[-3] + 1) % 256
+    weights.write_bytes(content)
+
+
 def empty_state(folder: Path) -> None:
     (folder / "state.json").write_text("")
 
@@ -168,7 +176,7 @@ def plant_pickle(folder: Path) -> None:
         (folder / name).write_bytes(f"cos\nmkdir\n(S'{folder}/executed'\ntR.".encode())
 
 
-@pytest.mark.parametrize("damage", [truncate, empty_state, plant_pickle, shutil.rmtree])
+@pytest.mark.parametrize("damage", [truncate, change_a_weight, empty_state, plant_pickle, shutil.rmtree])
 def test_a_damaged_checkpoint_costs_an_iteration_and_is_said(
     damage: Callable[[Path], None], config: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
@@ -64,6 +65,30 @@ def test_values_that_are_not_finite_survive(tmp_path: Path) -> None:
     assert state.trials["t0000"].params == {"curriculum.m": math.inf}
     assert math.isnan(state.trials["t0000"].results[1]["dev_mrr@10"])
     assert state.best() is None
+
+
+@pytest.mark.parametrize("at", [b"0.625", b'"crc": "'])
+def test_an_event_with_a_wrong_digit_is_refused_and_as_the_last_one_dropped(tmp_path: Path, at: bytes) -> None:
+    path = written(tmp_path / "s", SEARCH, trial(0), result(0, 1, 0.625), end(0, "baseline"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    digit = lines[2].index(at) + len(at) - (at == b"0.625")
+    other = b"2" if lines[2][digit : digit + 1] == b"1" else b"1"
+    lines[2] = lines[2][:digit] + other + lines[2][digit + 1 :]
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(DataError, match=r"journal\.jsonl:3: the event is not as it was written \(its checksum is"):
+        list(read_events(path))
+    with pytest.raises(DataError, match="journal as tune-cl wrote it"):
+        Journal(tmp_path / "s")
+    path.write_bytes(b"".join(lines[:3]))
+    with Journal(tmp_path / "s") as journal:
+        assert journal.note is not None and "dropped" in journal.note
+        assert list(journal.events()) == [SEARCH, trial(0)]
+
+
+def test_events_of_earlier_versions_have_no_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in (SEARCH, trial(0))))
+    assert list(read_events(path)) == [SEARCH, trial(0)]
 
 
 @pytest.mark.parametrize("keep", [1, 10, -1])

@@ -191,6 +191,8 @@ def test_a_broken_ranker_is_told_by_its_folder(place: Path, tmp_path: Path, capf
     (tmp_path / "without-vocabulary" / "text" / "vocabulary.txt").unlink()
     assert "vocabulary.txt" in told("without-vocabulary")
     shutil.copy(place / "of-pairs" / "ranker" / "model.safetensors", tmp_path / "other-weights")
+    assert "model.safetensors is not as it was written" in told("other-weights")
+    shutil.copy(place / "of-pairs" / "ranker" / "checksums.json", tmp_path / "other-weights")
     assert "size mismatch" in told("other-weights")
 
 

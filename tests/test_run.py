@@ -18,7 +18,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.builders import tiny_data
-from tests.commands import UNHURRIED, finish, start, wait_for_events
+from tests.commands import UNHURRIED, finish, rewrite, start, wait_for_events
 from tests.trec_folder import write_trec_folder
 from tune_cl.journal import read_events
 from tune_cl.state import SearchState, replay
@@ -157,8 +157,8 @@ def test_resuming_on_changed_data_is_refused(place: Path, whole: dict[str, Any])
     """Trials before and after the change could not be compared. A search that is done does not read its data."""
     shutil.copytree(place / "whole", place / "changed")
     journal = place / "changed" / "toy" / "journal.jsonl"
-    digest = state(place, "changed").data["digest"]
-    text = journal.read_text().replace(digest, "0" * len(digest))
+    rewrite(journal, {state(place, "changed").data["digest"]: "0" * 64})
+    text = journal.read_text()
     journal.write_text("".join(line for line in text.splitlines(True) if '"search_end"' not in line))
     _, err = finish(start(place, *search(place, "changed", "resume")), status=2)
     assert err.splitlines()[-1].startswith("error: data.source: the data has changed since the search began; ")

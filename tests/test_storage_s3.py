@@ -25,7 +25,7 @@ from tune_cl import mirror
 from tune_cl.cli import main
 from tune_cl.confirmation import remote
 from tune_cl.confirmation.training import read_values, result_of
-from tune_cl.journal import read_events
+from tune_cl.journal import parse, read_events
 from tune_cl.mirror import MirroredJournal
 from tune_cl.place import Place, found_again, known_place, new_place, place_of
 from tune_cl.state import replay
@@ -129,7 +129,7 @@ def test_events_reach_the_storage_while_the_session_runs(s3: str, tmp_path: Path
         while sent.count(b"\n") < 3:
             time.sleep(0.05)
             sent = storage.read(place.below("journal.jsonl")) or b""
-        assert [json.loads(line) for line in sent.splitlines()] == events(3)
+        assert [parse(line, "") for line in sent.splitlines(keepends=True)] == events(3)
 
 
 def test_a_second_driver_is_refused_and_a_dead_one_outwaited(
@@ -169,7 +169,7 @@ def test_an_outage_loses_nothing(s3: str, monkeypatch: pytest.MonkeyPatch, caplo
             assert not journal._attempt() and not journal._attempt()
         assert storage.read(place.below("journal.jsonl")) is None
     assert caplog.text.count("out of reach") == 1
-    assert json.loads(storage.read(place.below("journal.jsonl")) or b"") == events(1)[0]
+    assert parse(storage.read(place.below("journal.jsonl")) or b"", "") == events(1)[0]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,9 @@ One line is one event, its kind under the key `event`; times are unix seconds. T
     artifact      path [folder]                                    a file or folder for the parent run
 
 Numbers that are not finite are written as NaN, Infinity and -Infinity, Python's extension of JSON, so that every value
-reads back as it was written. Knows neither Ray nor MLflow; `tune_cl.state` derives the state from the events.
+reads back as it was written. Each line ends with the CRC-32 of what stands before it, under the key `crc`, which
+readers check and take off: a wrong digit would still be JSON. A line without it, as earlier versions wrote, passes.
+Knows neither Ray nor MLflow; `tune_cl.state` derives the state from the events.
 """
 
 from __future__ import annotations
@@ -41,11 +43,13 @@ from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Self
+from zlib import crc32
 
 from trainables.errors import ConfigError, DataError, Problem
 
 Event = dict[str, Any]
 FILE = "journal.jsonl"
+CHECK = b', "crc": "%08x"}\n'  # the end of a line
 LOCK = "journal.lock"
 PATIENCE, RETRY_SECONDS = 120.0, 5.0
 
@@ -134,9 +138,10 @@ class Journal:
 def encoded(event: Event) -> bytes:
     """An event's line. Text that is not valid Unicode, as a path may be, is escaped, so that the file stays UTF-8."""
     try:
-        return (json.dumps(event, ensure_ascii=False) + "\n").encode()
+        line = json.dumps(event, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return (json.dumps(event) + "\n").encode()
+        line = json.dumps(event).encode()
+    return line[:-1] + CHECK % crc32(line[:-1])
 
 
 def read_events(path: Path) -> Iterator[Event]:
@@ -173,6 +178,11 @@ def parse(line: bytes, place: str) -> Event:
         event = None
     if not isinstance(event, dict) or "event" not in event:
         raise DataError(Problem(place, "not an event of a journal", "one JSON object a line with the key 'event'"))
+    if (check := event.pop("crc", None)) is not None:
+        content = line[: -len(CHECK % 0)]
+        if not line.endswith(CHECK % crc32(content)):
+            wrong = f"the event is not as it was written (its checksum is {check}, not {crc32(content):08x})"
+            raise DataError(Problem(place, wrong, "a journal as tune-cl wrote it"))
     return event
 
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ from trainables.files import full_disk_named, write_text
 
 BEST, DEV_SCORES = "best.safetensors", "dev scores"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum has state to keep
+SEAL = "checksums.json"  # CRC-32 of the files beside it, by name
+BLOCK = 2**20  # bytes that are read at a time
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -37,6 +40,35 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(temporary.with_name(f"{temporary.name}.old"), ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def seal(folder: Path, *names: str) -> None:
+    """Notes the checksums of the named files, or of all that are in the folder, for `require_whole`."""
+    files = names or sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != SEAL)
+    write_json(folder / SEAL, {name: _checksum(folder / name) for name in files})
+
+
+def require_whole(folder: Path, *names: str) -> None:
+    """Raises ValueError if a file is not as `seal` found it, FileNotFoundError if it is gone: weights with a few wrong
+    bytes can still be read. `names`: the files to look at, by default all that were sealed. A folder without a seal, as
+    earlier versions left it, passes.
+    """
+    path = folder / SEAL
+    if not path.exists():
+        return
+    if not isinstance(known := read_json(path), dict):
+        raise ValueError(f"{SEAL} holds no checksums")
+    for name in names or known:
+        if name in known and _checksum(folder / name) != known[name]:
+            raise ValueError(f"{name} is not as it was written")
+
+
+def _checksum(path: Path) -> int:
+    found = 0
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            found = crc32(block, found)
+    return found
 
 
 def save_iteration(root: Path, iteration: int, write: Callable[[Path], None]) -> Path:

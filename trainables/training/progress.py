@@ -86,7 +86,9 @@ class Progress:
         return is_of(folder, self.run, self.materials)
 
     def take_up(self, folder: Path) -> None:
-        """Restores history and best scores. Raises DataError for the state of another configuration."""
+        """Restores history and best scores. Raises DataError for the state of another configuration, ValueError if a
+        file of the folder is not as it was written."""
+        checkpoint.require_whole(folder)
         if not self.same_run(folder):
             wrong = "is the state of another configuration"
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))

@@ -91,6 +91,7 @@ def write_ranker(
     def write(temporary: Path) -> None:
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
         save_file(weights, temporary / WEIGHTS)
+        checkpoint.seal(temporary, WEIGHTS)
         checkpoint.write_json(temporary / CONFIG, {"run": run.model_dump(), "classes": list(classes)})
         (temporary / TEXT).mkdir()
         for name, content in text.files.items():
@@ -103,6 +104,7 @@ def load_ranker_folder(folder: Path) -> SavedRanker:
     """Reads a SavedRanker folder. Raises DataError if it is none, or if one of its files is broken."""
     require_ranker(folder)
     try:
+        checkpoint.require_whole(folder)
         config = checkpoint.read_json(folder / CONFIG)
         run, classes = TrainingRun.model_validate(config["run"]), tuple(config.get("classes", ()))
         files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / TEXT).iterdir())}

@@ -46,6 +46,7 @@ def holds_trees(folder: Path) -> bool:
 def load_trees(folder: Path) -> SavedTrees:
     """Reads a SavedTrees folder. Raises DataError if one of its files is broken."""
     try:
+        checkpoint.require_whole(folder)
         run = TrainingRun.model_validate(checkpoint.read_json(folder / CONFIG)["run"])
         booster = read_trees(folder / MODEL)
     except (OSError, ValueError, KeyError, TypeError, ValidationError, lgb.basic.LightGBMError) as error:

@@ -225,6 +225,7 @@ class Training(Progress):
         if remembered := self.curriculum.state():
             checkpoint.save_arrays(remembered, folder / checkpoint.CURRICULUM)
         checkpoint.write_json(folder / STATE, self.document() | {"micro_batch": self.accumulation.samples})
+        checkpoint.seal(folder)
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
@@ -237,6 +238,7 @@ class Training(Progress):
         """Continues from what another configuration of the same ranker learned on the same data: weights, moments and
         completed iterations, but not its best weights. A pass without replacement begins anew: the other's pool may be
         larger. Raises DataError for another ranker or data."""
+        checkpoint.require_whole(folder)
         state = read_state(folder)
         other = TrainingRun.model_validate(state["run"])
         if other.ranker != self.run.ranker or state["data"] != self.materials.digest:
@@ -253,6 +255,7 @@ class Training(Progress):
 
     def take_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
+        checkpoint.require_whole(folder)
         self.module.load_state_dict(load_file(folder / WEIGHTS))
 
     def _restore(self, folder: Path) -> None:

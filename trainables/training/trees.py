@@ -283,12 +283,14 @@ class TreeTraining(Progress):
         def write(temporary: Path) -> None:
             if self.booster is not None:
                 self.booster.save_model(temporary / MODEL)
+                checkpoint.seal(temporary, MODEL)
             checkpoint.write_json(temporary / CONFIG, {"run": self.run.model_dump()})
 
         checkpoint.write_folder(folder, write)
 
     def take_ranker(self, folder: Path) -> None:
         """Takes the ranker that `save_ranker` wrote, to score with."""
+        checkpoint.require_whole(folder)
         self.booster = read_trees(folder / MODEL)
 
     def save(self, folder: Path) -> None:
@@ -298,6 +300,7 @@ class TreeTraining(Progress):
         if self.best_iteration:
             checkpoint.save_best({}, self.best_scores, folder / checkpoint.BEST)
         checkpoint.write_json(folder / STATE, self.document() | {"trees": self.trees})
+        checkpoint.seal(folder)
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""

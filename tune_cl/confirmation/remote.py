@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from trainables import storage
 from trainables.config import TrainingRun
-from trainables.training.checkpoint import write_folder
+from trainables.training.checkpoint import SEAL, write_folder
 from trainables.training.materials import Materials
 from tune_cl.confirmation.training import RANKER, RESULT, STATE, TRAINING, confirm_run
 
@@ -36,7 +36,8 @@ def take_up(address: str, folder: Path) -> None:
     """Fetches what an earlier attempt left: the trained ranker, else the state after its last iteration, else
     nothing."""
     if storage.exists(storage.joined(address, TRAINING)):
-        left = [name for name in storage.files_below(address) if name == TRAINING or name.startswith(f"{RANKER}/")]
+        names = storage.files_below(address)
+        left = [name for name in names if name in (TRAINING, SEAL) or name.startswith(f"{RANKER}/")]
         storage.download(address, folder, left)
     elif storage.exists(storage.joined(address, PACKED)):
         with storage.fetched(address, PACKED) as copy, tarfile.open(copy / PACKED) as archive:

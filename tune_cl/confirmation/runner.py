@@ -16,6 +16,7 @@ from trainables.evaluation.metrics import dev_key
 from trainables.prose import say
 from trainables.training.checkpoint import write_json
 from trainables.training.materials import Materials
+from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.ablation import ablations
 from tune_cl.confirmation.document import Compared, document_of, failure
 from tune_cl.confirmation.plan import (
@@ -114,7 +115,7 @@ class Confirmation:
 
     def _left(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
         """The runs without a result yet; of the others' results, records what the journal lacks."""
-        left = [run for run in runs if result_of(run.folder, self.request.split) is None]
+        left = [run for run in runs if not self._has_result(run)]
         for run in runs:
             if run not in left:
                 self.record(journal, run)
@@ -124,6 +125,14 @@ class Confirmation:
         if trained:
             say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {self.request.split}")
         return left
+
+    def _has_result(self, run: SeedRun) -> bool:
+        """Whether a run has a result; says so if that is damaged: it is made again."""
+        try:
+            return result_of(run.folder, self.request.split) is not None
+        except DAMAGED as error:
+            say(f"note: {run.folder / self.request.split} is damaged ({error}); {run.name} is judged again")
+            return False
 
     def _drop(self, seen: int) -> None:
         """Drops configurations that can no longer win."""

@@ -18,18 +18,23 @@ from trainables.data.columns import required_split
 from trainables.evaluation.judging import judge_of, scores_file, values_file, write_judged
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.trec import read_per_query
-from trainables.training.checkpoint import read_json, write_folder, write_json
+from trainables.storage import patiently
+from trainables.training.checkpoint import SEAL, read_json, require_whole, seal, write_folder, write_json
 from trainables.training.factory import AnyTraining, make_training
 from trainables.training.materials import Materials
-from trainables.training.saves import iterations, taken_up
+from trainables.training.saves import DAMAGED, iterations, taken_up
 
 STATE, RANKER, TRAINING, RESULT = "state", "ranker", "training.json", "result.json"
 
 
 def result_of(folder: Path, split: str) -> dict[str, Any] | None:
-    """The result that `confirm_run` wrote; None if it has not finished."""
+    """The result that `confirm_run` wrote; None if it has not finished. Raises one of DAMAGED if a file of it is not as
+    it was written."""
     path = folder / split / RESULT
-    return read_json(path) if path.exists() else None
+    if not path.exists():
+        return None
+    require_whole(folder / split)
+    return read_json(path)
 
 
 def is_trained(folder: Path) -> bool:
@@ -47,20 +52,19 @@ def confirm_run(
 ) -> None:
     """Trains what is left to train, and applies the weights that are best on dev to `split`.
 
-    `saved` is called whenever another iteration's state is in the folder. The result's `notes` say if the last state
-    was damaged, so that the training started again, and if the device ran out of memory. Raises WorkFailed if the loss
-    is no longer a number.
+    `saved` is called whenever another iteration's state is in the folder. The result's `notes` say if the last state or
+    the trained ranker was damaged, so that the training started again, and if the device ran out of memory. Raises
+    WorkFailed if the loss is no longer a number.
     """
-    if is_trained(folder):
-        training = make_training(run, materials)
-    else:
-        notes: list[str] = []
+    notes: list[str] = []
+    training = trained_before(run, materials, folder, notes.append)
+    if training is None:
         training = taken_up(lambda: make_training(run, materials), folder / STATE, notes.append)
         finish_training(training, folder, saved, notes)
+        training.take_ranker(folder / RANKER)
     if (folder / STATE).exists():  # a kill may have come between the record of the training's end and this
         shutil.rmtree(folder / STATE)
     trained = read_json(folder / TRAINING)
-    training.take_ranker(folder / RANKER)
     target = required_split(materials.data, split)
     scores = training.score(target)
     data = materials.data
@@ -71,8 +75,30 @@ def confirm_run(
         means = {name: float(column.mean()) for name, column in values.items()}
         run_file = scores_file(temporary, split, data).name
         write_json(temporary / RESULT, {"metrics": means, "run_file": run_file, **trained})
+        seal(temporary)
 
     write_folder(folder / split, write)
+
+
+def trained_before(
+    run: TrainingRun, materials: Materials, folder: Path, say: Callable[[str], None]
+) -> AnyTraining | None:
+    """A training that has finished, with its ranker; None if there is none. `say` is told of one that is damaged, whose
+    record is removed."""
+    if not is_trained(folder):
+        return None
+    training = make_training(run, materials)
+    try:
+        require_whole(folder)
+        read_json(folder / TRAINING)  # which an earlier version left without a checksum
+        patiently(lambda: training.take_ranker(folder / RANKER))
+    except DAMAGED as error:
+        say(f"{folder} is damaged ({error}); the training starts again")
+    else:
+        return training
+    for left in (TRAINING, SEAL):
+        (folder / left).unlink(missing_ok=True)
+    return None
 
 
 def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], None], notes: list[str]) -> None:
@@ -84,6 +110,7 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
     seconds = sum(row["seconds"] for row in training.history)
     reached = {"dev": training.best_value, "best_iteration": training.best_iteration, "notes": notes}
     write_json(folder / TRAINING, {**reached, "iterations": len(dev), "seconds": seconds, "dev_by_iteration": dev})
+    seal(folder, TRAINING)
 
 
 def read_values(folder: Path, split: str, metric: str) -> np.ndarray:

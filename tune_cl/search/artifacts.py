@@ -14,7 +14,7 @@ from trainables.errors import DamagedCheckpoint
 from trainables.evaluation.judging import Judge, judge_of, write_judged
 from trainables.files import write_text
 from trainables.storage import fetched, patiently
-from trainables.training.checkpoint import BEST, best_scores
+from trainables.training.checkpoint import BEST, best_scores, require_whole
 from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED
@@ -44,6 +44,7 @@ class Artifacts:
         """Writes a trial's files from its checkpoint; returns their folder."""
         data = next(iter(self.materials.values())).data  # that of all; the text side may have to be made first
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
+            patiently(lambda: require_whole(saved, BEST))
             scores = patiently(lambda: best_scores(saved))
         folder = self.folder / trial
         level = run.evaluation.relevance_level
