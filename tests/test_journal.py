@@ -160,6 +160,18 @@ def test_failed_write_leaves_no_part_of_a_line(
         assert [event.get("number") for event in journal.events()] == [None, 1]
 
 
+def test_a_journal_that_was_removed_takes_no_event_until_it_is_back(tmp_path: Path) -> None:
+    """The system would let an open file grow that has no name any more."""
+    with Journal(tmp_path / "s", patience=0) as journal:
+        journal.append(SEARCH)
+        away = journal.path.rename(tmp_path / "away")
+        with pytest.raises(FileNotFoundError, match=r"journal\.jsonl"):
+            journal.append(trial(0))
+        away.rename(journal.path)
+        journal.append(trial(0))
+        assert list(journal.events()) == [SEARCH, trial(0)]
+
+
 def test_an_event_that_cannot_wait_is_given_up_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -319,6 +319,18 @@ def test_a_writer_that_was_stopped_before_it_started_hides_no_exception(
     assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
 
 
+def test_a_writer_whose_journal_was_removed_hides_no_exception(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(search_event("gone"))
+        writer = MlflowWriter(journal, resolve_tracking_uri(fresh_database(tmp_path / "database")))
+        writer.delivery()
+        journal.path.unlink()
+        finish(writer, "tune-cl resume pacing")
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize(("space", "kept", "torn"), [("tail", -1, 20), ("half", 12, 7), ("most", 3, 0)])
 def test_events_that_a_disk_lost_after_mlflow_had_them_are_there_once(
     space: str, kept: int, torn: int, database: Path, expected: Snapshot, tmp_path: Path

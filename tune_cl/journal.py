@@ -103,7 +103,9 @@ class Journal:
         self._write(lines)
 
     def _write(self, line: bytes) -> None:
-        """Writes a line after those that stay, in place of what a failed attempt may have left."""
+        """Writes a line after those that stay, in place of what a failed attempt may have left. A file that was removed
+        would take the line as well, and nobody would find it."""
+        os.stat(self.path)
         try:
             self._file.truncate(self.size)
             if self._file.write(line) != len(line):

@@ -84,7 +84,9 @@ class MlflowWriter(threading.Thread):
         return self.pending()
 
     def pending(self) -> int:
-        """Number of events and artifacts not sent yet."""
+        """Number of events and artifacts not sent yet; 0 if somebody removed the journal."""
+        if not self.journal.path.exists():
+            return 0
         if self._delivery:
             return self._delivery.pending()
         return sum(1 for _ in self.journal.events())
