@@ -295,24 +295,30 @@ def test_a_paused_trial_may_still_become_better(tmp_path: Path) -> None:
 
 
 def test_chance_of_better_is_the_share_of_better_draws() -> None:
-    """Over many searches, the next of n normal draws exceeds mean + SD of the others as often as predicted."""
-    values = generator(3, "normal").normal(0.3, 0.02, (4000, 9))
-    levels = values[:, :8].mean(axis=1) + values[:, :8].std(axis=1, ddof=1)
-    chances = {round(chance_of_better(row[:8].tolist(), level, 0.0, 1) or 0, 9)
-               for row, level in zip(values, levels, strict=True)}  # fmt: skip
-    assert len(chances) == 1
-    assert chances.pop() == pytest.approx((values[:, 8] > levels).mean(), abs=0.02)
+    """Over many searches, one of the next k of n normal draws exceeds the best of n as often as predicted: k / (n + k),
+    since each of the n + k is the highest equally often."""
+    values = generator(3, "normal").normal(0.3, 0.02, (4000, 12))
+    chances = [chance_of_better(row.tolist(), row.max(), 0.0, 10) for row in values]
+    assert np.mean([chance for chance in chances if chance is not None]) == pytest.approx(10 / 22, abs=0.01)
+
+
+@pytest.mark.parametrize("n", [8, 30, 400])
+def test_chance_of_better_of_one_trial_is_the_tail_of_a_prediction(n: int) -> None:
+    values = generator(n, "normal").normal(0.3, 0.02, n)
+    next_one = math.sqrt(1 + 1 / n) * np.std(values, ddof=1)  # the deviation of a prediction, not of the mean
+    for level in (-2.0, 0.0, 1.0, 4.0, 7.0):
+        best = float(values.mean() + level * np.std(values, ddof=1))
+        above = float(scipy.stats.t.sf(level * np.std(values, ddof=1) / next_one, n - 1))
+        assert chance_of_better(values.tolist(), best - 0.1, 0.1, 1) == pytest.approx(above, rel=1e-6)
 
 
 def test_chance_of_better_by_hand() -> None:
     values = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
     one = chance_of_better(values, 0.45, 0.0, 1)
     assert one == pytest.approx(0.5)
-    assert chance_of_better(values, 0.45, 0.0, 3) == pytest.approx(1 - 0.5**3)
-    next_one = math.sqrt(1 + 1 / 8) * np.std(values, ddof=1)  # the deviation of a prediction, not of the mean
-    above = scipy.stats.t.sf((0.8 + 0.1 - 0.45) / next_one, 7)
-    assert chance_of_better(values, 0.8, 0.1, 1) == pytest.approx(above)
-    assert chance_of_better(values, 0.8, 0.1, 3) == pytest.approx(1 - (1 - above) ** 3)
+    # All share the unknown mean: three predictions correlate by 1 / (n + 1), and an orthant has this probability.
+    none_of_three = 1 / 8 + 3 / (4 * math.pi) * math.asin(1 / 9)
+    assert chance_of_better(values, 0.45, 0.0, 3) == pytest.approx(1 - none_of_three)
     assert chance_of_better(values[: FEWEST_FINISHED - 1], 0.8, 0.0, 1) is None
     assert chance_of_better([0.5] * 8, 0.5, 0.0, 9) == 0.0
     assert chance_of_better(values, 0.8, 0.0, 0) == 0.0
