@@ -60,9 +60,9 @@ def written_in_place(path: Path) -> bool:
     file that took their place, and root would take /dev/null from the whole machine."""
     if not os.path.exists(path) or os.path.isdir(path):
         return False
-    here = Path(os.path.realpath(path.parent), path.name)
-    link = here.readlink() if here.is_symlink() else here
-    return not os.path.isfile(path) or "proc" in (here.parts[1], *link.parts[1:2])
+    here = os.path.join(os.path.realpath(path.parent), path.name)
+    leads_to = os.readlink(here) if os.path.islink(here) else here
+    return not os.path.isfile(path) or here.startswith("/proc/") or leads_to.startswith("/proc/")
 
 
 def names_folder(name: str) -> bool:
