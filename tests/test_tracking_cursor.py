@@ -99,7 +99,7 @@ class Away:
 
 
 def test_an_outage_that_is_over_is_forgotten() -> None:
-    journal: Any = SimpleNamespace(size=1)
+    journal: Any = SimpleNamespace(size=1, path=Path(__file__))
     writer, delivery = MlflowWriter(journal, "http://away"), Away()
     writer._delivery = delivery  # type: ignore[assignment]
     assert [writer.attempt(), writer.attempt()] == [False, False] and writer.trouble == "OSError: away"
@@ -110,7 +110,7 @@ def test_an_outage_that_is_over_is_forgotten() -> None:
 def test_an_artifact_that_cannot_be_stored_is_said_once_and_no_event_in_between_ends_that(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    journal: Any = SimpleNamespace(size=1)
+    journal: Any = SimpleNamespace(size=1, path=Path(__file__))
     writer, delivery = MlflowWriter(journal, "http://here"), Away()
     writer._delivery = delivery  # type: ignore[assignment]
     refused, sent = OSError("403"), True
