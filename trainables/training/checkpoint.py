@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import torch
@@ -18,13 +17,13 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from trainables.data.cache import digest_of
 from trainables.errors import DataError, Problem
 from trainables.files import full_disk_named, write_text
 
 BEST, DEV_SCORES = "best.safetensors", "dev scores"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum has state to keep
-SEAL = "checksums.json"  # CRC-32 of the files beside it, by name
-BLOCK = 2**20  # bytes that are read at a time
+SEAL = "checksums.json"  # digests of the files beside it, by name
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -45,7 +44,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 def seal(folder: Path, *names: str) -> None:
     """Notes the checksums of the named files, or of all that are in the folder, for `require_whole`."""
     files = names or sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != SEAL)
-    write_json(folder / SEAL, {name: _checksum(folder / name) for name in files})
+    write_json(folder / SEAL, {name: digest_of(folder / name) for name in files})
 
 
 def require_whole(folder: Path, *names: str) -> None:
@@ -59,16 +58,8 @@ def require_whole(folder: Path, *names: str) -> None:
     if not isinstance(known := read_json(path), dict):
         raise ValueError(f"{SEAL} holds no checksums")
     for name in names or known:
-        if name in known and _checksum(folder / name) != known[name]:
+        if name in known and digest_of(folder / name) != known[name]:
             raise ValueError(f"{name} is not as it was written")
-
-
-def _checksum(path: Path) -> int:
-    found = 0
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            found = crc32(block, found)
-    return found
 
 
 def save_iteration(root: Path, iteration: int, write: Callable[[Path], None]) -> Path:
