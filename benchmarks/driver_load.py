@@ -56,8 +56,13 @@ class Trivial(ClusterTrainable):
         value = {"dev_map": self.done / 100, "iteration": self.done, "done": self.done == self.results}
         return dict.fromkeys(METRICS, 1.0) | value
 
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        (Path(checkpoint_dir) / "done").write_text(str(self.done))
+    def snapshot(self) -> Callable[[Path], None]:
+        done = str(self.done)
+
+        def write(folder: Path) -> None:
+            (folder / "done").write_text(done)
+
+        return write
 
 
 def experiment(trials: int, results: int) -> Experiment:

@@ -18,7 +18,8 @@ from tests.confirm_cases import confirm, crew, data, essence, place
 from tests.letor_data import letor_data
 from tests.test_cli import SMALL_OPTIONS
 from tests.test_confirm import stopping_after
-from tests.test_patience import Clock, ThreeIterations, failing
+from tests.test_patience import failing
+from tests.test_saves import Clock, ThreeIterations
 from tests.tiny_trial import tiny_trial
 from tests.trec_folder import write_trec_folder
 from tests.tree_training import materials_of, tree_run
@@ -207,7 +208,12 @@ class Taken(ThreeIterations):
         self.iteration = int((folder / "a").read_text())
 
 
-@pytest.mark.parametrize("error", [None, *(kind("broken") for kind in DAMAGED), OSError(errno.ENOSPC, "broken")])
+def raised(kind: type[Exception]) -> Exception:
+    """As the system raises it: an OSError without a number would be waited for, as PyArrow's are."""
+    return kind(errno.ENOENT, "broken") if issubclass(kind, OSError) else kind("broken")
+
+
+@pytest.mark.parametrize("error", [None, *map(raised, DAMAGED), OSError(errno.ENOSPC, "broken")])
 def test_a_state_that_is_damaged_is_removed_and_no_other(error: Exception | None, tmp_path: Path) -> None:
     """Else the next sitting would find it again, in place of what this one saved."""
     training: Any = Taken(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from ray.cluster_utils import Cluster
 
 from tests.builders import tiny_data
 from tests.toy_trainable import BALLAST, steps_of, toy_search
+from tests.toys_behind import Behind
 from tests.trec_folder import write_trec_folder
 from trainables.config import TrainingRun
 from trainables.errors import DataError, Problem, WorkFailed
@@ -260,6 +262,24 @@ def test_a_trial_whose_reused_process_dies_before_it_begins_is_retried(
     state = toy_search(experiment, tmp_path / "search", lambda: 1, {"faults": {"t0002": "killed between"}})
     assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 6], state.trials["t0002"]
     assert steps_of(tmp_path / "search", "t0002") == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_trial_that_dies_while_its_checkpoint_is_written_goes_on_from_the_one_before(
+    local_ray: str, experiment: Experiment, tmp_path: Path
+) -> None:
+    materials = {"seconds": 0.1, "faults": {"t0001": "killed"}}
+    state = toy_search(experiment, tmp_path / "search", lambda: 1, materials, toy=Behind)
+    assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 6]
+    assert steps_of(tmp_path / "search", "t0001") == [1, 2, 3, 2, 3, 4, 5, 6]
+    assert (best := state.best())
+    for trial in state.by_number():
+        assert sorted(trial.results) == [1, 2, 3, 4, 5, 6]
+        assert {1, 6} < set(trial.checkpoints), "none was written while the trial went on"
+        there = {at: Path(path) for at, path in trial.checkpoints.items() if Path(path).is_dir()}
+        assert {at: json.loads((path / "done.json").read_text()) for at, path in there.items()} == {
+            at: at for at in there
+        }
+        assert len(there) == (2 if trial is best[0] else 0) and (6 in there or trial is not best[0])
 
 
 @pytest.mark.parametrize("what", ["result", "checkpoint", "end", "end of a failed one", "files"])

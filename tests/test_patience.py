@@ -16,7 +16,6 @@ from ray.train._internal.storage import StorageContext
 from trainables import storage
 from trainables.ranker_trainable import ClusterTrainable
 from trainables.storage import fetched, patiently
-from trainables.training import saves
 
 
 def failing(times: int, error: OSError, then: Callable[..., Any]) -> tuple[Callable[..., Any], list[int]]:
@@ -79,8 +78,8 @@ class Saver(ClusterTrainable):
     def step(self) -> dict[str, Any]:
         return {"iteration": 1}
 
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        (Path(checkpoint_dir) / "done").write_text("1")
+    def snapshot(self) -> Callable[[Path], None]:
+        return lambda folder: (folder / "done").write_text("1") and None
 
     def _report_class_trainable_checkpoint(self, *arguments: Any, **options: Any) -> Any:
         return self.kept(*arguments, **options)
@@ -115,80 +114,6 @@ def test_attempts_that_fail_halfway_leave_nothing_behind(tmp_path: Path, monkeyp
     assert [one.name for one in (tmp_path / "storage" / "search" / "trial").iterdir()] == ["checkpoint_000000"]
     assert (Path(saved.checkpoint.path) / "done").read_text() == "1"
     assert list((tmp_path / "node").iterdir()) == []
-
-
-class Clock:
-    """A clock of its own for `time.monotonic`."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-class Clocked(ClusterTrainable):
-    """Moves `clock` on; `config`: the seconds of an iteration and of a checkpoint."""
-
-    clock: Clock
-    made = 0
-
-    def setup(self, config: dict[str, Any]) -> None:
-        """Needs nothing."""
-
-    def step(self) -> dict[str, Any]:
-        self.clock.now += self.config["iteration"]
-        return {"iteration": self.iteration + 1}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        self.clock.now += self.config["checkpoint"]
-        self.made += 1
-
-
-@pytest.mark.parametrize(
-    ("iteration", "checkpoint", "made"), [(0.05, 1.0, 100), (5.0, 0.4, 100), (1.0, 2.0, 6), (20.0, 2.0, 100)]
-)
-def test_dear_checkpoints_take_a_tenth_of_the_time(
-    iteration: float, checkpoint: float, made: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    clock = Clock()
-    monkeypatch.setattr(saves, "time", clock)
-    trial = Clocked({"iteration": iteration, "checkpoint": checkpoint})
-    trial.clock = clock
-    for _ in range(100):
-        if trial.train()["should_checkpoint"]:
-            trial.save(str(tmp_path))
-    assert trial.made == made
-    assert checkpoint <= 1 or (made - 1) * checkpoint <= 0.1 * clock.now
-
-
-class ThreeIterations:
-    """A training whose saved states say how far it is."""
-
-    iteration = 0
-
-    @property
-    def finished(self) -> bool:
-        return self.iteration == 3
-
-    def iterate(self) -> dict[str, float]:
-        self.iteration += 1
-        return {}
-
-    def save(self, folder: Path) -> None:
-        (folder / "a").write_text(str(self.iteration))
-
-
-@pytest.mark.parametrize("due", [True, False])
-def test_the_last_state_is_saved_however_dear_and_each_is_told(
-    due: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(saves.Saves, "due", lambda self: due)
-    told: list[str] = []
-    training: Any = ThreeIterations()
-    for _ in saves.iterations(training, tmp_path, lambda: told.extend(path.name for path in tmp_path.iterdir())):
-        pass
-    assert told == (["iteration-00001", "iteration-00002"] if due else []) + ["iteration-00003"]
 
 
 def test_a_checkpoint_in_storage_that_is_away_is_not_damaged(monkeypatch: pytest.MonkeyPatch) -> None:

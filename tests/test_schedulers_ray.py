@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,10 @@ import pytest
 from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
 from trainables.ranker_trainable import RankerTrainable
+from trainables.training import saves
 from trainables.training.materials import Materials
 from tune_cl.experiment import load_experiment
-from tune_cl.journal import Journal
+from tune_cl.journal import FILE, Event, Journal, read_events
 from tune_cl.ray_session import ray_session
 from tune_cl.search import ray_tune
 from tune_cl.search.artifacts import Artifacts
@@ -36,10 +39,19 @@ search: {trials: 7, reduction_factor: 2, first_rung: 2, grace: none}
 
 
 class Unsaved(RankerTrainable):
-    """A training that never asks for a checkpoint."""
+    """A training with checkpoints only where it pauses or ends."""
 
-    def get_auto_filled_metrics(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        return super().get_auto_filled_metrics(*arguments, **options) | {"should_checkpoint": False}
+    def train(self) -> dict[str, Any]:
+        self.saves.took = math.inf
+        return super().train()
+
+
+class WrittenBehind(RankerTrainable):
+    """A training whose checkpoints, but for the first, are written while it goes on."""
+
+    def train(self) -> dict[str, Any]:
+        saves.QUICK, saves.LITTLE, saves.SHARE = 0.0, 0.0, 0.99  # in the trial's process
+        return super().train()
 
 
 WAYS = {
@@ -102,15 +114,31 @@ def test_a_search_through_ray(folder: Path, materials: dict[str, Materials], way
 
 
 @pytest.mark.parametrize("way", ["pbt", "freeze-thaw"])
-def test_trials_that_save_only_when_they_pause_or_end_go_the_same_way(
+def test_trials_go_the_same_way_whenever_they_save(
     folder: Path, materials: dict[str, Materials], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     always = searched(folder, materials, way, f"{way} saves always")
-    monkeypatch.setattr(ray_tune, "RankerTrainable", Unsaved)
-    seldom = searched(folder, materials, way, f"{way} saves seldom")
-    assert [curve_of(trial) for trial in seldom.by_number()] == [curve_of(trial) for trial in always.by_number()]
-    saves = [sum(len(trial.checkpoints) for trial in state.by_number()) for state in (always, seldom)]
-    assert saves[1] < saves[0] / 1.5 and all(trial.iterations in trial.checkpoints for trial in seldom.by_number())
+    for kind in (Unsaved, WrittenBehind):
+        monkeypatch.setattr(ray_tune, "RankerTrainable", kind)
+        state = searched(folder, materials, way, f"{way} {kind.__name__}")
+        assert [curve_of(trial) for trial in state.by_number()] == [curve_of(trial) for trial in always.by_number()]
+        assert all(trial.iterations in trial.checkpoints for trial in state.by_number())
+        if kind is Unsaved:
+            taken = [sum(len(trial.checkpoints) for trial in one.by_number()) for one in (always, state)]
+            assert taken[1] < taken[0] / 1.5
+        else:
+            assert late(read_events(folder / f"{way} WrittenBehind" / FILE))
+
+
+def late(events: list[Event]) -> list[Event]:
+    """The checkpoints that became known when the next result was there."""
+    reached, found = Counter[str](), []
+    for event in events:
+        if event["event"] == "result":
+            reached[event["trial"]] = event["iteration"]
+        elif event["event"] == "checkpoint" and event["iteration"] < reached[event["trial"]]:
+            found.append(event)
+    return found
 
 
 def curve_of(trial: TrialState) -> tuple[Any, ...]:

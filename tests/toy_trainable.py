@@ -34,13 +34,14 @@ def toy_search(
     places: Callable[[], int],
     materials: dict[str, Any],
     watch: Callable[[SearchState], None] = lambda state: None,
+    toy: type[Toy] = Toy,
 ) -> SearchState:
-    """Runs a search of Toys in the Ray that this process is connected to."""
+    """Runs a search of toys in the Ray that this process is connected to."""
     made = {"folder": str(folder), "seconds": 0.0, "faults": {}, "storage": str(folder / "ray")} | materials
     with Journal(folder) as journal, pytest.MonkeyPatch.context() as patch:
         if not journal.path.stat().st_size:
             journal.append(search_event(experiment, folder))
-        patch.setattr(ray_tune, "RankerTrainable", Toy)
+        patch.setattr(ray_tune, "RankerTrainable", toy)
         search = Search(experiment, journal, places(), lambda trial, checkpoint, run: folder / trial, watch)
         ray_tune.run_trials(search, made, made["storage"], 1, places)
         return search.state

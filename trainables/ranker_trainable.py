@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from ray import tune
-from ray.tune.result import SHOULD_CHECKPOINT
+from ray.air.constants import TRAINING_ITERATION
+from ray.train._internal.session import _TrainingResult
+from ray.train._internal.storage import StorageContext
+from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from trainables.config import TrainingRun
 from trainables.errors import UserError, WorkFailed
@@ -19,29 +24,58 @@ from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED, Saves
 from trainables.training.training import Training
 
+WRITTEN = "written"  # in a result: a checkpoint of an earlier iteration, in the form in which `save` returns one
 DIGITS = 4  # decimals of the dev queries' values in results
 
 
 class ClusterTrainable(tune.Trainable):
-    """What any training needs on a cluster. It waits while the storage is unreachable, and each result says whether a
-    checkpoint is due; Tune also saves one when a trial pauses or ends. Results leave out the trial's configuration,
-    which the driver has: Ray would copy, flatten and keep its hundred keys with each result."""
+    """What any training needs on a cluster: checkpoints that hardly delay it, and patience while the storage is
+    unreachable. Subclasses define `snapshot` instead of `save_checkpoint`.
+
+    Each result says whether Tune should save a checkpoint now, while the training waits. One that would hold it up is
+    written while the next iteration runs, and comes with a later result (WRITTEN). Tune also saves one when a trial
+    pauses or ends. Results leave out the trial's configuration, which the driver has: Ray would copy, flatten and keep
+    its hundred keys with each result.
+    """
 
     def __init__(self, *arguments: Any, **options: Any):
-        self.saves = Saves()
+        self.saves: Saves[_TrainingResult] = Saves()
         super().__init__(*arguments, **options)
+
+    def reset(self, *arguments: Any, **options: Any) -> Any:
+        self.saves = Saves()  # the next trial's checkpoints are of another size
+        return super().reset(*arguments, **options)
+
+    def snapshot(self) -> Callable[[Path], None]:
+        """Copies the state; the function returned writes the copy into an existing folder, in any thread."""
+        raise NotImplementedError
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        self.snapshot()(Path(checkpoint_dir))
+
+    def train(self) -> dict[str, Any]:
+        result = super().train()
+        behind = {} if (saved := self.saves.written()) is None else {WRITTEN: self._told(saved)}
+        due = self.saves.due() and not result[DONE]  # at the end Tune saves anyway
+        if due and self._storage and not self.saves.worth_waiting():
+            self._write_behind(self._storage, result)
+            due = False
+        return result | behind | {SHOULD_CHECKPOINT: due}
 
     def get_auto_filled_metrics(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         filled = super().get_auto_filled_metrics(*arguments, **options)
         filled.pop("config", None)
-        return filled | {SHOULD_CHECKPOINT: self.saves.due()}
+        return filled
 
-    def save(self, checkpoint_dir: str | None = None) -> Any:
-        """Saves a checkpoint. Waits for unreachable storage: a minute's outage would cost the trial all its retries."""
+    def save(self, checkpoint_dir: str | None = None) -> _TrainingResult:
+        """A checkpoint of the last iteration. One of an earlier iteration that Tune was not told of is written over."""
+        saved = self.saves.wait()
+        if saved and saved.metrics[TRAINING_ITERATION] == self.iteration:
+            return self._told(saved)
         with TemporaryDirectory(prefix="tune_cl-") as scratch:  # Ray would leave its own behind at each failure
             return patiently(lambda: self._save(checkpoint_dir or scratch))
 
-    def _save(self, checkpoint_dir: str) -> Any:
+    def _save(self, checkpoint_dir: str) -> _TrainingResult:
         """One attempt. If it fails, the next one writes to the same folder; Ray would move on to the next folder."""
         index = self._storage.current_checkpoint_index if self._storage else 0
         try:
@@ -51,6 +85,26 @@ class ClusterTrainable(tune.Trainable):
             if self._storage:
                 self._storage.current_checkpoint_index = index
             raise
+
+    def _write_behind(self, storage: StorageContext, result: dict[str, Any]) -> None:
+        """Begins to write a checkpoint to the folder after the last one that Tune was told of."""
+        place = copy(storage)
+        place.current_checkpoint_index += 1
+        write = self.snapshot()
+
+        def written() -> _TrainingResult:
+            with TemporaryDirectory(prefix="tune_cl-") as scratch:
+                write(Path(scratch))
+                here = tune.Checkpoint.from_directory(scratch)
+                return _TrainingResult(patiently(lambda: place.persist_current_checkpoint(here)), result)
+
+        self.saves.begin(written)
+
+    def _told(self, saved: _TrainingResult) -> _TrainingResult:
+        """A checkpoint that was written behind, now that Tune learns of it: the next one goes to the next folder."""
+        if self._storage:
+            self._storage.current_checkpoint_index += 1
+        return saved
 
 
 class RankerTrainable(ClusterTrainable):
@@ -149,9 +203,10 @@ class RankerTrainable(ClusterTrainable):
             self.notes = []
         return metrics | {"iteration": self.training.iteration, "done": self.training.finished}
 
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        if self.failed is None:  # Tune also saves trials that end by failing
-            self.training.save(Path(checkpoint_dir))
+    def snapshot(self) -> Callable[[Path], None]:
+        if self.failed is not None:  # Tune also saves trials that end by failing
+            return lambda folder: None
+        return self.training.snapshot()
 
     def load_checkpoint(self, checkpoint: str | None) -> None:
         if checkpoint and self.failed is None:

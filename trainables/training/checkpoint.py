@@ -129,11 +129,14 @@ def _opened(path: Path) -> Path:
         return path
 
 
-def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
-    """Saves the moments and step counts of each parameter under its index."""
+def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Copies on the CPU of the moments and step counts of each parameter, under its index."""
     state = optimizer.state_dict()["state"]
-    tensors = {f"{index}.{key}": value.cpu().contiguous() for index, row in state.items() for key, value in row.items()}
-    save_file(tensors, path)
+    return {
+        f"{index}.{key}": value.to("cpu", copy=True).contiguous()
+        for index, row in state.items()
+        for key, value in row.items()
+    }
 
 
 def save_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:

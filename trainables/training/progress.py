@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +77,18 @@ class Progress:
         return {
             "run": self.run.model_dump(),
             "data": self.materials.digest,
-            "history": self.history,
+            "history": list(self.history),
             "best_iteration": self.best_iteration,
             "adopted": self.adopted,
         }
+
+    def snapshot(self) -> Callable[[Path], None]:
+        """Copies the whole state; the function returned writes the copy into an existing folder, in any thread."""
+        raise NotImplementedError
+
+    def save(self, folder: Path) -> None:
+        """Writes the whole state into an existing folder."""
+        self.snapshot()(folder)
 
     def same_run(self, folder: Path) -> bool:
         """Whether `folder` holds a state of this training, as `is_of` decides."""

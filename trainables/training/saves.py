@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from threading import Thread
+from typing import Generic, TypeVar
 
 from lightgbm.basic import LightGBMError
 from safetensors import SafetensorError
@@ -19,21 +21,36 @@ from trainables.training.factory import AnyTraining
 
 DAMAGED = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, SafetensorError, LightGBMError)
 """Errors raised by reading a damaged state. Any other OSError comes from the storage, the disk or the process."""
-CHEAP, SHARE = 1.0, 0.1
+QUICK = 0.1  # seconds
+LITTLE, SHARE = 0.02, 0.1  # shares of the time
+Saved = TypeVar("Saved")
 T = TypeVar("T", bound=AnyTraining)
 
 
-class Saves:
-    """Says when a save is due: after each iteration if saves take at most CHEAP seconds, else so rarely that they take
-    SHARE of the time. A killed training repeats, with the same numbers, what it did since: it only loses time."""
+class Saves(Generic[Saved]):
+    """The saves of a running training, one at a time. A killed training repeats, with the same numbers, what it did
+    since the last one: it only loses time.
+
+    A save is due as long as saves take at most SHARE of the time; QUICK ones always are. The training waits for one
+    that is QUICK or takes LITTLE of the time, so that nothing is lost if the next iteration is cut off. Any other is
+    written by a thread while the next iteration runs.
+    """
 
     def __init__(self) -> None:
         self.took = 0.0  # seconds that the last save took
         self.ended = time.monotonic()
+        self._behind: Future[Saved] | None = None
 
     def due(self) -> bool:
-        since = time.monotonic() - self.ended
-        return self.took <= max(CHEAP, SHARE / (1 - SHARE) * since)
+        return self._behind is None and self.took <= max(QUICK, SHARE / (1 - SHARE) * self._since)
+
+    def worth_waiting(self) -> bool:
+        """Whether the training should wait for the next save."""
+        return self.took <= max(QUICK, LITTLE * self._since)
+
+    @property
+    def _since(self) -> float:
+        return time.monotonic() - self.ended
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -43,20 +60,65 @@ class Saves:
         self.ended = time.monotonic()
         self.took = self.ended - started
 
+    def begin(self, write: Callable[[], Saved]) -> None:
+        """Begins a save: a thread writes a copy of the state. `written` or `wait` must be asked before the next one.
+
+        The thread is a daemon: a process that is told to end need not wait for storage that is out of reach.
+        """
+        behind: Future[Saved] = Future()
+
+        def work() -> None:
+            try:
+                with self.timed():
+                    result = write()
+            except BaseException as error:  # noqa: BLE001 - raised again where the result is asked for
+                behind.set_exception(error)
+            else:
+                behind.set_result(result)
+
+        self._behind = behind
+        Thread(target=work, name="saves", daemon=True).start()
+
+    def written(self) -> Saved | None:
+        """What a save returned that has ended since the last call, if one has; raises what it failed with."""
+        return self.wait() if self._behind is not None and self._behind.done() else None
+
+    def wait(self) -> Saved | None:
+        """Waits for the save that has begun, if one has, and returns or raises as `written` does."""
+        behind, self._behind = self._behind, None
+        return None if behind is None else behind.result()
+
 
 def iterations(
     training: AnyTraining, folder: Path, saved: Callable[[], None] = lambda: None
 ) -> Iterator[dict[str, float]]:
     """Trains to the end, yielding the metrics of each iteration. The state is saved to `folder` when a save is due and
-    at the end. `saved` is called after each save, and its time counts as part of the save."""
-    saves = Saves()
-    while not training.finished:
-        metrics = training.iterate()
-        if saves.due() or training.finished:
-            with saves.timed():
-                save_iteration(folder, training.iteration, training.save)
-                saved()
-        yield metrics
+    at the end. `saved` is called after each save, perhaps in another thread; its time counts as part of the save."""
+    saves: Saves[None] = Saves()
+    try:
+        while not training.finished:
+            metrics = training.iterate()
+            saves.written()
+            if training.finished or saves.due():
+                saves.wait()
+                _save(saves, training, folder, saved)
+            yield metrics
+    finally:
+        saves.wait()
+
+
+def _save(saves: Saves[None], training: AnyTraining, folder: Path, saved: Callable[[], None]) -> None:
+    def write(state: Callable[[Path], None]) -> None:
+        save_iteration(folder, iteration, state)
+        saved()
+
+    iteration = training.iteration
+    if training.finished or saves.worth_waiting():
+        with saves.timed():
+            write(training.save)
+    else:
+        state = training.snapshot()
+        saves.begin(lambda: write(state))
 
 
 def taken_up(make: Callable[[], T], folder: Path, say: Callable[[str], None]) -> T:

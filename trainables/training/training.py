@@ -216,16 +216,23 @@ class Training(Progress):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def save(self, folder: Path) -> None:
-        """Writes the whole state into an existing folder."""
-        save_file(checkpoint.trained_state(self.module), folder / "weights.safetensors")
-        checkpoint.save_optimizer(self.optimizer, folder / "optimizer.safetensors")
-        if self.has_best:
-            checkpoint.save_best(self.best_weights, self.best_scores, folder / checkpoint.BEST)
-        if remembered := self.curriculum.state():
-            checkpoint.save_arrays(remembered, folder / checkpoint.CURRICULUM)
-        checkpoint.write_json(folder / STATE, self.document() | {"micro_batch": self.accumulation.samples})
-        checkpoint.seal(folder)
+    def snapshot(self) -> Callable[[Path], None]:
+        weights, moments = checkpoint.trained_state(self.module), checkpoint.optimizer_state(self.optimizer)
+        best = (self.best_weights, self.best_scores) if self.has_best else None  # replaced as a whole, never changed
+        remembered = {name: array.copy() for name, array in self.curriculum.state().items()}
+        document = self.document() | {"micro_batch": self.accumulation.samples}
+
+        def write(folder: Path) -> None:
+            save_file(weights, folder / "weights.safetensors")
+            save_file(moments, folder / "optimizer.safetensors")
+            if best:
+                checkpoint.save_best(*best, folder / checkpoint.BEST)
+            if remembered:
+                checkpoint.save_arrays(remembered, folder / checkpoint.CURRICULUM)
+            checkpoint.write_json(folder / STATE, document)
+            checkpoint.seal(folder)
+
+        return write
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""

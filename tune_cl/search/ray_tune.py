@@ -20,7 +20,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from trainables.ranker_trainable import RankerTrainable
+from trainables.ranker_trainable import WRITTEN, RankerTrainable
 from trainables.storage import addressed, is_remote
 from trainables.training.materials import Materials
 from tune_cl.search.deletions import Deletions, deleting_aside
@@ -154,8 +154,13 @@ class _Recorder(_Adaptor, tune.Callback):
 
     @_ends_search
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
-        """Passes results on, for a trial's last one never reaches the scheduler; a known result is ignored."""
+        """Passes results on, for a trial's last one never reaches the scheduler; a known result is ignored. Enters the
+        checkpoint that a result may hold, as Ray does with one that it had saved."""
+        written = result.pop(WRITTEN, None)
         self.search.result(trial.config["trial"], result)
+        if written:
+            self._enter(trial, written.metrics["iteration"], written.checkpoint)
+            trial.on_checkpoint(written)
         if "machine" in result:
             self.search.machine(trial.config["trial"], result["machine"])
         if "note" in result:
@@ -163,10 +168,14 @@ class _Recorder(_Adaptor, tune.Callback):
 
     @_ends_search
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
-        """Called before Ray enters the checkpoint in its books. We trim these ourselves: with a limit Ray would delete
-        in the driver's loop, and write its snapshot of all trials whenever one has saved as often as the limit."""
+        """Called before Ray enters the checkpoint in its books."""
+        self._enter(trial, trial.last_result["iteration"], checkpoint)
+
+    def _enter(self, trial: Any, iteration: int, checkpoint: Any) -> None:
+        """Records a checkpoint. We trim Ray's books ourselves: with a limit Ray would delete in the driver's loop, and
+        write its snapshot of all trials whenever one has saved as often as the limit."""
         address = self.address(checkpoint.path)
-        self.search.checkpoint(trial.config["trial"], trial.last_result["iteration"], address)
+        self.search.checkpoint(trial.config["trial"], iteration, address)
         books = trial.run_metadata.checkpoint_manager.best_checkpoint_results
         del books[: max(0, len(books) - KEPT + 1)]
         self._let_go(trial.config["trial"], trial.trial_id, address)
