@@ -29,6 +29,7 @@ from trainables.data.columns import RankingData
 from trainables.errors import ConfigError, DataError, WorkFailed
 from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.lambdamart import parameters
+from trainables.training import trees
 from trainables.training.factory import load_saved, make_training, training_notes
 from trainables.training.materials import prepare
 from trainables.training.saved_trees import SavedTrees
@@ -170,6 +171,23 @@ def test_a_resumed_training_is_an_unbroken_one(data: RankingData, tmp_path: Path
     assert timeless[0] == timeless[1]
     assert resumed.best_iteration == unbroken.best_iteration
     np.testing.assert_array_equal(resumed.best_scores, unbroken.best_scores)
+
+
+def test_a_resumed_training_of_many_rows_has_the_bins_of_an_unbroken_one(
+    data: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LightGBM draws the rows that it finds bins from; as if this data had more than its 200,000."""
+    few = {"bin_construct_sample_cnt": 100}
+    monkeypatch.setattr(trees, "parameters", lambda *chosen: parameters(*chosen) | few)
+    run = tree_run(ranker={"feature_fraction": 0.5})
+    unbroken, broken = trained(run, data), TreeTraining(run, materials_of(data), share=False)
+    broken.iterate()
+    broken.save(tmp_path)
+    resumed = TreeTraining(run, materials_of(data), share=False)
+    resumed.load(tmp_path)
+    while not resumed.finished:
+        resumed.iterate()
+    assert_same_trees(resumed, unbroken.booster, data)
 
 
 def test_the_seed_matters_only_where_data_is_sampled(data: RankingData) -> None:

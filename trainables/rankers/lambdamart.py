@@ -21,7 +21,8 @@ LARGEST_QUERY = 10_000  # most documents per query that LightGBM's lambdarank ta
 def parameters(settings: LambdaMartSettings, lr: float, objective: Objective, highest_label: int) -> dict[str, Any]:
     """LightGBM's parameters for a stage, except those that depend on machine or moment (threads, seed).
 
-    `deterministic` with `force_col_wise` makes trees the same for any number of threads.
+    `deterministic` with `force_col_wise` makes trees the same for any number of threads. The rows that bins are found
+    from, where there are more than 200,000, are always the same ones: a training that goes on has another seed.
     """
     chosen: dict[str, Any] = {
         "objective": objective,
@@ -29,6 +30,7 @@ def parameters(settings: LambdaMartSettings, lr: float, objective: Objective, hi
         "num_leaves": settings.leaves,
         "min_data_in_leaf": settings.min_data_in_leaf,
         "max_bin": settings.max_bin,
+        "data_random_seed": 1,
         "feature_fraction": settings.feature_fraction,
         "deterministic": True,
         "force_col_wise": True,

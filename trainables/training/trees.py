@@ -29,7 +29,7 @@ from trainables.training.prefixes import MODEL, Prefixes, cut, read_trees
 from trainables.training.progress import STATE, Progress, read_state
 from trainables.training.ranker_folder import CONFIG
 
-FORMAT = 1  # raise when the same settings grow other trees
+FORMAT = 2  # raise when the same settings grow other trees
 LOSS_METRIC = "ndcg@10"  # lambdarank gives no loss of its own: 1 - this metric on training queries is reported
 LOSS_QUERIES = 50  # training queries, drawn once, for the loss: scoring all would cost as much as growing the trees
 
