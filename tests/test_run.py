@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -18,10 +19,17 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.builders import tiny_data
-from tests.commands import UNHURRIED, finish, rewrite, start, wait_for_events
+from tests.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start, wait_for_events
 from tests.trec_folder import write_trec_folder
 from tune_cl.journal import read_events
 from tune_cl.state import SearchState, replay
+
+AT_A_TERMINAL = """
+import fcntl, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from tune_cl.cli import console
+console()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +74,10 @@ def assert_stopped(place: Path, storage: str, said: tuple[str, str]) -> None:
     assert out == "" and "Traceback" not in err
     last = err.rstrip().splitlines()[-1]
     assert last.startswith("stopped; what is done is saved. Go on with: ") and "tune-cl resume toy --storage" in last
+    assert_stopped_in_order(place, storage)
+
+
+def assert_stopped_in_order(place: Path, storage: str) -> None:
     events = list(read_events(place / storage / "toy" / "journal.jsonl"))
     assert events[-1]["event"] == "interrupted"
     client = MlflowClient(f"sqlite:///{place / storage / 'mlflow.db'}")
@@ -234,6 +246,21 @@ def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(p
         running.wait()
         _, left = psutil.wait_procs(of_ray, timeout=20)
         assert not left
+
+
+def test_a_search_whose_terminal_is_closed_stops_in_order(place: Path) -> None:
+    """As when a window is closed or a connection breaks: what the search says then can be written nowhere."""
+    terminal, inside = pty.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-c", AT_A_TERMINAL, *search(place, "closed")],
+        cwd=place, env=os.environ | {"PYTHONPATH": on_path(str(ROOT))}, text=True, start_new_session=True,
+        stdin=inside, stdout=inside, stderr=inside,
+    )  # fmt: skip
+    os.close(inside)
+    wait_for_iterations(running, place, "closed", 1, 3)
+    os.close(terminal)
+    assert running.wait(120) == 130
+    assert_stopped_in_order(place, "closed")
 
 
 def test_impatience_changes_nothing_of_the_end(place: Path) -> None:

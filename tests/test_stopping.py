@@ -25,12 +25,12 @@ from tune_cl.search.deletions import Deletions
 from tune_cl.search.places import first_ended
 from tune_cl.search.ray_tune import _Recorder
 from tune_cl.search.search import Search
-from tune_cl.stopping import stop_if_asked, stoppable
+from tune_cl.stopping import SIGNALS, stop_if_asked, stoppable
 
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     for number, heard in before.items():
@@ -42,7 +42,7 @@ def swallowed(number: int) -> None:
         signal.raise_signal(number)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_raises_and_is_remembered(number: int) -> None:
     with stoppable():
         stop_if_asked()
@@ -51,6 +51,16 @@ def test_a_signal_raises_and_is_remembered(number: int) -> None:
         swallowed(number)
         with pytest.raises(KeyboardInterrupt):
             stop_if_asked()
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    """As SIGHUP under `nohup`, and Ctrl-C in what a shell started in the background."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    with stoppable():
+        for number in (signal.SIGHUP, signal.SIGINT):
+            signal.raise_signal(number)
+        stop_if_asked()
 
 
 def test_ray_is_not_started_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from trainables.errors import Interrupted, Problem, UserError, WorkFailed, nearest
 from tune_cl.program import program
-from tune_cl.stopping import stoppable
+from tune_cl.stopping import SIGNALS, stoppable
 
 COMMANDS = {
     "run": "search a space of curricula and rankers",
@@ -62,7 +62,7 @@ def console() -> NoReturn:
     string, such as a dataclass has: it would end `python -m` by the signal, not with the status."""
     status = main()
     exec("")
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     sys.exit(status)
 

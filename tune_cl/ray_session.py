@@ -20,7 +20,7 @@ import torch
 from ray._private import services
 from ray._private import utils as ray_utils
 
-from tune_cl.stopping import stop_if_asked
+from tune_cl.stopping import SIGNALS, stop_if_asked
 
 QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has everything
@@ -74,7 +74,7 @@ def ray_session(address: str | None) -> Iterator[None]:
 
 @contextmanager
 def _signals_held() -> Iterator[list[int]]:
-    """Around `ray.init`: holds SIGINT and SIGTERM back, to be raised afterwards. An exception in one of its forks would
+    """Around `ray.init`: holds SIGNALS back, to be raised afterwards. An exception in one of its forks would
     be swallowed and leave the lock of `logging` taken for ever. A second signal takes effect at once. Ray's own SIGTERM
     handler, a silent exit, is kept out. That of its C++ core is in place for some milliseconds at the end: it calls
     ours, and sets an alarm that would abort the process 3 seconds later, which is cancelled.
@@ -85,7 +85,7 @@ def _signals_held() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield held
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def hold(number: int, frame: FrameType | None) -> None:
         if held and callable(heard := before[signal.Signals(number)]):

@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM stop a command, also where a library swallows the exception that they raise."""
+"""Ctrl-C, SIGTERM and a closed terminal stop a command, also where a library swallows the exception that they raise."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -10,20 +11,20 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _asked = False  # whether a signal has asked the command to stop
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Lets SIGTERM, with which Slurm, Kubernetes and systemd end a job, stop a command as Ctrl-C does. Where Ctrl-C is
-    ignored, as in a job that a shell started in the background, it stays so."""
+    """Lets SIGTERM, with which Slurm, Kubernetes and systemd end a job, and SIGHUP, which comes when a terminal is
+    closed or a connection breaks, stop a command as Ctrl-C does. A signal that is ignored stays so: Ctrl-C in a job
+    that a shell started in the background, SIGHUP under `nohup`."""
     global _asked
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
         yield
         return
-    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    numbers = (signal.SIGINT, signal.SIGTERM) if heeds else (signal.SIGTERM,)
-    before = {number: signal.signal(number, _stop) for number in numbers}
+    before = {number: signal.signal(number, _stop) for number in SIGNALS if _heeded(number)}
     tell = sys.unraisablehook
 
     def tell_others(lost: Any) -> None:
@@ -39,10 +40,27 @@ def stoppable() -> Iterator[None]:
             signal.signal(number, heard)
 
 
+def _heeded(number: signal.Signals) -> bool:
+    return number == signal.SIGTERM or signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
     global _asked
     _asked = True
+    if number == signal.SIGHUP:
+        _leave_terminal()
     signal.default_int_handler(number, frame)
+
+
+def _leave_terminal() -> None:
+    """Sends what is yet to be said nowhere if the terminal is gone, where each write is an error."""
+    for stream in (1, 2):
+        try:
+            os.write(stream, b"")
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream)
+            os.close(nowhere)
 
 
 def stop_if_asked() -> None:
