@@ -53,7 +53,8 @@ def ours(data: RankingData, curriculum: str, at_once: int) -> list[lgb.Booster]:
         os.environ["XDG_CACHE_HOME"] = folder
         torch.set_num_threads(max(1, threads // at_once))
         try:
-            return list(pool.map(lambda switch: _trained(data, run_of(curriculum, switch)), SWITCHES))
+            apply = map if at_once == 1 else pool.map  # a second thread with OpenMP threads of its own slows each
+            return list(apply(lambda switch: _trained(data, run_of(curriculum, switch)), SWITCHES))
         finally:
             torch.set_num_threads(threads)
             del os.environ["XDG_CACHE_HOME"]
