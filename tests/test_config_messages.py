@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from shlex import split
+from shlex import join, split
 
 import pytest
 
@@ -301,6 +301,17 @@ def test_a_result_is_shown_in_any_encoding(encoding: str, tmp_path: Path) -> Non
         cwd=tmp_path, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding},
     )  # fmt: skip
     assert done.returncode == DONE and b"context_words" in done.stdout and done.stderr == b""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("given", [["--json"], []])
+def test_a_closed_stream_is_no_error(given: list[str], closed: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tune_cl", "pace", "linear", *given]
+    done = subprocess.run(
+        ["sh", "-c", f"{join(command)} {closed}"],
+        cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == DONE and done.stderr == "" and bool(done.stdout) == (closed == "2>&-")
 
 
 @pytest.fixture(scope="module")

@@ -97,6 +97,7 @@ def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(
     whole, broken = start(*case, GPU), start(*case, GPU)
     expected = [whole.iterate()["train_loss"] for _ in range(3)]
     broken.iterate()
+    assert {tensor.device.type for tensor in broken.best_weights.values()} == {"cuda"}
     broken.save(tmp_path)
     for on in (GPU, "cpu"):
         again = start(*case, on)

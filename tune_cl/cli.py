@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit status (0, 1, 2 or 130)."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
-    _show_all_text()
+    _prepare_streams()
     try:
         with stoppable():
             return _run(arguments)
@@ -161,10 +161,17 @@ def _require_values(arguments: list[str]) -> None:
         raise UserError(Problem(option, "is empty", f"a value, or leave {option} out") for option in empty)
 
 
-def _show_all_text() -> None:
-    """Prints `?` for characters that the terminal's encoding lacks: no result is lost for them."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+def _prepare_streams() -> None:
+    """Prints `?` for characters that the terminal's encoding lacks: no result is lost for them. What would go to a
+    stream that the caller closed (`>&-`) goes nowhere; else the next file opened would have its number, and get it."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            os.dup2(nowhere := os.open(os.devnull, os.O_WRONLY), number)
+            if nowhere != number:
+                os.close(nowhere)
+            setattr(sys, name, os.fdopen(number, "w"))
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")
 
 

@@ -95,7 +95,16 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
     """Copies of trainable parameters and buffers on the CPU; frozen parameters come from the shared text side."""
-    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in _trained(module).items()}
+    return copied_to_cpu(_trained(module))
+
+
+def kept_state(module: nn.Module) -> dict[str, Tensor]:
+    """What `trained_state` copies, copied where it is: on a GPU, without the way to the CPU."""
+    return {name: tensor.detach().clone() for name, tensor in _trained(module).items()}
+
+
+def copied_to_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
 
 
 def _trained(module: nn.Module) -> dict[str, Tensor]:
@@ -131,12 +140,8 @@ def _opened(path: Path) -> Path:
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Copies on the CPU of the moments and step counts of each parameter, under its index."""
-    state = optimizer.state_dict()["state"]
-    return {
-        f"{index}.{key}": value.to("cpu", copy=True).contiguous()
-        for index, row in state.items()
-        for key, value in row.items()
-    }
+    rows = optimizer.state_dict()["state"].items()
+    return copied_to_cpu({f"{index}.{key}": value for index, row in rows for key, value in row.items()})
 
 
 def save_arrays(arrays: Mapping[str, np.ndarray], path: Path) -> None:
@@ -148,8 +153,9 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def save_best(weights: Mapping[str, Tensor], scores: np.ndarray, path: Path) -> None:
-    """Saves the best iteration's weights and its scores of the dev candidates."""
-    save_file({**weights, DEV_SCORES: torch.from_numpy(scores)}, path)
+    """Saves the best iteration's weights, wherever they are, and its scores of the dev candidates."""
+    here = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
+    save_file({**here, DEV_SCORES: torch.from_numpy(scores)}, path)
 
 
 def load_best(path: Path) -> tuple[dict[str, Tensor], np.ndarray]:

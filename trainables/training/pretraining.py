@@ -99,5 +99,5 @@ def pretrained_weights(plain: TrainingRun, materials: Materials, key: str) -> di
 
 def _leave(training: Training, folder: Path) -> None:
     say(f"pre-trained to dev {training.run.metric} {training.best_value:.4f}")
-    weights = {name: tensor.numpy() for name, tensor in training.best_weights.items()}
+    weights = {name: tensor.cpu().numpy() for name, tensor in training.best_weights.items()}
     checkpoint.save_arrays(weights, folder / WEIGHTS)

@@ -94,7 +94,9 @@ class Training(Progress):
         value = self.evaluate(scores)
         if value > self.best_value:
             self.best_iteration = self.iteration + 1
-            self.best_weights = checkpoint.trained_state(self.module)
+            self.best_weights = {}  # room for the new ones
+            with enough_memory(self.device):
+                self.best_weights = checkpoint.kept_state(self.module)
             self.best_scores = scores
         metrics[dev_key(self.run.metric)] = value
         metrics["seconds"] = time.perf_counter() - started
