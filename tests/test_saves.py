@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -193,15 +192,13 @@ def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counting:
     return trial
 
 
-@contextmanager
-def written(trial: Counting) -> Iterator[None]:
-    """Lets the background write what it has begun, and holds back the next."""
+def let_write(trial: Counting) -> None:
+    """Waits until what has begun in the background is written, or has failed; holds back what comes next."""
     behind = trial.saves._behind
     assert behind is not None
     trial.gate.set()
     behind.exception(60)
     trial.gate.clear()
-    yield
 
 
 def told(saved: Any) -> tuple[str, int, int]:
@@ -213,16 +210,18 @@ def told(saved: Any) -> tuple[str, int, int]:
 def test_a_dear_checkpoint_is_written_while_the_next_iterations_run(counting: Counting) -> None:
     first, second = counting.train(), counting.train()
     assert WRITTEN not in first | second and not first["should_checkpoint"] | second["should_checkpoint"]
-    with written(counting):
-        third = counting.train()
+    let_write(counting)
+    third = counting.train()
     assert told(third[WRITTEN]) == ("checkpoint_000000", 1, 1)
-    with written(counting):
-        fourth = counting.train()
+    let_write(counting)
+    fourth = counting.train()
     assert told(fourth[WRITTEN]) == ("checkpoint_000001", 3, 3)
     assert fourth[WRITTEN].metrics["training_iteration"] == 3 and WRITTEN not in fourth[WRITTEN].metrics
 
 
-def test_a_stop_takes_the_checkpoint_that_is_being_written_if_it_is_of_the_last_iteration(counting: Counting) -> None:
+def test_a_stop_takes_the_checkpoint_that_is_being_written_if_it_is_of_the_last_iteration(
+    counting: Counting, tmp_path: Path
+) -> None:
     counting.train()
     counting.gate.set()
     assert told(counting.save()) == ("checkpoint_000000", 1, 1)
@@ -233,10 +232,10 @@ def test_a_stop_takes_the_checkpoint_that_is_being_written_if_it_is_of_the_last_
     assert told(counting.save()) == ("checkpoint_000001", 3, 3)
     counting.gate.clear()
     counting.train()
-    with written(counting):
-        assert told(counting.train()[WRITTEN]) == ("checkpoint_000002", 4, 4)
-    folders = sorted(Path(str(counting._storage and counting._storage.trial_fs_path)).glob("checkpoint_*"))
-    assert [folder.name for folder in folders] == [f"checkpoint_{number:06d}" for number in range(3)]
+    let_write(counting)
+    assert told(counting.train()[WRITTEN]) == ("checkpoint_000002", 4, 4)
+    folders = sorted(folder.name for folder in (tmp_path / "storage" / "search" / "trial").iterdir())
+    assert folders == [f"checkpoint_{number:06d}" for number in range(3)]
 
 
 def test_the_last_iteration_leaves_its_checkpoint_to_tune(counting: Counting) -> None:
@@ -253,5 +252,6 @@ def test_a_checkpoint_that_finds_no_space_fails_the_next_iteration(
 
     monkeypatch.setattr(counting, "snapshot", lambda: full)
     counting.train()
-    with pytest.raises(OSError, match="No space"), written(counting):
+    let_write(counting)
+    with pytest.raises(OSError, match="No space"):
         counting.train()
