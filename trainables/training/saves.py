@@ -98,7 +98,7 @@ def iterations(
     try:
         while not training.finished:
             metrics = training.iterate()
-            saves.written()
+            saves.written()  # raises what a save has failed with
             if training.finished or saves.due():
                 saves.wait()
                 _save(saves, training, folder, saved)
