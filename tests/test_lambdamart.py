@@ -150,19 +150,25 @@ def test_the_ranker_learns(data: RankingData) -> None:
 # -- going on --------------------------------------------------------------------------------------------------------
 
 
+def resumed_after(done: int, run: TrainingRun, data: RankingData, folder: Path) -> TreeTraining:
+    """A training that went on from the state after some iterations, at its end."""
+    broken = TreeTraining(run, materials_of(data), share=False)
+    for _ in range(done):
+        broken.iterate()
+    broken.save(folder)
+    resumed = TreeTraining(run, materials_of(data), share=False)
+    resumed.load(folder)
+    while not resumed.finished:
+        resumed.iterate()
+    return resumed
+
+
 @pytest.mark.parametrize("sampled", [False, True], ids=["all data", "sampled"])
 @pytest.mark.parametrize("done", [1, 2, 3])
 def test_a_resumed_training_is_an_unbroken_one(data: RankingData, tmp_path: Path, done: int, sampled: bool) -> None:
     ranker = {"feature_fraction": 0.5, "bagging_fraction": 0.7} if sampled else {}
     run = tree_run(ranker=ranker, objective_switch="mse", switch=10)
-    unbroken, broken = trained(run, data), TreeTraining(run, materials_of(data), share=False)
-    for _ in range(done):
-        broken.iterate()
-    broken.save(tmp_path)
-    resumed = TreeTraining(run, materials_of(data), share=False)
-    resumed.load(tmp_path)
-    while not resumed.finished:
-        resumed.iterate()
+    unbroken, resumed = trained(run, data), resumed_after(done, run, data, tmp_path)
     assert_same_trees(resumed, unbroken.booster, data)
     timeless = [
         [{key: value for key, value in row.items() if key not in ("seconds", "samples_per_second")} for row in history]
@@ -180,13 +186,7 @@ def test_a_resumed_training_of_many_rows_has_the_bins_of_an_unbroken_one(
     few = {"bin_construct_sample_cnt": 100}
     monkeypatch.setattr(trees, "parameters", lambda *chosen: parameters(*chosen) | few)
     run = tree_run(ranker={"feature_fraction": 0.5})
-    unbroken, broken = trained(run, data), TreeTraining(run, materials_of(data), share=False)
-    broken.iterate()
-    broken.save(tmp_path)
-    resumed = TreeTraining(run, materials_of(data), share=False)
-    resumed.load(tmp_path)
-    while not resumed.finished:
-        resumed.iterate()
+    unbroken, resumed = trained(run, data), resumed_after(1, run, data, tmp_path)
     assert_same_trees(resumed, unbroken.booster, data)
 
 
