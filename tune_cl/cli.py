@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from trainables.errors import Interrupted, Problem, UserError, WorkFailed, nearest
 from tune_cl.program import program
-from tune_cl.stopping import SIGNALS, stoppable
+from tune_cl.stopping import SIGNALS, silence, stoppable
 
 COMMANDS = {
     "run": "search a space of curricula and rankers",
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(debug, f"error: {error}")
         return FAILED
     except BrokenPipeError:  # the reader of our output is gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout.fileno())
         return FAILED
     except Exception as error:  # noqa: BLE001 - the last resort: a line for the user, the traceback under --debug
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
@@ -167,9 +167,7 @@ def _prepare_streams() -> None:
     for number, name in ((1, "stdout"), (2, "stderr")):
         stream = getattr(sys, name)
         if stream is None:
-            os.dup2(nowhere := os.open(os.devnull, os.O_WRONLY), number)
-            if nowhere != number:
-                os.close(nowhere)
+            silence(number)
             setattr(sys, name, os.fdopen(number, "w"))
         elif isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")

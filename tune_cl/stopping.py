@@ -58,9 +58,15 @@ def _leave_terminal() -> None:
         try:
             os.write(stream, b"")
         except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream)
-            os.close(nowhere)
+            silence(stream)
+
+
+def silence(descriptor: int) -> None:
+    """What is written to a file descriptor, open or closed, goes nowhere from now on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    if nowhere != descriptor:  # a closed one may be the first that is free
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
 
 
 def stop_if_asked() -> None:
