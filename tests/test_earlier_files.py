@@ -1,0 +1,96 @@
+"""Files that tune_cl 0.1 wrote, before its modules moved: a search killed in the middle, a confirmed one, a killed
+training and a ranker. `tests/files/tune_cl-0.1.tar.xz` holds them; they must stay usable."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from hashlib import sha256
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ORIGIN = "/tmp/fix"  # the folder in which they were written
+UNBROKEN = {"t0000": 12, "t0001": 8, "t0002": 12, "t0003": 4, "t0004": 12, "t0005": 8}  # trial: iterations
+
+
+def moved(line: str, folder: Path) -> str:
+    """A line of a journal as it would be, had it been written in the folder."""
+    event = json.loads(line.replace(ORIGIN, str(folder)))
+    event.pop("crc", None)
+    text = json.dumps(event)
+    return f'{text[:-1]}, "crc": "{crc32(text[:-1].encode()):08x}"}}'
+
+
+def move(folder: Path) -> None:
+    """Rewrites every path and the checksums over them, as if all had been written in the folder."""
+    for file in (*folder.rglob("*.json"), *folder.rglob("*.yaml")):
+        file.write_text(file.read_text().replace(ORIGIN, str(folder)))
+    for journal in folder.rglob("journal.jsonl"):
+        journal.write_text("".join(moved(line, folder) + "\n" for line in journal.read_text().splitlines()))
+    for sums in sorted(folder.rglob("checksums.json"), key=lambda path: -len(path.parts)):
+        names = json.loads(sums.read_text())
+        texts = [name for name in names if name.endswith(".json")]
+        names |= {name: sha256((sums.parent / name).read_bytes()).hexdigest() for name in texts}
+        sums.write_text(json.dumps(names))
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    with tarfile.open(ROOT / "tests/files/tune_cl-0.1.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    move(tmp_path)
+    return tmp_path
+
+
+def call(folder: Path, *arguments: str) -> dict[str, object]:
+    """The JSON document of a command."""
+    process = subprocess.run(
+        [sys.executable, "-m", "tune_cl", *arguments, "--json"], cwd=folder, capture_output=True, text=True, timeout=300,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
+
+
+def results(journal: Path) -> dict[tuple[str, int], float]:
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    return {
+        (event["trial"], event["iteration"]): event["metrics"]["dev_map"]
+        for event in events
+        if event["event"] == "result"
+    }
+
+
+def test_a_search_killed_under_0_1_is_resumed(earlier: Path) -> None:
+    before = results(earlier / "broken/broken/journal.jsonl")
+    call(earlier, "resume", "broken", "--storage", str(earlier / "broken"))
+    after = results(earlier / "broken/broken/journal.jsonl")
+    assert {trial: max(i for t, i in after if t == trial) for trial, _ in after} == UNBROKEN
+    assert {key: after[key] for key in before} == before  # nothing finished is done again
+    unbroken = results(earlier / "whole/whole/journal.jsonl")
+    assert after == pytest.approx(unbroken, abs=0.1)  # to the last digit only on the processor that wrote them
+
+
+def test_a_search_of_0_1_is_reported_and_confirmed(earlier: Path) -> None:
+    verdict = call(earlier, "confirm", "whole", "--storage", str(earlier / "whole"), "--seeds", "3")
+    assert verdict["seeds"] == [1, 2, 3]
+    call(earlier, "report", "whole", "--storage", str(earlier / "whole"))
+    assert "0.4921" in (earlier / "whole/whole/report.html").read_text()
+
+
+def test_a_training_killed_under_0_1_goes_on(earlier: Path) -> None:
+    done = call(earlier, "train", "train.yaml", "--output", str(earlier / "train-broken"))
+    assert len(done["dev"]) == 14
+
+
+def test_a_ranker_of_0_1_ranks_again(earlier: Path, tmp_path: Path) -> None:
+    run = tmp_path / "again.run.txt"
+    call(earlier, "rerank", str(earlier / "train-whole/ranker"), "--data", "data", "--output", str(run))
+    ranking = [line.split()[:4] for line in run.read_text().splitlines()]
+    assert ranking == [line.split()[:4] for line in (earlier / "train-whole/test.run.txt").read_text().splitlines()]
