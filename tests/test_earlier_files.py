@@ -51,8 +51,8 @@ def earlier(tmp_path: Path) -> Path:
 def call(folder: Path, *arguments: str) -> dict[str, object]:
     """The JSON document of a command."""
     process = subprocess.run(
-        [sys.executable, "-m", "tune_cl", *arguments, "--json"], cwd=folder, capture_output=True, text=True, timeout=300,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-m", "tune_cl", *arguments, "--json"], cwd=folder, capture_output=True, text=True,
+        timeout=300, env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     return json.loads(process.stdout)
