@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from trainables.countdown import time_left
 from trainables.prose import wrapped
 from tune_cl.search.course import PAUSED
 from tune_cl.state import RUNNING, Dev, SearchState, TrialState
@@ -111,7 +112,7 @@ class Panel:
         if not done:
             return "time left: not known yet"
         seconds = missing * (time.monotonic() - self.started) / done
-        return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+        return time_left(seconds)
 
     def _table(self, state: SearchState, trials: Iterable[TrialState]) -> Table:
         grid = Table(box=None, pad_edge=False)
