@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,66 @@ def test_the_whole_collection_is_ranked_as_bm25_retrieves_it(documents: list[str
     assert split.grade.tolist() == [document % 3 for document in split.document]
 
 
+class CountedIds(TextColumn):
+    """Ids that count how many of them are read."""
+
+    read = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        CountedIds.read += 1
+        return super().__getitem__(index)
+
+
+def test_a_word_that_nearly_all_documents_have_costs_no_look_at_each_of_them() -> None:
+    documents = [f"cat {'cat ' * (i % 7)}{'dog ' * (i % 11)}x{i}" for i in range(2000)]
+    data = data_of(["cat dog", "cat"], documents)
+    data = replace(data, document_ids=CountedIds(data.document_ids.data, data.document_ids.offsets))
+    baseline = Bm25Baseline(data, run_of(data={"top_k": 5}), ["test"], collection=True)
+    CountedIds.read = 0
+    split, _ = rank(baseline, "test", baseline.defaults())
+    assert split.sizes.tolist() == [5, 5]
+    assert CountedIds.read < 200  # those that tie with the last are read too; 4,000 match
+
+
+@FEW
+@given(documents=TEXTS, queries=TEXTS, k1=st.floats(0.0, 4), b=st.floats(0, 1), depth=st.integers(1, 5))
+def test_what_is_ranked_is_the_best_of_all_that_match(
+    documents: list[str], queries: list[str], k1: float, b: float, depth: int
+) -> None:
+    data = data_of(queries, [*documents, *documents, "cat"])  # each document a second time: ties
+    baseline = Bm25Baseline(data, run_of(data={"top_k": depth}), ["test"], collection=True)
+    assert_best_of_all(baseline, "test", {"k1": k1, "b": b})
+
+
+def assert_best_of_all(baseline: Baseline, name: str, params: dict[str, float]) -> None:
+    """`rank` gives the documents, grades and scores that sorting all documents with a term of the query gives."""
+    split, scores = rank(baseline, name, params)
+    assert len(split)
+    start = 0
+    for pool in baseline.pools(name):
+        assert pool.depth is not None
+        every = baseline.scorer(pool.split)(params)
+        plain, plain_scores = first_ranks(pool.split, every, baseline.data.document_ids, pool.depth)
+        rows = slice(start, start + len(plain.document))
+        np.testing.assert_array_equal(split.document[rows], plain.document)
+        np.testing.assert_array_equal(split.grade[rows], plain.grade)
+        np.testing.assert_array_equal(scores[rows], plain_scores)
+        start = rows.stop
+    assert start == len(scores)
+
+
+def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("trainables.countdown.SECONDS", 0.0)
+    monkeypatch.setattr("trainables.baselines.postings._DOCUMENTS", 2)
+    monkeypatch.setattr("trainables.baselines.base.CELLS", 1)
+    data = data_of(["cat", "dog cat"], ["cat", "cat dog", "dog bird dog"])
+    baseline = Bm25Baseline(data, run_of(data={"top_k": 2}), ["test"], collection=True)
+    rank(baseline, "test", baseline.defaults())
+    read, ranked = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"read 2 of 3 documents, about \d+ s left", read)
+    assert re.fullmatch(r"ranked for 1 of 2 queries, about \d+ s left", ranked)
+
+
 def test_ranking_query_by_query_gives_what_ranking_at_once_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     data = data_of(["cat", "dog cat", "bird"], ["cat", "cat dog", "dog bird dog"], [[0, 1, 0], [1, 0, 1], [0, 0, 1]])
     baseline = Bm25Baseline(data, run_of(data={"top_k": 2}), ["test"], collection=True)
@@ -274,3 +335,4 @@ def test_bm25_over_public_collections(shared: Path, name: str, value: float) -> 
     split, found = rank(baseline, "test", baseline.defaults())
     ndcg = Evaluator(split, data.document_ids)(found, ["ndcg@10"])["ndcg@10"].mean()
     assert ndcg == pytest.approx(value, abs=1e-4)
+    assert_best_of_all(baseline, "test", baseline.defaults())

@@ -6,6 +6,7 @@ import argparse
 import errno
 import io
 import json
+import logging
 import math
 import os
 import re
@@ -21,6 +22,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from trainables.errors import Interrupted, Problem, UserError, WorkFailed, nearest
+from trainables.prose import VisibleLog, visible
 from tune_cl.program import program
 from tune_cl.stopping import SIGNALS, silence, stoppable
 
@@ -129,11 +131,11 @@ def _run(arguments: list[str]) -> int:
     options = parser_of(name, command).parse_args(rest)
     if "--json" not in flags:
         document = command.execute(options)
-        print(command.render(document))
+        print(visible(command.render(document)))
         return DONE
     with _stdout_kept_clean() as stdout:
         document = command.execute(options)
-        stdout.write(json.dumps(_plain(document), ensure_ascii=False) + "\n")
+        stdout.write(visible(json.dumps(_plain(document), ensure_ascii=False)) + "\n")
     return DONE
 
 
@@ -163,7 +165,10 @@ def _require_values(arguments: list[str]) -> None:
 
 def _prepare_streams() -> None:
     """Prints `?` for characters that the terminal's encoding lacks: no result is lost for them. What would go to a
-    stream that the caller closed (`>&-`) goes nowhere; else the next file opened would have its number, and get it."""
+    stream that the caller closed (`>&-`) goes nowhere; else the next file opened would have its number, and get it.
+    Warnings (`logging`) may quote what a server answered."""
+    if logging.lastResort:
+        logging.lastResort.setFormatter(VisibleLog())
     for number, name in ((1, "stdout"), (2, "stderr")):
         stream = getattr(sys, name)
         if stream is None:
@@ -225,5 +230,5 @@ def _version() -> str:
 
 def _say(debug: bool, *lines: str) -> None:
     if debug:
-        traceback.print_exc()
-    print(*lines, sep="\n", file=sys.stderr)
+        lines = (traceback.format_exc().rstrip(), *lines)
+    print(*map(visible, lines), sep="\n", file=sys.stderr)

@@ -11,6 +11,7 @@ import numpy as np
 
 from trainables.baselines.postings import Postings
 from trainables.config import TrainingRun
+from trainables.countdown import Countdown
 from trainables.data.columns import NO_RANK, RankingData, Split, require_texts_to_rank
 from trainables.data.combine import some_queries
 from trainables.data.readers.assembly import Rated, grades_of
@@ -19,6 +20,7 @@ from trainables.errors import DataError, Problem
 CELLS = 1 << 20  # queries times documents matched at once: some 300 MB where queries are long
 Params = dict[str, Any]
 Scorer = Callable[[Params], np.ndarray]
+Search = Callable[[Split], tuple[np.ndarray, np.ndarray]]  # offsets int64 [Q + 1], document int32 [C]
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,9 @@ class Baseline(ABC):
     def scorer(self, split: Split) -> Scorer:
         """Computes all that no parameter changes; the result maps parameters to scores, float64 [C]."""
 
-    def pools(self, name: str) -> Iterator[Pool]:
-        """What is ranked on a split, in parts of consecutive queries that fit in memory."""
+    def pools(self, name: str, params: Params | None = None) -> Iterator[Pool]:
+        """What is ranked on a split, in parts of consecutive queries that fit in memory. With `params`, documents that
+        these rank below the depth may be missing."""
         yield Pool(self.data.splits[name])
 
 
@@ -74,18 +77,25 @@ class Lexical(Baseline):
         if not self.postings.occurrences.lengths.any():
             raise DataError(Problem("data.source", f"no document of '{data.name}' has a word", "data with texts"))
 
-    def pools(self, name: str) -> Iterator[Pool]:
+    def pools(self, name: str, params: Params | None = None) -> Iterator[Pool]:
         if not self.collection:
             yield from super().pools(name)
             return
         split, step = self.data.splits[name], max(1, CELLS // max(1, len(self.postings)))
+        search = self.postings.matching if params is None else self.search(params)
+        progress = Countdown("ranked for", len(split), "query")
         for start in range(0, len(split), step):
-            part = some_queries(split, np.arange(start, min(start + step, len(split))))
-            yield Pool(self._all_matching(part), self.run.data.top_k)
+            end = min(start + step, len(split))
+            part = some_queries(split, np.arange(start, end))
+            yield Pool(self._with_candidates(part, *search(part)), self.run.data.top_k)
+            progress.tell(end)
 
-    def _all_matching(self, split: Split) -> Split:
-        """The split with every document that shares a term with the query as a candidate, none of them in a run."""
-        offsets, document = self.postings.matching(split)
+    def search(self, params: Params) -> Search:
+        """Finds, for the queries of a split, all documents that these parameters may rank within the depth."""
+        return self.postings.matching
+
+    def _with_candidates(self, split: Split, offsets: np.ndarray, document: np.ndarray) -> Split:
+        """The split with these documents as candidates, none of them in a run."""
         owner = np.repeat(np.arange(len(split)), np.diff(offsets))
         judged = Rated(split.owner, split.document, split.grade)
         return replace(

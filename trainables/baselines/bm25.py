@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainables.baselines.base import Lexical, Params, Scorer
+from trainables.baselines.base import Lexical, Params, Scorer, Search
 from trainables.data.columns import Split
 
 
@@ -14,6 +14,10 @@ class Bm25Baseline(Lexical):
     def defaults(self) -> Params:
         """`data.bm25.k1` and `data.bm25.b`, by default .9 and .4 (Anserini)."""
         return self.run.data.bm25.model_dump()
+
+    def search(self, params: Params) -> Search:
+        saturated = self.postings.saturated(params["k1"], params["b"])
+        return lambda split: self.postings.best(split, saturated, self.run.data.top_k)
 
     def scorer(self, split: Split) -> Scorer:
         matches = self.postings.matches(split)

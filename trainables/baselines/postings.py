@@ -12,11 +12,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from trainables.baselines.terms import STOPPED, TermNumbers, terms
+from trainables.countdown import Countdown
 from trainables.data.columns import Split, TextColumn
 from trainables.data.words import number_words
 
 _DOCUMENTS = 1 << 16  # read at once
 _NONE = np.empty(0, np.int32)
+_ROUNDING = 1e-6  # relative; more than float32, as which scores are compared, can round away
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -39,11 +41,13 @@ class Occurrences:
 def find_terms(documents: TextColumn, vocabulary: dict[str, int]) -> Occurrences:
     """Occurrences of a vocabulary's terms; memory holds these and a block of the collection."""
     numbers = TermNumbers(vocabulary)
+    progress = Countdown("read", len(documents), "document")
     texts, start = iter(documents), 0
     parts = [(_NONE, _NONE, _NONE, np.empty(0, np.int64))]
     while block := list(islice(texts, _DOCUMENTS)):
         parts.append(_find_in(block, start, numbers))
         start += len(block)
+        progress.tell(start)
     term, document, position, lengths = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return Occurrences(term, document, position, lengths)
 
@@ -115,6 +119,29 @@ class Postings:
         holding = np.bincount(self.counts.indices, minlength=self.size)
         return np.log1p((len(self) - holding + 0.5) / (holding + 0.5))
 
+    def saturated(self, k1: float, b: float) -> csr_array:
+        """f / (f + norm) of BM25 for each term in each document with it, float64 [terms, N]."""
+        lists = cast(csr_array, self.counts.T.tocsr())
+        norm = k1 * (1 - b + b * self.relative_length)
+        lists.data /= lists.data + norm[lists.indices]
+        return lists
+
+    def best(self, split: Split, saturated: csr_array, depth: int) -> tuple[np.ndarray, np.ndarray]:
+        """(offsets int64 [Q + 1], document int32 [C]): the `depth` best documents for each query by BM25, and those
+        that may tie with the last of them, by row.
+
+        Reads the lists of a query's terms and no document: nothing is looked up or sorted for the millions of documents
+        that a common word matches, such as their ids.
+        """
+        found, scores = [np.empty(0, np.int32)], np.empty(len(self))
+        for numbers in self.numbers(split):
+            scores[:] = 0
+            for number in numbers:
+                part = slice(*saturated.indptr[number : number + 2])
+                scores[saturated.indices[part]] += self.idf[number] * saturated.data[part]
+            found.append(_highest(scores, depth))
+        return np.cumsum([len(rows) for rows in found]), np.concatenate(found)
+
     def matches(self, split: Split) -> Matches:
         return self.match(split, self.numbers(split), self.counts, self.idf)
 
@@ -138,6 +165,13 @@ class Postings:
         found = cast(csr_array, asked @ _pattern(self.counts).T)
         found.sort_indices()
         return found.indptr.astype(np.int64), found.indices.astype(np.int32)
+
+
+def _highest(scores: np.ndarray, depth: int) -> np.ndarray:
+    """Rows of the `depth` highest scores above 0, and of those that may tie with the last of them; int32, ascending."""
+    rest = len(scores) - depth
+    least = np.partition(scores, rest)[rest] * (1 - _ROUNDING) if rest > 0 else 0.0
+    return np.flatnonzero((scores > 0) & (scores >= least)).astype(np.int32)
 
 
 def _numbers(found: list[str], vocabulary: dict[str, int]) -> list[int]:

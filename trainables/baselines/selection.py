@@ -37,7 +37,7 @@ def choose(baseline: Baseline, name: str) -> Choice:
 
 def rank(baseline: Baseline, name: str, params: Params) -> tuple[Split, np.ndarray]:
     """A split with the candidates that the baseline retrieved or was given, and their scores, float64 [C]."""
-    parts = [_ranked(baseline, pool, params) for pool in baseline.pools(name)]
+    parts = [_ranked(baseline, pool, params) for pool in baseline.pools(name, params)]
     return one_split([split for split, _ in parts]), np.concatenate([scores for _, scores in parts])
 
 

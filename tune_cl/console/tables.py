@@ -13,6 +13,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from trainables.prose import visible
+
 FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # matches numbers and intervals
 ENDLESS = 100_000
 GAP, LEAST = 3, 8  # characters between columns, and the fewest of a text column
@@ -68,7 +70,7 @@ def short(value: Any) -> Any:
 def plain(renderable: object) -> str:
     """A rich renderable as text without colours, in the width of the output."""
     out = StringIO()
-    Console(file=out, width=width_of_output(), highlight=False, markup=False).print(renderable)
+    Console(file=out, width=width_of_output(), highlight=False, markup=False, emoji=False).print(renderable)
     return "\n".join(map(str.rstrip, out.getvalue().rstrip("\n").split("\n")))
 
 
@@ -80,7 +82,7 @@ def width_of_output() -> int:
 def _cell(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return f"{value:.4f}" if isinstance(value, float) else visible(str(value))
 
 
 def _is_number(cell: str) -> bool:

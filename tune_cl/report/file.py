@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from trainables.files import write_text
+from trainables.prose import visible
 from tune_cl.journal import Event, Journal
 from tune_cl.place import Place
 from tune_cl.report.findings import gather
@@ -22,7 +23,7 @@ def leave_report(place: Place, journal: Journal) -> None:
     try:
         write_text(path, page(gather(place)))
     except Exception as error:  # noqa: BLE001 - a chart that fails must not take the result with it
-        print(f"no report: {error}; {place.command('report')} tries again", file=sys.stderr)
+        print(visible(f"no report: {error}; {place.command('report')} tries again"), file=sys.stderr)
         return
     journal.append(artifact_event(path))
 

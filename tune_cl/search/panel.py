@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trainables.prose import wrapped
+from trainables.countdown import time_left
+from trainables.prose import visible, wrapped
 from tune_cl.search.course import PAUSED
 from tune_cl.state import RUNNING, Dev, SearchState, TrialState
 from tune_cl.wording import curriculum, trial_words
@@ -27,7 +28,7 @@ class Panel:
 
     def __init__(self, trials: int, iterations: int, state: SearchState):
         self.trials, self.iterations = trials, iterations
-        self.console = Console(stderr=True)
+        self.console = Console(stderr=True, markup=False, emoji=False, highlight=False)
         self.started = time.monotonic()
         self.iterations_before = state.iterations  # of earlier sessions: they say nothing about the pace now
         self.known = 0  # trials looked at so far
@@ -51,8 +52,8 @@ class Panel:
 
     def say(self, line: str) -> None:
         """Prints a line above the panel."""
-        text = wrapped(line, self.console.file)  # rich would break even addresses that are longer than a line
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        text = wrapped(visible(line), self.console.file)  # rich would break even addresses that are longer than a line
+        self.console.print(text, soft_wrap=True)
 
     def update(self, state: SearchState) -> None:
         """Called after every event, so it does little: the panel, which compares all trials, is rebuilt only when it is
@@ -97,7 +98,7 @@ class Panel:
             text += f" · best dev {state.metric} {best[1].dev:.4f} ({name})"
         if baseline and not (best and best[0].baseline) and (at := baseline.best(state.metric)):
             text += f" · baseline {at.dev:.4f}"
-        return Text(text + f" · {self._left(state)}", style="bold")
+        return Text(visible(text) + f" · {self._left(state)}", style="bold")
 
     def _left(self, state: SearchState) -> str:
         """Time left at this session's pace, if the trials to come take as many iterations as those that have ended."""
@@ -111,15 +112,18 @@ class Panel:
         if not done:
             return "time left: not known yet"
         seconds = missing * (time.monotonic() - self.started) / done
-        return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+        return time_left(seconds)
 
     def _table(self, state: SearchState, trials: Iterable[TrialState]) -> Table:
         grid = Table(box=None, pad_edge=False)
         for column in ("trial", "state", "iter.", f"best {state.metric}", "parameters"):
             grid.add_column(column, no_wrap=column != "parameters")
         for trial in trials:
-            params = Text(label(trial), no_wrap=True, overflow="ellipsis")  # the only column that is cut to fit
-            grid.add_row(trial.trial, standing(trial), str(trial.iterations), self._value(state, trial), params)
+            params = Text(
+                visible(label(trial)), no_wrap=True, overflow="ellipsis"
+            )  # the only column that is cut to fit
+            cells = (trial.trial, standing(trial), str(trial.iterations), self._value(state, trial))
+            grid.add_row(*(Text(visible(cell)) for cell in cells), params)
         return grid
 
     @staticmethod

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from trainables.prose import visible
 from tune_cl.journal import Journal
 from tune_cl.tracking.layout import PARENT, view_path
 from tune_cl.tracking.uri import artifact_location, masked
@@ -134,4 +135,4 @@ def finish(writer: MlflowWriter, command: str, timeout: float = 30.0) -> None:
     if left := writer.close(timeout):
         why = writer.trouble or "there was no time"
         told = f"{left} events have not reached MLflow ({why}); send them later with: {command}"
-        print(told, file=sys.stderr)
+        print(visible(told), file=sys.stderr)
