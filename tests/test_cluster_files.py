@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -149,6 +150,35 @@ def test_the_local_file_is_valid() -> None:
     assert kind["min_workers"] == kind["max_workers"] == 2
     head = ready["provider"]["head_ip"]
     assert f"--node-ip-address={head} " in ready["head_start_ray_commands"][-1]
+
+
+@pytest.mark.parametrize("kind", ["head", "worker"])
+def test_ray_s_folder_lies_in_one_that_nobody_else_can_enter(kind: str, tmp_path: Path) -> None:
+    """Ray makes its own folder 0777. Who has taken the name first could read and change all that is in it."""
+    first, *_, start = read("cluster.local.yaml")[f"{kind}_start_ray_commands"]
+    folder = tmp_path / f"tune_cl_ray_{os.getuid()}"
+    assert "--temp-dir=/tmp/tune_cl_ray_$(id -u)/ray " in start
+
+    def made() -> bool:
+        command = first.replace("/tmp/", f"{tmp_path}/")
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        refused = f"{folder} is not a folder of yours; remove it, or have it removed\n"
+        assert (done.returncode, done.stderr) in {(0, ""), (1, refused)}
+        return done.returncode == 0
+
+    for mode in (0o700, 0o777):
+        assert made() and folder.stat().st_mode & 0o777 == 0o700
+        folder.chmod(mode)
+    assert made() and folder.stat().st_mode & 0o777 == 0o700
+    if os.geteuid() == 0:  # only root can give a folder away
+        os.chown(folder, 65534, 65534)
+        assert not made()
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    assert not made()
+    folder.unlink()
+    folder.touch()
+    assert not made()
 
 
 def documents(name: str) -> list[Config]:

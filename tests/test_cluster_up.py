@@ -118,7 +118,7 @@ def until(condition: Any, what: str, seconds: float = 300) -> None:
 
 def ran_trials(machine: Machine) -> bool:
     """Whether a trial's process was started on the machine: its log names the actor."""
-    logs = (machine.folder / "tmp" / "tune_cl_ray").glob("session_*/logs/worker-*.out")
+    logs = (machine.folder / "tmp" / f"tune_cl_ray_{os.getuid()}" / "ray").glob("session_*/logs/worker-*.out")
     return any("actor_name:RankerTrainable" in log.read_text() for log in logs)
 
 

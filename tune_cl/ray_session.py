@@ -9,8 +9,9 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from shlex import quote
 from types import FrameType
 from typing import Any
@@ -20,6 +21,7 @@ import torch
 from ray._private import services
 from ray._private import utils as ray_utils
 
+from tune_cl.ray_access import protect_token, ray_folder
 from tune_cl.stopping import SIGNALS, stop_if_asked
 
 QUIET = {
@@ -39,10 +41,11 @@ def this_machine() -> dict[str, int]:
     return {"CPU": os.cpu_count() or 1, "GPU": torch.cuda.device_count()}
 
 
-def only_here() -> dict[str, Any]:
-    """Options of `ray.init` for a local Ray; a cluster has its own settings."""
+def only_here(folder: Path) -> dict[str, Any]:
+    """Options of `ray.init` for a local Ray that writes to the folder; a cluster has its own settings."""
     resources = this_machine()
     told = {"include_dashboard": False, "num_cpus": resources["CPU"], "num_gpus": resources["GPU"]}
+    told |= {"_temp_dir": str(folder)}
     if (python := quote(sys.executable)) == sys.executable:
         return told
     return told | {"runtime_env": {"py_executable": python}}  # Ray puts it unquoted into a line of shell
@@ -55,21 +58,25 @@ def ray_session(address: str | None) -> Iterator[None]:
     os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
     for name in ("ray", "ray.tune"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    with _signals_held() as held, _processes_apart():
-        ray.init(
-            address=address or "local",  # without an address Ray would join any cluster that runs on this machine
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            configure_logging=True,
-            **({} if address else only_here()),
-        )
-    try:
-        for number in held:
-            signal.raise_signal(number)
-        yield
-    finally:
-        with _sigterm_kept(), _no_collection():
-            ray.shutdown()
+    with ExitStack() as local:
+        options = {} if address else only_here(local.enter_context(ray_folder()))
+        if not address:
+            protect_token()
+        with _signals_held() as held, _processes_apart():
+            ray.init(
+                address=address or "local",  # without an address Ray would join any cluster that runs on this machine
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                configure_logging=True,
+                **options,
+            )
+        try:
+            for number in held:
+                signal.raise_signal(number)
+            yield
+        finally:
+            with _sigterm_kept(), _no_collection():
+                ray.shutdown()
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from tune_cl.confirmation.verdict import (
     notes_of,
     p_heading,
 )
-from tune_cl.console.settings import add_name, add_session, require_cluster, tracking_uri_of
+from tune_cl.console.settings import add_name, add_session, require_ray, tracking_uri_of
 from tune_cl.console.tables import table
 from tune_cl.place import known_place, place_of
 
@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
     tracking_uri = tracking_uri_of(options, place)
-    require_cluster(options.address)
+    require_ray(options)
     from tune_cl.confirmation.runner import confirm_search  # imports Ray and torch
 
     request = Request(options.top, options.seeds, options.split, options.correction, options.race, options.ablate)

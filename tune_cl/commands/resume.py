@@ -10,7 +10,7 @@ from typing import Any
 
 from trainables.prose import say
 from tune_cl.console import result
-from tune_cl.console.settings import add_name, add_session, require_cluster, tracking_uri_of
+from tune_cl.console.settings import add_name, add_session, require_ray, tracking_uri_of
 from tune_cl.journal import read_events
 from tune_cl.place import known_place
 from tune_cl.state import replay
@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
     tracking_uri = tracking_uri_of(options, place)
-    require_cluster(options.address)
+    require_ray(options)
     if replay(read_events(place.journal)).end:
         say(f"'{place.name}' is done; looking for what its report and MLflow lack")
     from tune_cl.search.runner import resume_search  # imports Ray and torch

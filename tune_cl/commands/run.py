@@ -12,7 +12,7 @@ from typing import Any
 
 from tune_cl.console import result
 from tune_cl.console.paths import in_any_folder
-from tune_cl.console.settings import add_experiment, add_overrides, add_session, experiment_of, require_cluster
+from tune_cl.console.settings import add_experiment, add_overrides, add_session, experiment_of, require_ray
 from tune_cl.place import new_place
 from tune_cl.tracking.uri import resolve_tracking_uri
 
@@ -30,7 +30,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     experiment = in_any_folder(experiment_of(options))
     place = new_place(options.storage, options.name, experiment.name)
     tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri)
-    require_cluster(options.address)
+    require_ray(options)
     from tune_cl.search.runner import start_search  # imports Ray and torch: only after the input is checked
 
     return start_search(experiment, place, tracking_uri, options.address)

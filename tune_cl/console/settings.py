@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -10,9 +11,11 @@ from itertools import islice
 
 from trainables.data import require_source
 from trainables.errors import ConfigError, Problem
+from trainables.prose import say
 from tune_cl.experiment import Experiment, load_experiment
 from tune_cl.journal import read_events
 from tune_cl.place import DEFAULT_STORAGE, STORAGE_HELP, Place
+from tune_cl.ray_access import AUTH_MODE, is_open
 from tune_cl.state import replay
 from tune_cl.tracking.uri import resolve_tracking_uri
 
@@ -70,6 +73,9 @@ def add_session(parser: ArgumentParser) -> None:
         "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
     )
     parser.add_argument("--address", help="of a Ray cluster: auto, or host:port (default: a local Ray)")
+    parser.add_argument(
+        "--allow-open-ray", action="store_true", help="start a local Ray even if RAY_AUTH_MODE opens it to everybody"
+    )
 
 
 def experiment_of(options: Namespace) -> Experiment:
@@ -86,6 +92,18 @@ def tracking_uri_of(options: Namespace, place: Place) -> str:
     """Where a search that has begun is tracked, by the options of `add_session` and its first event."""
     first = replay(islice(read_events(place.journal), 1))
     return resolve_tracking_uri(place.storage, options.tracking_uri, first.tracking_uri)
+
+
+def require_ray(options: Namespace) -> None:
+    """Raises ConfigError if no trials can run by the options of `add_session`: the cluster does not answer, or the
+    environment opens a local Ray to everybody and the user has not said that this is wanted."""
+    require_cluster(options.address)
+    if options.address is None and is_open():
+        mode = repr(os.environ[AUTH_MODE])
+        wrong = f"{mode} opens the local Ray: whoever reaches this machine over the network can run code as you"
+        if not options.allow_open_ray:
+            raise ConfigError(Problem(AUTH_MODE, wrong, "unset it, or add --allow-open-ray"))
+        say(f"warning: {AUTH_MODE}: {wrong}")
 
 
 def require_cluster(address: str | None) -> None:

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import ray
+from ray._private import worker
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -28,6 +29,12 @@ def versions(packages: Iterable[str]) -> dict[str, str | None]:
         except PackageNotFoundError:
             found[package] = None
     return found
+
+
+def _folder() -> str:
+    """Ray's folder on the driver's node; other nodes of a cluster that was started alike have the same."""
+    node = worker._global_node
+    return node.get_temp_dir_path() if node else "/tmp/ray"  # no node: Ray's client, on a machine without Ray
 
 
 class NodeCheck:
@@ -59,8 +66,8 @@ class NodeCheck:
                 self._take_in(address, answer)
             elif name in self.since and time.monotonic() - self.since[name] > SLOW:
                 del self.since[name]
-                where = "raylet.err in /tmp/ray/session_latest/logs there says why"
-                self.say(f"note: node {address} has started no process for {SLOW:.0f} s, so no trial; {where}")
+                silent = f"note: node {address} has started no process for {SLOW:.0f} s, so no trial"
+                self.say(f"{silent}; raylet.err in {_folder()}/session_latest/logs there says why")
 
     def _take_in(self, address: str, answer: Any) -> None:
         cannot = f"node {address} cannot run trials"

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from ray import tune
 from ray.exceptions import RayActorError
+from ray.tune.execution import class_cache
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
@@ -29,6 +30,11 @@ from tune_cl.search.search import FINISHED, Plan, Search
 from tune_cl.stopping import stop_if_asked
 
 RETRIES = 3  # of a trial whose process or node died
+
+# Tune hands these keys to trials in a form that Ray's agent logs for all to read. Trials have those of their machine.
+class_cache.ENV_VARS_TO_PROPAGATE.difference_update(
+    {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"}
+)
 
 
 class _Adaptor:

@@ -1,0 +1,87 @@
+"""Who can reach a local Ray: its folder and its token are for its user alone.
+
+Ray makes its own folders writable for everybody: where others reach them, any user of the machine could put a link in
+place of its logs, and Ray would write where that leads."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+AUTH_MODE = "RAY_AUTH_MODE"
+PREFIX = "tune_ray_"  # not that of cluster.local.yaml's folder, whose processes are ended by its name
+OPEN = "r"  # the part that Ray opens to everybody
+LOCK = "lock"
+LONGEST_SOCKET = 107  # bytes in the path of a Unix socket
+SOCKET = f"/{PREFIX}12345678/{OPEN}/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+
+
+@contextmanager
+def ray_folder() -> Iterator[Path]:
+    """Yields a new folder for Ray, removed at the end; first removes those of searches that were killed. A search locks
+    its folder while it runs."""
+    parent = _parent()
+    _clear(parent)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # 0700
+    with (folder / "new").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (folder / "new").rename(folder / LOCK)  # so that nobody sees a lock that is not taken yet
+        try:
+            yield folder / OPEN
+        finally:
+            _remove(folder)
+
+
+def _parent() -> Path:
+    """Where temporary files go, or /tmp if the paths of Ray's sockets would be too long there."""
+    chosen = os.environ.get("RAY_TMPDIR")
+    if chosen:
+        os.makedirs(chosen, exist_ok=True)
+    parent = os.path.abspath(chosen or tempfile.gettempdir())
+    return Path(parent if len(os.fsencode(parent + SOCKET)) <= LONGEST_SOCKET else "/tmp")
+
+
+def _clear(parent: Path) -> None:
+    """Removes our folders that no living process has locked."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        with suppress(FileNotFoundError, BlockingIOError):  # removed by another search meanwhile, or in use
+            status = folder.lstat()
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
+                with (folder / LOCK).open("r+") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder, the lock last: what a process of Ray that ends late still writes is left for the next search to
+    remove."""
+    shutil.rmtree(folder / OPEN, ignore_errors=True)
+    if not (folder / OPEN).exists():
+        shutil.rmtree(folder)
+
+
+def is_open() -> bool:
+    """Whether the environment takes the token from a local Ray, as any word but `token` does."""
+    return os.environ.get(AUTH_MODE, "token").lower() != "token"
+
+
+def protect_token() -> None:
+    """Makes the token of a local Ray readable for its owner alone. Ray itself would write it for all to read."""
+    if is_open():
+        return
+    token = Path.home() / ".ray" / "auth_token"
+    if not (token.exists() or os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")):
+        token.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # another search has just written one
+            descriptor = os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w") as file:
+                file.write(secrets.token_hex(32))
+    if token.exists() and token.stat().st_uid == os.getuid():
+        token.chmod(0o600)
