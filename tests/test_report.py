@@ -251,7 +251,7 @@ def test_an_unknown_search_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_format_has_its_suffix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tune_cl.commands.report.tracked", lambda place, output, uri: None)
+    monkeypatch.setattr("tune_cl.commands.report.tracked", lambda place, output, text, uri: None)
     place = whole(tmp_path, others=2).write()
     for form, name in (("html", "report.html"), ("latex", "report.tex"), ("csv", "report.csv")):
         assert main(["report", "toy", "--storage", str(place.storage), "--format", form]) == 0

@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
 
 SECRET = "hunter2"
+FILES = ("artifacts", "checkpoint")  # keys of events that name a folder
 Snapshot = dict[str, dict[str, Any]]
 
 
@@ -139,10 +141,18 @@ def events(space: str, folder: Path) -> list[Event]:
 
 
 def journal_of(folder: Path, told: list[Event]) -> Path:
+    """A search's journal; the files that its events name are copied into its folder, where alone they are sent from."""
     with Journal(folder) as journal:
         for event in told:
-            journal.append(event)
+            journal.append(event | {key: brought(event[key], folder) for key in FILES if event.get(key)})
     return journal.path
+
+
+def brought(path: str, folder: Path) -> str:
+    own = folder / "files" / Path(path).name
+    if Path(path).is_dir():
+        copytree(path, own, dirs_exist_ok=True)
+    return str(own)
 
 
 def snapshot(uri: str, space: str) -> Snapshot:
