@@ -236,9 +236,7 @@ def test_artifacts_are_copied_once_wherever_the_search_lies_now(begun: Delivery,
     assert load(begun.journal.path, begun.cursor.target).owed == []
 
 
-def test_an_artifact_that_failed_comes_last_in_the_next_process_too(
-    begun: Delivery, store: Memory
-) -> None:
+def test_an_artifact_that_failed_comes_last_in_the_next_process_too(begun: Delivery, store: Memory) -> None:
     for name in ("a", "b"):
         (begun.folder / name).touch()
         begun.journal.append({"event": "artifact", "path": str(begun.folder / name)})

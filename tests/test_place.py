@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.tracking_cases import journal_of, search_event
-from trainables.errors import ConfigError
+from trainables.errors import ConfigError, DataError
 from tune_cl import place as module
 from tune_cl.place import DEFAULT_STORAGE, Place, begun, found_again, known_place, new_place, place_of, program
 

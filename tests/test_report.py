@@ -301,7 +301,7 @@ def test_tracking_that_cannot_be_reached_is_a_warning(
 ) -> None:
     monkeypatch.setattr("tune_cl.commands.report.TRACKING_SECONDS", 0.1)
     place = Case(tmp_path).write()
-    tracked(place, place.journal, "http://user:secret@127.0.0.1:9")
+    tracked(place, place.journal, "", "http://user:secret@127.0.0.1:9")
     told = capsys.readouterr().err
     assert "have not reached MLflow" in told and "resume toy" in told and "secret" not in told
 

@@ -144,15 +144,16 @@ def journal_of(folder: Path, told: list[Event]) -> Path:
     """A search's journal; the files that its events name are copied into its folder, where alone they are sent from."""
     with Journal(folder) as journal:
         for event in told:
-            journal.append(event | {key: brought(event[key], folder) for key in FILES if event.get(key)})
+            journal.append(at_home(event, folder))
     return journal.path
 
 
-def brought(path: str, folder: Path) -> str:
-    own = folder / "files" / Path(path).name
-    if Path(path).is_dir():
-        copytree(path, own, dirs_exist_ok=True)
-    return str(own)
+def at_home(event: Event, folder: Path) -> Event:
+    """The event, with the folders that it names copied into that of the search."""
+    named = {key: Path(event[key]) for key in FILES if event.get(key)}
+    for path in named.values():
+        copytree(path, folder / "files" / path.name, dirs_exist_ok=True)
+    return event | {key: str(folder / "files" / path.name) for key, path in named.items()}
 
 
 def snapshot(uri: str, space: str) -> Snapshot:

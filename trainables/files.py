@@ -1,4 +1,4 @@
-"""Files and folders: checks that they can be written, writing them whole or not at all, and reading nothing but files."""
+"""Files and folders: checks that they can be written, writing them whole or not at all, reading only regular files."""
 
 from __future__ import annotations
 
@@ -163,8 +163,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Yields the path to write for a file that the user named. Usually that is the same path; for a device, a pipe or an
-    open file it is a temporary one, whose content is then written there (`written_in_place`)."""
+    """Yields the path to write for a file that the user named. Usually that is the same path; for a device, a pipe or
+    an open file it is a temporary one, whose content is then written there (`written_in_place`)."""
     if not written_in_place(path):
         yield path
         return

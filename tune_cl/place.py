@@ -229,7 +229,9 @@ def foreign(below: Path, folder: Path) -> Iterator[Problem]:
         for name in (*folders, *files):
             path = Path(at, name)
             if path.is_symlink() and not path.resolve().is_relative_to(home):
-                yield Problem(str(path), f"a link that leads out of the search's folder to {path.resolve()}", "remove it")
+                yield Problem(
+                    str(path), f"a link that leads out of the search's folder to {path.resolve()}", "remove it"
+                )
             elif name in files and path.exists() and not path.is_file():
                 yield Problem(str(path), "not a regular file", "remove it")
 

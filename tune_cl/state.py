@@ -254,7 +254,7 @@ class SearchState:
                 known.adopted, known.chosen, known.params = adopted, as_chosen(event["chosen"]), event["params"]
             return
         if not names_folder(event["trial"]):  # its files would lie elsewhere
-            raise KeyError(f"trial {event['trial']!r} is no name of a folder")
+            raise TypeError(f"trial {event['trial']!r} is no name of a folder")
         keys = ("trial", "number", "params", "seed", "baseline")
         values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
         more = {"chosen": as_chosen(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}

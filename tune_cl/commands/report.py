@@ -28,7 +28,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html, .tex or .csv")
     parser.add_argument("--format", choices=list(SUFFIXES), default="html", help="default html")
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
-    parser.add_argument("--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)")
+    parser.add_argument(
+        "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
+    )
 
 
 def execute(options: Namespace) -> dict[str, Any]:
