@@ -203,7 +203,7 @@ def test_a_step_takes_a_part_of_a_long_journal(begun: Delivery) -> None:
 
 @pytest.mark.parametrize("owed", [True, False])
 def test_progress_is_noted_every_other_second_of_slow_requests(
-    owed: bool, begun: Delivery, store: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    owed: bool, begun: Delivery, store: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, saves = [0.0], []
     save = Cursor.save
@@ -211,8 +211,8 @@ def test_progress_is_noted_every_other_second_of_slow_requests(
     delivery = anew(begun, lambda: now[0])
     if owed:
         for number in range(6):
-            (tmp_path / f"{number}.html").touch()
-            delivery.journal.append({"event": "artifact", "path": str(tmp_path / f"{number}.html")})
+            (delivery.folder / f"{number}.html").touch()
+            delivery.journal.append({"event": "artifact", "path": str(delivery.folder / f"{number}.html")})
     else:
         sent(delivery, *(trial_event(number, {}) for number in range(6)))
         for number in range(6):
@@ -236,12 +236,10 @@ def test_artifacts_are_copied_once_wherever_the_search_lies_now(begun: Delivery,
     assert load(begun.journal.path, begun.cursor.target).owed == []
 
 
-def test_an_artifact_that_failed_comes_last_in_the_next_process_too(
-    begun: Delivery, store: Memory, tmp_path: Path
-) -> None:
+def test_an_artifact_that_failed_comes_last_in_the_next_process_too(begun: Delivery, store: Memory) -> None:
     for name in ("a", "b"):
-        (tmp_path / name).touch()
-        begun.journal.append({"event": "artifact", "path": str(tmp_path / name)})
+        (begun.folder / name).touch()
+        begun.journal.append({"event": "artifact", "path": str(begun.folder / name)})
     begun.step()
     store.fails = "log_artifact"
     with pytest.raises(TimeoutError):
@@ -260,12 +258,10 @@ def test_the_space_beside_a_search_stays_as_it_is(tmp_path: Path, store: Memory)
 # -- what is told ---------------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_search_tells_the_best_trial_the_cost_and_the_cheaper_ones(
-    begun: Delivery, store: Memory, tmp_path: Path
-) -> None:
+def test_the_end_of_a_search_tells_the_best_trial_the_cost_and_the_cheaper_ones(begun: Delivery, store: Memory) -> None:
     best = {"trial_id": "t0001", "params": root(2), "dev": 0.0, "iteration": 2}
     closing = {"event": "search_end", "best": best, "cost": {"gpu_hours": 2.5}, "seconds": 100.0, "time": 1200.0,
-               "pareto": [{"trial_id": "t0001"}], "checkpoint": str(tmp_path)}  # fmt: skip
+               "pareto": [{"trial_id": "t0001"}], "checkpoint": str(begun.folder)}  # fmt: skip
     forecast = {"event": "forecast", "hours_forecast": 0.5, "time": 1015.0}
     audited = end_event(1, "failed", {"iteration": 2, "dev": 0.0}) | {"audit": 1}
     store.copied.clear()
@@ -275,7 +271,7 @@ def test_the_end_of_a_search_tells_the_best_trial_the_cost_and_the_cheaper_ones(
     told = {"best_trial": "t0001", "cost.seconds": "100.0", "cost.gpu_hours": "2.5", "forecast.hours_forecast": "0.5"}
     assert run.data.tags.items() >= {f"tune_cl.{key}": value for key, value in told.items()}.items()
     assert (trial.data.tags["tune_cl.pareto"], trial.data.tags["tune_cl.audit"]) == ("true", "true")
-    assert store.copied == [(begun.cursor.runs["search"], str(tmp_path), "best_checkpoint")]
+    assert store.copied == [(begun.cursor.runs["search"], str(begun.folder), "best_checkpoint")]
     assert (run.status, trial.status) == ("FINISHED", "FAILED")
 
 

@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.data_folders import trec_files, write_folder
-from trainables.files import require_file, write_text
+from trainables.files import output_file, require_file, write_text
 from tune_cl.cli import main
+
+
+def write_output(path: str | Path, text: str) -> None:
+    with output_file(Path(path)) as file:
+        write_text(file, text)
 
 
 @pytest.fixture
@@ -40,7 +45,7 @@ def test_a_pipe_is_written_to(pipe: Path, tmp_path: Path) -> None:
 
 def test_an_open_file_is_written_to(open_file: Path) -> None:
     require_file("--output", open_file)
-    write_text(open_file, "a run\n")
+    write_output(open_file, "a run\n")
     assert open_file.is_symlink() and open_file.read_text() == "a run\n"
     assert (open_file.parent / "opened").read_text() == "a run\n"
 
@@ -49,19 +54,23 @@ def test_a_descriptor_is_written_to(open_file: Path) -> None:
     """As `--output >(gzip > run.gz)` gives one, in a folder where no file can be made."""
     descriptor = Path("/dev/fd", open_file.readlink().name)
     require_file("--output", descriptor)
-    write_text(descriptor, "a run\n")
+    write_output(descriptor, "a run\n")
     assert (open_file.parent / "opened").read_text() == "a run\n"
 
 
 def test_a_device_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: Path, path: Path) -> None:
-        pytest.fail(f"{path} is replaced")
+    replace = os.replace
+
+    def refuse(old: Path, path: Path) -> None:
+        if path in (Path(os.devnull), Path("/dev/full")):
+            pytest.fail(f"{path} is replaced")
+        replace(old, path)
 
     monkeypatch.setattr(os, "replace", refuse)  # as root it would replace the machine's own
     require_file("--output", Path(os.devnull))
-    write_text(os.devnull, "a run\n")
+    write_output(os.devnull, "a run\n")
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
-        write_text("/dev/full", "a run\n")
+        write_output("/dev/full", "a run\n")
     assert Path(os.devnull).is_char_device() and Path("/dev/full").is_char_device()
 
 

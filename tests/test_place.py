@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.tracking_cases import journal_of, search_event
-from trainables.errors import ConfigError
+from trainables.errors import ConfigError, DataError
 from tune_cl import place as module
 from tune_cl.place import DEFAULT_STORAGE, Place, begun, found_again, known_place, new_place, place_of, program
 
@@ -194,7 +194,8 @@ def test_a_file_is_found_again_below_the_last_folder_of_the_search(tmp_path: Pat
     inside = folder / "runs" / "toy" / "a.tsv"
     assert found_again("/other/machine/runs/toy/trials/a.tsv", folder) == folder / "trials" / "a.tsv"
     assert found_again("/runs/toy/runs/toy/a.tsv", folder) == folder / "a.tsv"
-    assert found_again("/elsewhere/a.tsv", folder) == Path("/elsewhere/a.tsv")
+    with pytest.raises(DataError, match="^error: /elsewhere/a.tsv: is not below the search's folder "):
+        found_again("/elsewhere/a.tsv", folder)
     inside.parent.mkdir(parents=True)
     (tmp_path / "link").symlink_to(folder)
     there = found_again("/other/runs/toy/trials/a.tsv", tmp_path / "link")

@@ -251,7 +251,7 @@ def test_an_unknown_search_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_format_has_its_suffix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tune_cl.commands.report.tracked", lambda place, output, uri: None)
+    monkeypatch.setattr("tune_cl.commands.report.tracked", lambda place, output, text, uri: None)
     place = whole(tmp_path, others=2).write()
     for form, name in (("html", "report.html"), ("latex", "report.tex"), ("csv", "report.csv")):
         assert main(["report", "toy", "--storage", str(place.storage), "--format", form]) == 0
@@ -301,7 +301,7 @@ def test_tracking_that_cannot_be_reached_is_a_warning(
 ) -> None:
     monkeypatch.setattr("tune_cl.commands.report.TRACKING_SECONDS", 0.1)
     place = Case(tmp_path).write()
-    tracked(place, place.journal, "http://user:secret@127.0.0.1:9")
+    tracked(place, place.journal, "", "http://user:secret@127.0.0.1:9")
     told = capsys.readouterr().err
     assert "have not reached MLflow" in told and "resume toy" in told and "secret" not in told
 

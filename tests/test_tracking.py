@@ -17,6 +17,7 @@ from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from tests.tracking_cases import (
     SECRET,
     Snapshot,
+    at_home,
     caught_up,
     database,
     delivered,
@@ -140,7 +141,7 @@ def test_events_as_they_come_give_the_same(database: Path, expected: Snapshot, t
         journal.append(told[0])
         delivery = delivery_of(journal, uri)
         for event in told[1:]:
-            journal.append(event)
+            journal.append(at_home(event, tmp_path / "pacing"))
             delivery.step()
         while delivery.pending():
             delivery.step()
@@ -222,7 +223,7 @@ def test_what_mlflow_refuses_does_not_hold_up_the_rest(
     folder = tmp_path / "pacing"
     first = delivered(journal_of(folder, told[:6]), uri)
     first.store.delete(first.cursor.runs["t0001"])
-    gone = {"event": "artifact", "path": str(tmp_path / "gone.html")}
+    gone = {"event": "artifact", "path": str(folder / "gone.html")}
     delivered(journal_of(folder, [*told[6:], gone]), uri)
     runs = snapshot(uri, "refused")
     assert "t0001 root 2 turns anti" not in runs and runs["t0002 kde m=inf"]["status"] == "FINISHED"
@@ -303,7 +304,10 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
     assert resolve_tracking_uri(Path("runs")) == "http://server:5000"
     assert resolve_tracking_uri(Path("runs"), "databricks") == "databricks"
-    assert resolve_tracking_uri(Path("runs"), None, "postgresql://db/x") == "postgresql://db/x"
+    with pytest.raises(ConfigError, match=r"--tracking-uri: the search's journal names postgresql://db/x, .*; --tr"):
+        resolve_tracking_uri(Path("runs"), None, "postgresql://db/x")
+    for own in ("http://server:5000", f"sqlite:///{tmp_path}/runs/mlflow.db"):
+        assert resolve_tracking_uri(Path("runs"), None, own) == own
     hidden = "postgresql://***@db/x"  # as in a journal: without the secret
     assert resolve_tracking_uri(Path("runs"), None, hidden) == "http://server:5000"
     for server in ("http://server:5000", "https://server", "databricks", "databricks://profile"):

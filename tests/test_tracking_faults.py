@@ -17,6 +17,7 @@ from requests import HTTPError, Response
 from tests.s3_cases import on_another_machine, s3, server
 from tests.tracking_cases import (
     Snapshot,
+    at_home,
     database,
     delivered,
     delivery_of,
@@ -107,13 +108,13 @@ def told_around_a_deletion(folder: Path, uri: str, before: list[Event], after: l
     """Delivers events before and after a user deletes the run of t0001."""
     with Journal(folder) as journal:
         for event in before:
-            journal.append(event)
+            journal.append(at_home(event, folder))
         delivery = delivery_of(journal, uri)
         while delivery.pending():
             delivery.step()
         delivery.store.delete(delivery.cursor.runs["t0001"])
         for event in after:
-            journal.append(event)
+            journal.append(at_home(event, folder))
         while delivery.pending():
             delivery.step()
         return delivery
@@ -167,7 +168,7 @@ def test_an_artifact_that_cannot_be_stored_keeps_back_no_other_and_no_result(
         journal.append(told[0])
         delivery = delivery_of(journal, uri, Narrow)
         for event in told[1:]:
-            journal.append(event)
+            journal.append(at_home(event, tmp_path / "pacing"))
             assert delivery.step(), "an artifact goes before an event"
         for _ in range(3):
             with pytest.raises(ConnectionError):
@@ -244,7 +245,7 @@ def test_paths_that_are_no_utf_8_hold_up_nothing(
     database: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An event may name one; MLflow stores text, and artifacts whose names are UTF-8."""
-    uri, odd = resolve_tracking_uri(database), os.fsdecode(bytes(tmp_path) + b"/caf\xe9")
+    uri, odd = resolve_tracking_uri(database), os.fsdecode(bytes(tmp_path) + b"/pacing/caf\xe9")
     (Path(odd) / "deep").mkdir(parents=True)
     (Path(odd) / "deep" / "run.dev.txt").write_text("q1 Q0 d1 1 0.5 knrm\n")
     Path(odd, "report.html").write_text("<p>")
@@ -252,7 +253,7 @@ def test_paths_that_are_no_utf_8_hold_up_nothing(
     told = [search_event("odd"), trial_event(0, {"data.source": odd}), *artifacts]
     delivered(journal_of(tmp_path / "pacing", told), uri)
     runs = snapshot(uri, "odd")
-    assert runs["t0000 baseline"]["params"] == {"data.source": f"{tmp_path}/caf\\udce9"}
+    assert runs["t0000 baseline"]["params"] == {"data.source": f"{tmp_path}/pacing/caf\\udce9"}
     assert runs["pacing"]["artifacts"] == ["report.html", "run.dev.txt", "search.yaml"] and not caplog.records
 
 

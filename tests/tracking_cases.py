@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tune_cl.tracking.store import RunStore
 from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
 
 SECRET = "hunter2"
+FILES = ("artifacts", "checkpoint")  # keys of events that name a folder
 Snapshot = dict[str, dict[str, Any]]
 
 
@@ -139,10 +141,19 @@ def events(space: str, folder: Path) -> list[Event]:
 
 
 def journal_of(folder: Path, told: list[Event]) -> Path:
+    """A search's journal; the files that its events name are copied into its folder, where alone they are sent from."""
     with Journal(folder) as journal:
         for event in told:
-            journal.append(event)
+            journal.append(at_home(event, folder))
     return journal.path
+
+
+def at_home(event: Event, folder: Path) -> Event:
+    """The event, with the folders that it names copied into that of the search."""
+    named = {key: Path(event[key]) for key in FILES if event.get(key)}
+    for path in named.values():
+        copytree(path, folder / "files" / path.name, dirs_exist_ok=True)
+    return event | {key: str(folder / "files" / path.name) for key, path in named.items()}
 
 
 def snapshot(uri: str, space: str) -> Snapshot:

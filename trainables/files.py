@@ -1,17 +1,20 @@
-"""Files and folders of results: checks that they can be written, and writing them whole or not at all."""
+"""Files and folders: checks that they can be written, writing them whole or not at all, reading only regular files."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 from uuid import uuid4
 
-from trainables.errors import ConfigError, Problem
+from trainables.errors import ConfigError, DataError, Problem
 
 LONGEST_NAME = 255  # bytes, the limit of common file systems
 # as safetensors, NumPy and LightGBM put it
@@ -71,6 +74,60 @@ def names_folder(name: str) -> bool:
     return name.isprintable() and bool(name.strip(". ")) and "/" not in name and short
 
 
+def opened(path: Path) -> BinaryIO:
+    """The file's bytes, to read. Raises DataError for a pipe, a device or a socket, for which we might wait for ever;
+    OSError as `open` does."""
+    require_regular(path)
+    return open(path, "rb", opener=_without_waiting)
+
+
+def require_regular(path: Path) -> None:
+    """Raises DataError for a pipe, a device or a socket. For files that a library opens; one that is missing passes."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return  # whoever opens it says why it cannot be read
+    _refuse_special(path, mode)
+
+
+def _refuse_special(path: str | Path, mode: int) -> None:
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DataError(Problem(str(path), "not a regular file", "a file, or a link to one"))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """An opener for `open`: should the file become a pipe at the last moment, it is refused all the same."""
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    try:
+        _refuse_special(path, os.fstat(handle).st_mode)
+    except DataError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def no_link(path: str, flags: int) -> int:
+    """An opener for `open`, for files of ours that are written in place. Others could foresee their names and put a
+    link there, through which we would write to any file: raises ConfigError for a link, a pipe or a device."""
+    wrong = ConfigError(Problem(str(path), "not a regular file, or a link to one", "remove it"))
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise wrong from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise wrong
+    return handle
+
+
+def read_text(path: Path) -> str:
+    """UTF-8 text of a file; raises what `opened` raises."""
+    with opened(path) as file:
+        return file.read().decode()
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Writes UTF-8 text through a temporary file beside it, so that no reader sees half a file. Makes the folder."""
     with replacing(Path(path)) as temporary:
@@ -93,11 +150,7 @@ def full_disk_named(path: Path) -> Iterator[None]:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a hidden path beside `path`. The file written there replaces `path` at the end of the block, or is removed
-    if the block fails. Makes the folder. Yields `path` itself where nothing may replace it."""
-    if written_in_place(path):
-        with full_disk_named(path):
-            yield path
-        return
+    if the block fails; a link there is replaced, not followed. Makes the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
@@ -106,3 +159,17 @@ def replacing(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def output_file(path: Path) -> Iterator[Path]:
+    """Yields the path to write for a file that the user named. Usually that is the same path; for a device, a pipe or
+    an open file it is a temporary one, whose content is then written there (`written_in_place`)."""
+    if not written_in_place(path):
+        yield path
+        return
+    with TemporaryDirectory(prefix="tune_cl-") as scratch:
+        temporary = Path(scratch, path.name)
+        yield temporary
+        with full_disk_named(path), temporary.open("rb") as content, path.open("wb") as target:
+            shutil.copyfileobj(content, target)

@@ -46,6 +46,7 @@ from typing import Any, BinaryIO, Self
 from zlib import crc32
 
 from trainables.errors import ConfigError, DataError, Problem
+from trainables.files import no_link, opened
 
 Event = dict[str, Any]
 FILE = "journal.jsonl"
@@ -76,7 +77,7 @@ class Journal:
         self._lock = hold(folder / LOCK, folder.name)
         try:
             self.note = cut_torn_line(self.path)
-            self._file = FileIO(self.path, "a")
+            self._file = FileIO(self.path, "a", opener=no_link)
             self.size = os.fstat(self._file.fileno()).st_size
         except BaseException:
             self._lock.close()
@@ -152,7 +153,7 @@ def read_events(path: Path) -> Iterator[Event]:
 
     Raises DataError naming a line that is not an event.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         for _, event in _whole_events(file, path):
             yield event
 
@@ -195,7 +196,7 @@ def cut_torn_line(path: Path) -> str | None:
     """
     if not path.exists():
         return None
-    with path.open("r+b") as file:
+    with open(path, "r+b", opener=no_link) as file:
         whole = sum(length for length, _ in _whole_events(file, path))
         torn = os.fstat(file.fileno()).st_size - whole
         if not torn:
@@ -208,9 +209,9 @@ def cut_torn_line(path: Path) -> str | None:
 def hold(path: Path, name: str) -> FileIO:
     """A file that holds the lock at `path` until it is closed or the process ends.
 
-    Raises ConfigError naming the process that holds the lock.
+    Raises ConfigError naming the process that holds the lock, or for a link at `path`.
     """
-    lock = FileIO(path, "a+")
+    lock = FileIO(path, "a+", opener=no_link)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -26,7 +26,7 @@ from uuid import uuid4
 
 from trainables import storage
 from trainables.errors import ConfigError, Problem, WorkFailed
-from trainables.files import write_text
+from trainables.files import read_text, write_text
 from trainables.prose import say
 from tune_cl.journal import FILE, LOCK, Event, Journal, in_use
 from tune_cl.tracking.cursor import FILE as CURSOR
@@ -317,14 +317,14 @@ def _copy_id(folder: Path) -> str:
     """An id that tells this copy from one at the same path on a machine of the same name, as containers may have."""
     if not (folder / COPY).exists():
         write_text(folder / COPY, uuid4().hex)
-    return (folder / COPY).read_text()
+    return read_text(folder / COPY)
 
 
 def _read_states(path: Path) -> dict[str, State]:
     """What the storage has of the folder (SENT), or what came from there (FETCHED: its state here, then there); nothing
     where that was never noted, or a loss of power left no whole note: it is sent or fetched again then."""
     try:
-        return {name: tuple(state) for name, state in json.loads(path.read_text()).items()}
+        return {name: tuple(state) for name, state in json.loads(read_text(path)).items()}
     except (FileNotFoundError, ValueError, TypeError, AttributeError):
         return {}
 

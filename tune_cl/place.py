@@ -7,18 +7,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from shlex import quote
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from trainables.data.cache import ROOT, cache_root, digest_of
-from trainables.errors import ConfigError, Interrupted, Problem, nearest
-from trainables.files import folder_on_the_way, names_folder, require_folder, unwritable
+from trainables.errors import ConfigError, DataError, Interrupted, Problem, nearest
+from trainables.files import folder_on_the_way, names_folder, opened, require_folder, unwritable
 from trainables.storage import exists, folders_in, is_remote, joined, size
 from tune_cl.journal import FILE, Journal
 from tune_cl.mirror import WATCH_SECONDS, MirroredJournal, pull
 from tune_cl.program import program
-from tune_cl.tracking.uri import ARTIFACTS, DATABASE
+from tune_cl.tracking.uri import ARTIFACTS, DATABASE, is_users, masked
 
 DEFAULT_STORAGE = "./tune_cl_runs"
 STORAGE_HELP = f"where state lives: a folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})"
@@ -27,11 +27,13 @@ REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # errors of writing to a fol
 
 @dataclass(frozen=True)
 class Place:
-    """The folder of one search. `remote`: the storage's S3 address, if any; `storage` is then this machine's copy."""
+    """The folder of one search. `remote`: the storage's S3 address, if any; `storage` is then this machine's copy.
+    `tracking_uri`: where a command sends its events, for the commands that it prints."""
 
     storage: Path
     name: str
     remote: str | None = None
+    tracking_uri: str = ""
 
     @property
     def folder(self) -> Path:
@@ -106,7 +108,9 @@ class Place:
         """What a user types to apply `command` to this search; `address`: the Ray cluster to run on."""
         storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {quote(self.address)}"
         cluster = f" --address {quote(address)}" if address else ""
-        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{cluster}"
+        users = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
+        tracking = "" if users else f" --tracking-uri {quote(masked(self.tracking_uri))}"
+        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{tracking}{cluster}"
 
 
 def stopped(command: str) -> Interrupted:
@@ -117,7 +121,7 @@ def stopped(command: str) -> Interrupted:
 def begun(journal: Path) -> bool:
     """Whether a journal has an event, that is, a whole line."""
     try:
-        with journal.open("rb") as file:
+        with opened(journal) as file:
             return file.readline().endswith(b"\n")
     except (FileNotFoundError, NotADirectoryError):
         return False
@@ -177,6 +181,7 @@ def known_place(storage: str, name: str) -> Place:
         known = place.known()
         right = nearest(name, known) if known else "tune-cl run starts one"
         raise ConfigError(Problem("NAME", f"no search '{name}' in {place.address}", right))
+    require_own(place.folder)
     return place
 
 
@@ -210,9 +215,51 @@ def checked(address: str) -> str:
     return urlunsplit(split._replace(path=split.path.rstrip("/")))
 
 
+def require_own(folder: Path) -> None:
+    """Raises DataError if a folder of a search, which a stranger may have handed over, holds links that lead out of it,
+    pipes or devices: we would write to files elsewhere, send them to MLflow, or wait for ever."""
+    if problems := list(foreign(folder, folder)):
+        raise DataError(problems)
+
+
+def foreign(below: Path, folder: Path) -> Iterator[Problem]:
+    """A problem for each link below a path that leads out of a search's folder, and for each pipe and device."""
+    home = folder.resolve()
+    for at, folders, files in os.walk(below):
+        for name in (*folders, *files):
+            path = Path(at, name)
+            if path.is_symlink() and not path.resolve().is_relative_to(home):
+                yield Problem(
+                    str(path), f"a link that leads out of the search's folder to {path.resolve()}", "remove it"
+                )
+            elif name in files and path.exists() and not path.is_file():
+                yield Problem(str(path), "not a regular file", "remove it")
+
+
 def found_again(recorded: str, folder: Path) -> Path:
-    """A file of the search in `folder`, from its recorded path, which may be that of another machine's copy."""
-    path = Path(recorded)
-    parts, own = path.parts, folder.resolve().parts[-2:]
-    at = [number for number in range(len(parts)) if parts[number : number + 2] == own]
-    return folder.joinpath(*parts[at[-1] + 2 :]) if at and not path.exists() else path
+    """A file of the search in `folder`, from its recorded path, which may be that of another machine's copy, or of the
+    search that this one is a copy of. Raises DataError for one that is not below the folder: a stranger's journal may
+    name any file."""
+    path, home = Path(recorded), folder.resolve()
+    after = [number + 1 for number, part in enumerate(path.parts) if part == home.name]
+    places = [path, *(folder.joinpath(*path.parts[start:]) for start in reversed(after))]
+    own = [place for place in places if place.resolve().is_relative_to(home)]
+    if not own:
+        wrong = f"is not below the search's folder {folder}"
+        raise DataError(Problem(recorded, wrong, "a file that the search itself left there"))
+    return next((place for place in own if place.exists()), own[0])
+
+
+def own_checkpoint(recorded: str, place: Place) -> str | None:
+    """The address of a checkpoint of the search, from the recorded one, which may be that of another copy; None for one
+    that is not below the search's folder, or in S3 below its prefix."""
+    if place.remote_folder is None:
+        try:
+            return None if is_remote(recorded) else str(found_again(recorded, place.folder))
+        except DataError:
+            return None
+    own, split = urlsplit(place.remote_folder), urlsplit(recorded)
+    root, path = PurePosixPath(unquote(own.path)), PurePosixPath(unquote(split.path))
+    if (split.scheme, split.netloc) != (own.scheme, own.netloc) or not path.is_relative_to(root) or ".." in path.parts:
+        return None
+    return place.below(*path.relative_to(root).parts)

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainables.errors import DataError, Problem
 from trainables.evaluation.metrics import dev_key
+from trainables.files import names_folder
 from tune_cl.journal import Event
 
 RUNNING = "running"
@@ -252,6 +253,8 @@ class SearchState:
             if adopted := event.get("adopted"):
                 known.adopted, known.chosen, known.params = adopted, as_chosen(event["chosen"]), event["params"]
             return
+        if not names_folder(event["trial"]):  # its files would lie elsewhere
+            raise TypeError(f"trial {event['trial']!r} is no name of a folder")
         keys = ("trial", "number", "params", "seed", "baseline")
         values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
         more = {"chosen": as_chosen(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}

@@ -20,7 +20,7 @@ from typing import TextIO
 
 import numpy as np
 
-from trainables.files import full_disk_named, unwritable
+from trainables.files import full_disk_named, no_link, opened, require_regular, unwritable
 
 ROOT = "XDG_CACHE_HOME"
 _BLOCK = 1 << 20
@@ -48,7 +48,7 @@ def _digest(part: object) -> bytes:
     """The digest of one part. Its fixed length keeps different lists of parts from giving the same bytes."""
     hasher = hashlib.sha256(type(part).__name__.encode() + b"\0" if not isinstance(part, Path) else b"file\0")
     if isinstance(part, Path):
-        with part.open("rb") as file:
+        with opened(part) as file:
             while block := file.read(_BLOCK):
                 hasher.update(block)
     elif isinstance(part, np.ndarray):
@@ -98,7 +98,7 @@ def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
 def _held(folder: Path) -> Iterator[bool]:
     """A lock on the folder, which ends with its process; gives whether it was to be had. Where folders cannot be locked
     (NFS) it never is."""
-    handle = os.open(folder, os.O_RDONLY)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         locked = True
@@ -114,7 +114,7 @@ def _remove_abandoned(kind: Path) -> None:
     """Removes the folders of builds whose process was killed."""
     for folder in kind.glob(".*-*"):
         with suppress(FileNotFoundError):  # another process was faster
-            if time.time() - folder.stat().st_mtime > ABANDONED:
+            if folder.is_dir() and not folder.is_symlink() and time.time() - folder.stat().st_mtime > ABANDONED:
                 with _held(folder) as free:
                     if free:
                         shutil.rmtree(folder, ignore_errors=True)
@@ -133,7 +133,7 @@ def cached_in_sittings(kind: str, digest: str, build: Callable[[Path, Path], Non
     beside = entry.parent / f".{digest}"
     with _writing():
         entry.parent.mkdir(parents=True, exist_ok=True)
-        lock = beside.with_suffix(".lock").open("a")
+        lock = open(beside.with_suffix(".lock"), "a", opener=no_link)
     with lock:
         if _alone(lock, kind):
             state = beside.with_suffix(".state")
@@ -190,5 +190,6 @@ def load_arrays(folder: Path) -> dict[str, np.ndarray]:
 
 def load_array(path: Path) -> np.ndarray:
     """A .npy file, memory-mapped and read-only."""
+    require_regular(path)
     # As a plain ndarray: slices of np.memmap are several times slower, and it maps the file just the same.
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

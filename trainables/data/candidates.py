@@ -21,6 +21,7 @@ import numpy as np
 from trainables.data.cache import cache_root, cached, digest_of
 from trainables.data.columns import NO_RANK, TextColumn
 from trainables.errors import WorkFailed
+from trainables.files import opened
 
 if TYPE_CHECKING:
     from trainables.data.readers.assembly import Rated
@@ -116,8 +117,8 @@ def _write_json_lines(path: Path, rows: Iterable[tuple[object, str]]) -> None:
 
 
 def _read_run(path: Path) -> Run:
-    with path.open(encoding="utf-8") as lines:
-        rows = [line.split() for line in lines]
+    with opened(path) as lines:
+        rows = [line.decode().split() for line in lines]
     query, document, score = ([row[column] for row in rows] for column in (0, 2, 4))
     return np.array(query, np.int64), np.array(document, np.int64), np.array(score, np.float64)
 

@@ -17,6 +17,7 @@ from numpy.lib import format as npy
 
 from trainables.data.cache import load_array, load_arrays, save_arrays
 from trainables.data.columns import RankingData, Split, TextColumn
+from trainables.files import read_text
 
 META = "meta.json"
 _TEXTS = ("document_ids", "documents", "query_ids", "utterances")
@@ -112,7 +113,7 @@ def _is_file(values: np.ndarray, folder: Path, name: str) -> bool:
 
 def load_data_folder(folder: Path) -> RankingData:
     """What `save_data` wrote; the columns stay on disk until they are read."""
-    meta = json.loads((folder / META).read_text(encoding="utf-8"))
+    meta = json.loads(read_text(folder / META))
     arrays = load_arrays(folder)
     texts: dict[str, Any] = {name: TextColumn(arrays[f"{name}.data"], arrays[f"{name}.offsets"]) for name in _TEXTS}
     splits: dict[str, Split] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from trainables.data.columns import MAX_GRADE, RankingData, Split
 from trainables.data.trec_numbers import Wrong, grade_of, score_of
 from trainables.errors import DataError, Problem
 from trainables.evaluation.metrics import TrecOrder
-from trainables.files import write_text
+from trainables.files import opened, write_text
 
 RUN_ROW = "QUERY Q0 DOCUMENT RANK SCORE TAG"
 QRELS_ROW = "QUERY 0 DOCUMENT GRADE"
@@ -124,7 +125,7 @@ def write_per_query(path: str | Path, query_ids: Sequence[str], values: Mapping[
 def read_per_query(path: Path, metric: str) -> dict[str, float]:
     """{query id: value} from a file of `write_per_query`. Raises DataError for a file that is not such a table."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with io.TextIOWrapper(opened(path), encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             return {row["query_id"]: float(row[metric]) for row in rows}
     except OSError as error:

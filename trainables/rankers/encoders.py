@@ -14,6 +14,7 @@ from transformers.utils.hub import cached_file, extract_commit_hash
 
 from trainables.data.cache import digest_of
 from trainables.errors import ConfigError, Problem
+from trainables.files import require_regular
 from trainables.rankers.settings import TINY
 
 READ = (".safetensors", ".json", ".txt", ".model")  # files of weights, tokenizers and configurations
@@ -109,6 +110,8 @@ def _load(kind: Any, model: str, **options: Any) -> Any:
     transformers.logging.disable_progress_bar()
     if model.startswith(("/", ".", "~")) and not Path(model).is_dir():
         raise unusable(model, "is no folder")
+    for path in sorted(Path(model).iterdir()) if Path(model).is_dir() else ():
+        require_regular(path)
     try:
         return kind.from_pretrained(model, trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError, KeyError) as error:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trainables.data.cache import cached, load_arrays, save_arrays
+from trainables.files import read_text
 from trainables.rankers.base import TextSide, Tokens
 
 _FILES, _ARRAYS, _TOKENS = "files", "arrays", "tokens"
@@ -31,6 +32,6 @@ def _load(folder: Path) -> TextSide:
     return TextSide(
         queries=Tokens(columns["queries.ids"], columns["queries.offsets"]),
         documents=Tokens(columns["documents.ids"], columns["documents.offsets"]),
-        files={path.name: path.read_text(encoding="utf-8") for path in sorted((folder / _FILES).iterdir())},
+        files={path.name: read_text(path) for path in sorted((folder / _FILES).iterdir())},
         arrays=load_arrays(folder / _ARRAYS),
     )

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from trainables.data.cache import digest_of
 from trainables.errors import DataError, Problem
-from trainables.files import full_disk_named, write_text
+from trainables.files import full_disk_named, opened, read_text, write_text
 
 BEST, DEV_SCORES = "best.safetensors", "dev scores"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum has state to keep
@@ -90,7 +90,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text())
+    return json.loads(read_text(path))
 
 
 def trained_state(module: nn.Module) -> dict[str, Tensor]:
@@ -134,7 +134,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 def _opened(path: Path) -> Path:
     """The path, after opening it once. safetensors reports every file that it cannot open as missing, even if the
     storage is unreachable or the process is out of file handles; this raises the system's own error first."""
-    with path.open("rb"):
+    with opened(path):
         return path
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import lightgbm as lgb
 
 from trainables.data.cache import cache_root, cached
+from trainables.files import read_text
 
 MODEL = "model.txt"
 
 
 def read_trees(path: Path) -> lgb.Booster:
     """A booster from its file. Raises ValueError if the file was cut short: LightGBM would end the process."""
-    text = path.read_text()
+    text = read_text(path)
     if "\nend of trees\n" not in text:
         raise ValueError(f"{path} ends before its trees do")
     return lgb.Booster(model_str=text)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainables.errors import DataError, Problem
+from trainables.files import require_regular
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
 
 
 def require_ranker(folder: Path) -> None:
     """Raises DataError unless it is a folder that a trained ranker was saved in."""
+    require_regular(folder / CONFIG)
     if not (folder / CONFIG).is_file():
         inside = folder / "ranker"  # where `tune-cl train` and `confirm` put it within their folders
         right = str(inside) if inside.is_dir() else f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"

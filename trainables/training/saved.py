@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from trainables.config import TrainingRun
 from trainables.data.columns import RankingData, require_texts
 from trainables.errors import ConfigError, DataError, Problem
+from trainables.files import read_text
 from trainables.rankers.base import RankerModule, TextSide
 from trainables.rankers.first_stage import PLACE as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
@@ -107,10 +108,10 @@ def load_ranker_folder(folder: Path) -> SavedRanker:
         checkpoint.require_whole(folder)
         config = checkpoint.read_json(folder / CONFIG)
         run, classes = TrainingRun.model_validate(config["run"]), tuple(config.get("classes", ()))
-        files = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / TEXT).iterdir())}
+        files = {path.name: read_text(path) for path in sorted((folder / TEXT).iterdir())}
         ranker, settings = ranker_of(run)
         module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
-        module.load_state_dict(load_file(folder / WEIGHTS))
+        module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
     except BROKEN as error:
         why = " ".join(str(error).split())
         raise DataError(Problem(str(folder), f"cannot be read: {why}", "a ranker written by tune-cl train")) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.config import TrainingRun
@@ -265,7 +265,7 @@ class Training(Progress):
     def take_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
         checkpoint.require_whole(folder)
-        self.module.load_state_dict(load_file(folder / WEIGHTS))
+        self.module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
 
     def _restore(self, folder: Path) -> None:
         """Restores weights, optimiser, the curriculum's state and the size of micro-batches."""

@@ -41,7 +41,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.baselines.selection import rank
     from trainables.evaluation.metrics import Evaluator
     from trainables.evaluation.trec import write_run
-    from trainables.files import require_file
+    from trainables.files import output_file, require_file
     from tune_cl.experiment import load_training_run, parse_overrides
 
     kind = load_baseline(options.baseline)
@@ -58,7 +58,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     split, scores = rank(baseline, options.split, params)
     data = baseline.data
     values = Evaluator(split, data.document_ids, run.evaluation.relevance_level)(scores)
-    write_run(output, split, data, scores, options.baseline)
+    with output_file(output) as file:
+        write_run(file, split, data, scores, options.baseline)
     return {
         "metrics": {name: float(column.mean()) for name, column in values.items()},
         "params": params,

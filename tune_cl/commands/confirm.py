@@ -11,6 +11,7 @@ tells what the curriculum is worth. docs/verdict.md tells how the verdict is mad
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from typing import Any
 
 from trainables.counting import counted
@@ -52,6 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
     tracking_uri = tracking_uri_of(options, place)
+    place = replace(place, tracking_uri=tracking_uri)
     require_ray(options)
     from tune_cl.confirmation.runner import confirm_search  # imports Ray and torch
 
@@ -70,7 +72,8 @@ def render(document: dict[str, Any]) -> str:
     notes += [f"{one['label']}: not tested, out of the race after seeds {one['seeds']}" for one in document["dropped"]]
     lines = [head, "", table(columns, rows), *map(wrapped, _intervals(document)), "", *_ablations(document)]
     lines += map(wrapped, (*notes, f"{document['verdict']}: {in_words(document)}"))
-    report = place_of(document["storage"], document["search"]).command("report")
+    place = replace(place_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"])
+    report = place.command("report")
     return "\n".join([*lines, "", f"Read the report:  {report}"])
 
 

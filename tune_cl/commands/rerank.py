@@ -19,7 +19,7 @@ from trainables.data.columns import RankingData
 from trainables.data.readers.rows import read_whole
 from trainables.errors import DataError, Problem, UserError
 from trainables.evaluation.judging import probabilities, scores_file, write_scores
-from trainables.files import require_file
+from trainables.files import output_file, require_file
 from trainables.training.ranker_folder import require_ranker
 from tune_cl.console.settings import DATA_HELP, add_split
 from tune_cl.console.tables import table
@@ -98,7 +98,7 @@ def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -
 
 def _documents(path: Path) -> tuple[list[str], list[str]]:
     """Ids (as given, or the line number from 1) and texts; the file may be gzipped."""
-    text = read_whole(path, problems := [])
+    text = read_whole(path, problems := [], pipes=True)
     if text is None:
         raise DataError(problems)
     texts: dict[str, str] = {}
@@ -135,7 +135,8 @@ def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str
     require_file("--output", output)
     split = data.splits[name]
     scores = ranker.score_split(data, name)
-    write_scores(output, split, data, scores, ranker.run.ranker["name"])
+    with output_file(output) as file:
+        write_scores(file, split, data, scores, ranker.run.ranker["name"])
     return {"run_file": str(output)}
 
 

@@ -6,6 +6,7 @@ MLflow still lacks sent."""
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from typing import Any
 
 from trainables.prose import say
@@ -26,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> dict[str, Any]:
     place = known_place(options.storage, options.name)
     tracking_uri = tracking_uri_of(options, place)
+    place = replace(place, tracking_uri=tracking_uri)
     require_ray(options)
     if replay(read_events(place.journal)).end:
         say(f"'{place.name}' is done; looking for what its report and MLflow lack")

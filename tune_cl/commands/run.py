@@ -8,6 +8,7 @@ tune-cl check says beforehand what a search will do and cost; tune-cl resume goe
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from typing import Any
 
 from tune_cl.console import result
@@ -30,6 +31,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     experiment = in_any_folder(experiment_of(options))
     place = new_place(options.storage, options.name, experiment.name)
     tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri)
+    place = replace(place, tracking_uri=tracking_uri)
     require_ray(options)
     from tune_cl.search.runner import start_search  # imports Ray and torch: only after the input is checked
 

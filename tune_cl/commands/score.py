@@ -32,7 +32,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.curriculum.scoring import SCORINGS
     from trainables.data import load_data
     from trainables.data.columns import required_split
-    from trainables.files import require_file, write_text
+    from trainables.files import output_file, require_file, write_text
     from trainables.fit import require_scoring
     from tune_cl.console.difficulty_examples import as_document, extremes, plot_difficulty
     from tune_cl.console.plots import require_format
@@ -59,7 +59,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     if options.scoring == "self_paced":
         begins = "these values are the random order that self_paced begins with"
         say(f"note: {begins}: it measures the ranker's own loss, which only a training has")
-    write_text(output, "".join(_lines(data, split, instances, values)))
+    with output_file(output) as file:
+        write_text(file, "".join(_lines(data, split, instances, values)))
     found = extremes(data, split, instances, values)
     if options.plot:
         plot_difficulty(options.plot, options.scoring, values, found)

@@ -10,6 +10,7 @@ from typing import Any
 
 from trainables.errors import ConfigError, DataError, Problem
 from trainables.evaluation.significance import CORRECTIONS
+from trainables.files import read_text
 from tune_cl.place import Place
 
 Document = Mapping[str, Any]
@@ -57,7 +58,7 @@ def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
         return None
     right = "the file as tune-cl confirm wrote it"
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_text(path))
     except ValueError as wrong:
         raise DataError(Problem(str(path), f"not JSON ({wrong})", right)) from wrong
     if missing := NEEDED - set(document):

@@ -41,6 +41,7 @@ from tune_cl.search.materials import completed, require_unchanged, untrained
 from tune_cl.search.places import require_room
 from tune_cl.state import SearchState, replay
 from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
+from tune_cl.tracking.uri import masked
 
 
 @dataclass
@@ -192,6 +193,7 @@ class Confirmation:
         if self.failed_baseline or len(whole) < 2:
             raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
         head = {"search": self.state.name, "storage": self.place.address}
+        head |= {"tracking_uri": masked(self.place.tracking_uri)}
         head |= {"metric": self.state.metric, "split": self.request.split}
         failed = {run.configuration.label for run, _ in self.failed}
         ended = [one.label for one in self.with_ablations if one.label not in failed]

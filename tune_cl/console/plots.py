@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainables.errors import ConfigError, Problem
-from trainables.files import replacing, require_file
+from trainables.files import output_file, replacing, require_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,5 +26,6 @@ def save_figure(figure: Figure, path: Path) -> None:
     from matplotlib import rc_context  # here: a command that draws nothing checks `--plot` with this module, too
 
     kind = path.suffix.lower().removeprefix(".")
-    with replacing(path) as temporary, rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}):
+    fixed = {"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}
+    with output_file(path) as file, replacing(file) as temporary, rc_context(fixed):
         figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})

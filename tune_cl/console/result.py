@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from shlex import quote
 from typing import Any
 
@@ -87,7 +88,7 @@ def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bo
 
 
 def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
-    place = place_of(document["storage"], document["search"])
+    place = replace(place_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"])
     ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
     prove = [f"{confirm:<22}{place.command('confirm', document.get('address'))}{ablate}"] if best else []
     return [

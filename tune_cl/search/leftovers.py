@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from trainables.storage import CHECKPOINTS
+from tune_cl.place import Place, own_checkpoint
 from tune_cl.search.search import Search
-from tune_cl.state import NO_STANDING, TrialState
+from tune_cl.state import NO_STANDING, SearchState, TrialState
 
 KEPT = 2  # checkpoints of a trial: where the last is damaged, the one before it serves
 
@@ -44,6 +45,23 @@ class Leftovers:
         if self.search.race.goes_on(own):
             return False
         return any(standing < known.get(own, NO_STANDING) for standing in known.values())
+
+
+def without_foreign(state: SearchState, place: Place) -> list[str]:
+    """Takes checkpoints that are not below the search's folder out of its state; returns the addresses of these. A
+    journal that a stranger has handed over may name any folder or server: none is read, asked or deleted."""
+    foreign: list[str] = []
+    for trial in state.by_number():
+        named = dict(trial.checkpoints)
+        known = {iteration: own_checkpoint(address, place) for iteration, address in named.items()}
+        trial.checkpoints = {iteration: own for iteration, own in known.items() if own}
+        foreign += [named[iteration] for iteration, own in known.items() if not own]
+        trial.replaced = [own for address in trial.replaced if (own := own_checkpoint(address, place))]
+        if trial.adopted and (address := trial.adopted["checkpoint"]):
+            own = own_checkpoint(address, place)
+            trial.adopted = {**trial.adopted, "checkpoint": own}
+            foreign += [] if own else [address]
+    return foreign
 
 
 def recorded(trial: TrialState, storage: str) -> list[str]:

@@ -22,6 +22,7 @@ from tune_cl.ray_session import ray_session
 from tune_cl.report.file import leave_report, report_left
 from tune_cl.search.artifacts import BEST_RANKER, TRIALS, Artifacts
 from tune_cl.search.budget import cost_so_far
+from tune_cl.search.leftovers import without_foreign
 from tune_cl.search.materials import completed, fingerprint, require_unchanged, untrained
 from tune_cl.search.nodes import PACKAGES, versions
 from tune_cl.search.panel import Panel
@@ -142,6 +143,8 @@ def _run(
             networks = not experiment.base_run().grows_trees
             places = Places(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
             search = Search(experiment, journal, places(), artifacts, progress.update)
+            for address in without_foreign(search.state, place):
+                progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
             run_trials(search, materials, place.below("ray"), search.state.sessions, places)
     _close(search, artifacts)
     return search.state

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
 
-from trainables.files import write_text
+from trainables.files import read_text, write_text
 
 FILE = "tracking.json"
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def load(journal: Path, target: str) -> Cursor:
     among these. Then a fresh one that knows of it begins at the first event.
     """
     try:
-        held = json.loads((journal.parent / FILE).read_text())
+        held = json.loads(read_text(journal.parent / FILE))
         owed = [(key, path, inside) for key, path, inside in held["owed"]]
         cursor = Cursor(**held | {"checksum": held["checksum"], "owed": owed})
     except (FileNotFoundError, ValueError, TypeError, KeyError):

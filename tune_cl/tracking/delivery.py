@@ -14,12 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 
 from mlflow.entities import Metric
 
+from trainables.errors import DataError
 from trainables.files import write_text
 from tune_cl.journal import Event, Journal, parse
-from tune_cl.place import found_again
+from tune_cl.place import foreign, found_again
 from tune_cl.tracking import layout
 from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.layout import PARENT, milliseconds
@@ -295,9 +297,7 @@ class Delivery:
         for key, path, folder in owed:
             try:
                 with self.heeding_refusals(path):
-                    here = found_again(path, self.folder)
-                    if not here.exists():
-                        raise Refused("it is not there any more")
+                    here = self.own(path)
                     self.store.log_artifact(self.known(key), here, folder)
             except Exception:
                 self.cursor.owed.append(self.cursor.owed.pop(0))  # the next attempt begins with another one
@@ -308,6 +308,18 @@ class Delivery:
         if owed:
             self.save()
         return bool(owed)
+
+    def own(self, recorded: str) -> Path:
+        """An artifact's path. Raises Refused for one that is gone, or that is not of this search, links resolved."""
+        try:
+            here = found_again(recorded, self.folder)
+        except DataError as elsewhere:
+            raise Refused(elsewhere.problems[0].wrong) from None
+        if not here.exists():
+            raise Refused("it is not there any more")
+        if problem := next(foreign(here, self.folder), None):
+            raise Refused(f"{problem.place} is {problem.wrong}")
+        return here
 
     def drop_strays(self) -> None:
         """Deletes empty runs created by requests whose answer was lost, and which other runs have replaced."""

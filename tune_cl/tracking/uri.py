@@ -6,6 +6,7 @@ import os
 import re
 from importlib.metadata import entry_points
 from pathlib import Path
+from shlex import quote
 from urllib.parse import unquote
 
 from trainables.errors import ConfigError, Problem
@@ -25,10 +26,15 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = ""
 
     `told`: where an earlier session of the search sent its events; not used if a part of it had to be hidden.
 
-    Raises ConfigError for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not know, and
-    for a storage whose path cannot be written in an address.
+    Raises ConfigError for `told` if it is not the user's own (`is_users`): whoever handed over the search would get the
+    events and files. Also for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not know,
+    and for a storage whose path cannot be written in an address.
     """
     known = told if "***" not in told else ""
+    if known and not given and not is_users(known, storage):
+        wrong = f"the search's journal names {masked(known)}, which is neither MLFLOW_TRACKING_URI nor in this storage"
+        right = f"--tracking-uri {quote(masked(known))} if that is where you want it sent, or another address of yours"
+        raise ConfigError(Problem("--tracking-uri", wrong, right))
     uri = given or known or os.environ.get("MLFLOW_TRACKING_URI") or beside_runs(storage.resolve())
     place = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
     right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"
@@ -37,8 +43,20 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = ""
     plugins = tuple(plugin.name for plugin in entry_points(group="mlflow.tracking_store"))
     if not uri.startswith((*SERVERS, *DATABASES, *plugins)):
         raise ConfigError(Problem(place, f"MLflow knows no '{masked(uri)}'", right))
+    return absolute(uri)
+
+
+def absolute(uri: str) -> str:
+    """The address, with an absolute path if it has one."""
     relative = RELATIVE.fullmatch(uri)
     return f"{relative[1]}{Path(relative[2]).absolute()}" if relative else uri
+
+
+def is_users(uri: str, storage: Path) -> bool:
+    """Whether an address is the one that commands use unless told otherwise: MLFLOW_TRACKING_URI, or the SQLite file in
+    the storage."""
+    default = f"{SQLITE}{storage.resolve() / DATABASE}"
+    return masked(uri) in (masked(absolute(os.environ.get("MLFLOW_TRACKING_URI", ""))), default)
 
 
 def beside_runs(storage: Path) -> str:

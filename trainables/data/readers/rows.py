@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeGuard, cast
 
 from trainables.errors import Problem
+from trainables.files import opened, require_regular
 
 MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
 _BOM = b"\xef\xbb\xbf"
@@ -107,10 +108,11 @@ def unreadable(path: Path, line: int, error: Exception) -> Problem:
     return Problem(f"{path}:{line}", "the gzip data is broken or cut off here", "give the whole file")
 
 
-def read_whole(path: Path, problems: list[Problem]) -> str | None:
-    """The text of a file; if it cannot be read, notes a problem and returns None."""
+def read_whole(path: Path, problems: list[Problem], pipes: bool = False) -> str | None:
+    """The text of a file, or with `pipes` of what else can be read; if it cannot be, notes a problem and returns
+    None."""
     try:
-        with open_bytes(path) as stream:
+        with open_bytes(path, pipes) as stream:
             raw = stream.read()
     except (OSError, EOFError, zlib.error) as error:
         problems.append(unreadable(path, 1, error))
@@ -126,9 +128,15 @@ def read_whole(path: Path, problems: list[Problem]) -> str | None:
         return None
 
 
-def open_bytes(path: Path) -> BinaryIO:
-    """The bytes of a file, decompressed if its name ends in .gz."""
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
+    """The bytes of a file, decompressed if its name ends in .gz. Raises DataError for a pipe or a device, unless these
+    are asked for (`pipes`)."""
+    if pipes:
+        return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    if path.suffix == ".gz":
+        require_regular(path)
+        return cast(BinaryIO, gzip.open(path))
+    return opened(path)
 
 
 def plain_or_gz(folder: Path, name: str) -> Path:

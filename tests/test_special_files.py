@@ -1,0 +1,135 @@
+"""Pipes and devices among data, rankers, searches and the cache are refused in one line, and none is waited for."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.data_folders import trec_files, write_folder
+from trainables.data.cache import cached, cached_in_sittings, load_array
+from trainables.errors import ConfigError, DataError
+from trainables.files import no_link, opened, read_text, write_text
+from trainables.rankers.encoders import read_encoder
+from trainables.training.checkpoint import load_tensors, require_whole
+from trainables.training.prefixes import read_trees
+from tune_cl.cli import main
+from tune_cl.journal import read_events
+
+
+@pytest.fixture(autouse=True)
+def not_for_ever() -> Iterator[None]:
+    """A test that waits for a pipe fails, instead of going on for ever."""
+
+    def fail(*_: object) -> None:
+        raise TimeoutError("it waits")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(100)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def pipe(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["collection.tsv", "queries.train.tsv", "qrels.test.txt", "run.dev.txt"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_of_data(name: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = write_folder(tmp_path / "data", trec_files())
+    path = pipe(folder / name)
+    if kind == "device":
+        path.unlink()
+        path.symlink_to("/dev/zero")
+    assert main(["data", str(folder)]) == 2
+    assert capfd.readouterr().err == f"error: {path}: not a regular file; a file, or a link to one\n"
+
+
+def test_a_link_to_a_file_of_data_is_fine(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "data", trec_files())
+    (folder / "collection.tsv").rename(tmp_path / "elsewhere.tsv")
+    (folder / "collection.tsv").symlink_to(tmp_path / "elsewhere.tsv")
+    assert main(["data", str(folder)]) == 0
+
+
+def test_of_squad(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = pipe(tmp_path / "squad" / "train-v1.1.json")
+    assert main(["data", str(path.parent)]) == 2
+    assert f"{path}: not a regular file" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["config.json", "checksums.json"])
+def test_of_a_ranker(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    path = pipe(tmp_path / name)
+    (tmp_path / "answers.txt").write_text("one\n")
+    asked = ["rerank", str(tmp_path), "--query", "q", "--documents", str(tmp_path / "answers.txt")]
+    assert main(asked) == 2
+    assert capfd.readouterr().err == f"error: {path}: not a regular file; a file, or a link to one\n"
+
+
+@pytest.mark.parametrize(
+    "read", [opened, read_text, load_tensors, load_array, read_trees, lambda path: [*read_events(path)]]
+)
+def test_of_every_reader(read, tmp_path: Path) -> None:
+    path = pipe(tmp_path / "x.npy")
+    with pytest.raises(DataError, match="not a regular file"):
+        read(path)
+
+
+def test_of_a_seal_and_an_encoder(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    pipe(tmp_path / "a" / "checksums.json")
+    with pytest.raises(DataError, match="not a regular file"):
+        require_whole(tmp_path / "a")
+    pipe(tmp_path / "encoder" / "config.json")
+    with pytest.raises(DataError, match="not a regular file"):
+        read_encoder(str(tmp_path / "encoder"))
+
+
+def test_of_a_search(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = pipe(tmp_path / "toy" / "journal.jsonl")
+    assert main(["report", "toy", "--storage", str(tmp_path)]) == 2
+    assert capfd.readouterr().err == f"error: {path}: not a regular file; a file, or a link to one\n"
+
+
+def test_a_pipe_in_the_cache_holds_up_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    os.utime(pipe(tmp_path / "tune_cl" / "kind" / ".a-b"), (0, 0))
+    entry = cached("kind", "ab" * 32, lambda folder: write_text(folder / "x", "y"))
+    assert (entry / "x").read_text() == "y"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_lock_of_the_cache_is_a_file_of_ours(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    lock = pipe(tmp_path / "tune_cl" / "kind" / ".abc.lock")
+    if kind == "link":
+        lock.unlink()
+        lock.symlink_to(tmp_path / "created")
+    with pytest.raises(ConfigError, match="abc.lock: not a regular file, or a link to one; remove it"):
+        cached_in_sittings("kind", "abc", lambda folder, state: None)
+    assert not (tmp_path / "created").exists()
+
+
+def test_what_is_written_in_place_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("kept")
+    (tmp_path / "ours").symlink_to(tmp_path / "theirs")
+    with pytest.raises(ConfigError, match="remove it"):
+        open(tmp_path / "ours", "wb", opener=no_link)
+    write_text(tmp_path / "ours", "new")
+    assert (tmp_path / "theirs").read_text() == "kept" and not (tmp_path / "ours").is_symlink()
+
+
+def test_a_file_of_ours_takes_the_place_of_a_pipe(tmp_path: Path) -> None:
+    """Opened to write to, it would hold us up until somebody reads."""
+    write_text(pipe(tmp_path / "tracking.json"), "{}")
+    assert (tmp_path / "tracking.json").read_text() == "{}"
