@@ -20,6 +20,7 @@ from mlflow import MlflowClient
 
 from tests.builders import tiny_data
 from tests.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start, wait_for_events
+from tests.test_cache_damage import flip_the_last_bit
 from tests.trec_folder import write_trec_folder
 from tune_cl.journal import read_events
 from tune_cl.state import SearchState, replay
@@ -176,6 +177,22 @@ def test_resuming_on_changed_data_is_refused(place: Path, whole: dict[str, Any])
     assert err.splitlines()[-1].startswith("error: data.source: the data has changed since the search began; ")
     journal.write_text(text)
     finish(start(place, *search(place, "changed", "resume")))
+
+
+def test_a_search_that_is_resumed_on_a_damaged_cache_gives_the_same_numbers(
+    place: Path, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    finish(start(place, "data", "data"))
+    shutil.copytree(place / "whole", place / "damaged")
+    journal = place / "damaged" / "toy" / "journal.jsonl"
+    lines = journal.read_text().splitlines(True)
+    journal.write_text("".join(lines[: len(lines) // 2]))  # as after a kill
+    [damaged] = tmp_path.glob("tune_cl/data/*/train.grade.npy")
+    flip_the_last_bit(damaged)
+    _, err = finish(start(place, *search(place, "damaged", "resume")))
+    assert "(train.grade.npy is not as it was written); it is built again" in err
+    assert numbers(state(place, "damaged")) == numbers(state(place, "whole"))
 
 
 def test_a_second_search_of_the_name_is_refused(place: Path, whole: dict[str, Any]) -> None:

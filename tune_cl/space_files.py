@@ -14,14 +14,24 @@ from yaml.composer import ComposerError
 from search_spaces import SPACES
 from trainables.errors import ConfigError, Problem, nearest
 
+MOST_NODES = 10_000  # keys, values and lists of a file: PyYAML takes about .1 ms for each
+MOST_BYTES = 1 << 20
+SHORTER = "a shorter file"
+
 
 class Loader(yaml.SafeLoader):
-    """Safe YAML in which 1e-3 is a number (YAML 1.1 demands 1.0e-3) and aliases are refused."""
+    """Safe YAML in which 1e-3 is a number (YAML 1.1 demands 1.0e-3); aliases and very long files are refused."""
+
+    nodes = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             event = self.get_event()
             raise ComposerError(None, None, f"alias *{event.anchor} is not supported", event.start_mark)
+        self.nodes += 1
+        if self.nodes > MOST_NODES:
+            wrong = f"more than {MOST_NODES:,} keys and values"
+            raise ComposerError(None, None, wrong, self.peek_event().start_mark, SHORTER)
         return super().compose_node(parent, index)
 
 
@@ -71,7 +81,7 @@ def parsed(text: str, place: str) -> tuple[Any, list[Problem]]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         wrong = PLAIN.get(error.problem or "", error.problem) or "not YAML"
-        raise ConfigError([*repeated, Problem(f"{place}:{line}", wrong, "valid YAML")]) from None
+        raise ConfigError([*repeated, Problem(f"{place}:{line}", wrong, error.note or "valid YAML")]) from None
     except RecursionError:
         raise ConfigError([*repeated, Problem(f"{place}:1", "nested too deeply", "valid YAML")]) from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
@@ -116,6 +126,8 @@ def find_space(space: str) -> Path:
 def read_space(path: Path) -> tuple[Mapping[str, Any], list[Problem]]:
     """The mapping in a search-space file, and the problems of keys given twice; raises ConfigError naming file:line."""
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(Problem(str(path), f"longer than {MOST_BYTES:,} bytes", SHORTER))
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(Problem(str(path), f"cannot be read ({error.strerror})", "a YAML file in UTF-8")) from None

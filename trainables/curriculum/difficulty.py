@@ -8,7 +8,7 @@ import numpy as np
 
 from trainables.curriculum.scored import Scored
 from trainables.curriculum.scoring import SCORINGS
-from trainables.data.cache import cache_root, cached, digest_of, load_arrays, save_arrays
+from trainables.data.cache import cached, digest_of, entry_in_cache, load_arrays, save_arrays
 from trainables.rankers.settings import TRAINED_VECTORS
 
 FORMAT = 4  # raise when a scoring function changes its values
@@ -24,7 +24,7 @@ def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
     needs = [_content(need, scored) for need in sorted(SCORINGS[name].needs)]
     rows = [split.query, instances.query, instances.positive, instances.negative, instances.easier, instances.below]
     key = digest_of(FORMAT, scored.data.digest, name, instances.pairwise, *needs, *rows)
-    known = (cache_root() / "difficulty" / key).is_dir()
+    known = entry_in_cache("difficulty", key) is not None
 
     def build(folder: Path) -> None:
         save_arrays(folder, {"difficulty": SCORINGS[name](scored)})

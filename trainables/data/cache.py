@@ -1,13 +1,15 @@
 """Folders on disk that are named by the digest of everything they were made from.
 
-An entry is complete or absent: it is built in a temporary folder and renamed into place. What takes long to build may
-keep a state beside it, to go on from after a kill.
+An entry is complete or absent: it is built in a temporary folder and renamed into place. It holds the checksums of its
+files, which each process compares when it first opens the entry; a damaged one is removed and built again. What takes
+long to build may keep a state beside it, to go on from after a kill.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -17,14 +19,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import TextIO
+from uuid import uuid4
 
 import numpy as np
 
-from trainables.files import full_disk_named, no_link, opened, require_regular, unwritable
+from trainables.files import full_disk_named, no_link, opened, require_regular, unwritable, write_text
 
 ROOT = "XDG_CACHE_HOME"
 _BLOCK = 1 << 20
+CHECKSUMS = "checksums.json"  # of an entry: the digests of its files by their paths
 ABANDONED = 3600  # seconds: a build holds its folder from its first moments on, but not from the very first
+_checked: set[tuple[Path, int]] = set()  # entries that this process has checked, each with its folder's inode
 
 
 def cache_root() -> Path:
@@ -72,26 +77,89 @@ def entry_of(kind: str, digest: str) -> Path:
     return cache_root() / kind / digest
 
 
+def entry_in_cache(kind: str, digest: str) -> Path | None:
+    """The folder of an entry if it is there and as it was written, which each process checks once. A damaged one is
+    removed, with a note, and counts as absent."""
+    entry = entry_of(kind, digest)
+    while True:
+        try:
+            handle = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            inode = os.fstat(handle).st_ino
+            if (entry, inode) in _checked:
+                return entry
+            damage = _damage(entry)
+            if damage is None:
+                _checked.add((entry, inode))
+                return entry
+            _remove_damaged(entry, handle, damage)
+        finally:
+            os.close(handle)
+
+
+def _damage(entry: Path) -> str | None:
+    """What is wrong with an entry's files; None if they are as they were written."""
+    try:
+        checksums = json.loads((entry / CHECKSUMS).read_bytes())
+        if not isinstance(checksums, dict):
+            return f"{CHECKSUMS} holds no checksums"
+        changed = [name for name, checksum in checksums.items() if digest_of(entry / name) != checksum]
+    except ValueError:
+        return f"{CHECKSUMS} cannot be read"
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        return f"{Path(error.filename).name} is missing"
+    return f"{changed[0]} is not as it was written" if changed else None
+
+
+def _remove_damaged(entry: Path, handle: int, damage: str) -> None:
+    """Removes the entry whose folder is open as `handle`, unless another process has replaced it by now."""
+    with suppress(OSError):  # where folders cannot be locked (NFS), two processes might remove each other's entries
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        if entry.stat().st_ino != os.fstat(handle).st_ino:
+            return
+    except FileNotFoundError:
+        return
+    aside = entry.with_name(f".{entry.name[:16]}-{uuid4().hex}")  # renamed first: those who read it can go on
+    with _writing():
+        entry.rename(aside)
+    print(f"note: {entry} is damaged ({damage}); it is built again", file=sys.stderr, flush=True)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _note_checksums(folder: Path) -> None:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    checksums = {str(path.relative_to(folder)): digest_of(path) for path in files}
+    write_text(folder / CHECKSUMS, json.dumps(checksums, indent=1))
+
+
 def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
-    """The folder of an entry; if absent, `build(folder)` first writes its files into an empty folder.
+    """The folder of an entry; if absent or damaged, `build(folder)` first writes its files into an empty folder.
 
     Two processes may build the same entry at once: the first to finish wins, and both get its result. Errors of
     `build` are passed on, and nothing is kept. Raises ConfigError if an absent entry cannot be written.
     """
-    entry = entry_of(kind, digest)
-    if os.path.isdir(entry):
-        return entry
+    while (entry := entry_in_cache(kind, digest)) is None:
+        _build(entry_of(kind, digest), build)
+    return entry
+
+
+def _build(entry: Path, build: Callable[[Path], None]) -> None:
     with _writing():
         entry.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(mkdtemp(prefix=f".{digest[:16]}-", dir=entry.parent))
+        temporary = Path(mkdtemp(prefix=f".{entry.name[:16]}-", dir=entry.parent))
     try:
         with _held(temporary), full_disk_named(entry):
             _remove_abandoned(entry.parent)
             build(temporary)
-            _rename(temporary, entry)
+            _note_checksums(temporary)
+            inode = temporary.stat().st_ino
+            if _rename(temporary, entry):
+                _checked.add((entry, inode))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # already gone if the rename succeeded
-    return entry
 
 
 @contextmanager
@@ -127,9 +195,9 @@ def cached_in_sittings(kind: str, digest: str, build: Callable[[Path, Path], Non
     Of processes that want one entry, one builds and the others wait. Where the file system has no locks to tell them
     apart by, no state is kept from one build to the next.
     """
-    entry = entry_of(kind, digest)
-    if os.path.isdir(entry):
+    if (entry := entry_in_cache(kind, digest)) is not None:
         return entry
+    entry = entry_of(kind, digest)
     beside = entry.parent / f".{digest}"
     with _writing():
         entry.parent.mkdir(parents=True, exist_ok=True)
@@ -168,12 +236,15 @@ def _writing() -> Iterator[None]:
         raise unwritable(ROOT, cache_root(), error) from None
 
 
-def _rename(temporary: Path, entry: Path) -> None:
+def _rename(temporary: Path, entry: Path) -> bool:
+    """Whether the folder is the entry now; False if another process was first."""
     try:
         os.rename(temporary, entry)
     except OSError:
-        if not entry.is_dir():  # else another process was first
+        if not entry.is_dir():
             raise
+        return False
+    return True
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:

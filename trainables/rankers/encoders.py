@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from huggingface_hub import constants
 from tokenizers import Tokenizer
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
@@ -17,6 +20,11 @@ from trainables.errors import ConfigError, Problem
 from trainables.files import require_regular
 from trainables.rankers.settings import TINY
 
+ADAPTER = "adapter_config.json"
+IMPLEMENTATIONS = {  # those that an encoder's configuration may ask for
+    "attn_implementation": (None, "eager", "sdpa"),
+    "experts_implementation": (None, "eager", "grouped_mm", "batched_mm"),
+}
 READ = (".safetensors", ".json", ".txt", ".model")  # files of weights, tokenizers and configurations
 
 
@@ -30,6 +38,7 @@ def tiny_config(vocabulary: int) -> PretrainedConfig:
 def read_encoder(model: str) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
     """Configuration and tokenizer of an encoder's folder or hub name. Raises ConfigError if they cannot be used."""
     config = _load(transformers.AutoConfig, model)
+    _require_own_kernels(model, config)
     tokenizer = _load(transformers.AutoTokenizer, model, use_fast=True)
     if config.is_encoder_decoder or not hasattr(config, "hidden_size"):
         raise unusable(model, "is no encoder")
@@ -52,7 +61,7 @@ def _require_cls_first(model: str, tokenizer: Tokenizer, cls: int) -> None:
 
 def positions(config: PretrainedConfig, otherwise: int) -> int:
     """Most tokens that the encoder can read."""
-    with torch.device("meta"):
+    with torch.device("meta"), _hub_out_of_reach():
         encoder = transformers.AutoModel.from_config(config)
     if (table := _position_table(encoder)) is not None:
         return table.num_embeddings - first_position(encoder)
@@ -74,7 +83,9 @@ def new_encoder(fields: dict[str, Any]) -> PreTrainedModel:
     """An encoder with random weights from its configuration's fields."""
     fields = dict(fields)
     config = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
-    return transformers.AutoModel.from_config(config, dtype=torch.float32)
+    _require_own_kernels(config.model_type, config)
+    with _hub_out_of_reach():
+        return transformers.AutoModel.from_config(config, dtype=torch.float32)
 
 
 def pretrained_encoder(model: str) -> PreTrainedModel:
@@ -108,14 +119,41 @@ def take_pooler(encoder: PreTrainedModel) -> nn.Linear | None:
 
 def _load(kind: Any, model: str, **options: Any) -> Any:
     transformers.logging.disable_progress_bar()
-    if model.startswith(("/", ".", "~")) and not Path(model).is_dir():
+    folder = Path(model).is_dir()
+    if model.startswith(("/", ".", "~")) and not folder:
         raise unusable(model, "is no folder")
-    for path in sorted(Path(model).iterdir()) if Path(model).is_dir() else ():
+    for path in sorted(Path(model).iterdir()) if folder else ():
         require_regular(path)
+    if folder and Path(model, ADAPTER).exists():  # whose base model, by its name, transformers would fetch
+        raise unusable(model, f"holds {ADAPTER}, not the weights of an encoder alone")
     try:
-        return kind.from_pretrained(model, trust_remote_code=False, **options)
+        with _hub_out_of_reach() if folder else nullcontext():
+            return kind.from_pretrained(model, trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise unusable(model, f"cannot be loaded ({str(error).splitlines()[0]})") from error
+
+
+@contextmanager
+def _hub_out_of_reach() -> Iterator[None]:
+    """No file is fetched in the block: configurations can name repositories, which transformers would ask the hub
+    for."""
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def _require_own_kernels(model: str, config: PretrainedConfig) -> None:
+    """Raises ConfigError for other implementations than PyTorch's: transformers takes `org/x` for code on the hub, and
+    some names too."""
+    subconfigs = [getattr(config, name, None) for name in config.sub_configs]
+    for part in [config, *(part for part in subconfigs if part is not None)]:
+        for key, own in IMPLEMENTATIONS.items():
+            asked = getattr(part, f"_{key}", None)
+            if asked not in own:
+                right = f"leave {key} out of its config.json"
+                raise ConfigError(Problem("ranker.model", f"'{model}' asks for {key} {str(asked)[:80]!r}", right))
 
 
 def unusable(model: str, wrong: str) -> ConfigError:

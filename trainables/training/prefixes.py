@@ -10,7 +10,7 @@ from pathlib import Path
 
 import lightgbm as lgb
 
-from trainables.data.cache import cache_root, cached
+from trainables.data.cache import cache_root, cached, entry_in_cache
 from trainables.files import read_text
 
 MODEL = "model.txt"
@@ -48,10 +48,12 @@ class Prefixes:
     def at(self, rounds: int) -> lgb.Booster | None:
         """The booster after that many rounds, cut from a longer one if need be; None if none is long enough."""
         if self._read is None or self._read[0] < rounds:
-            longest = max(self.rounds(), default=0)
-            if longest < rounds:
+            for longer in sorted((length for length in self.rounds() if length >= rounds), reverse=True):
+                if (folder := entry_in_cache(self.kind, self._name(longer))) is not None:
+                    self._read = longer, read_trees(folder / MODEL)
+                    break
+            else:
                 return None
-            self._read = longest, read_trees(self._folder(longest) / MODEL)
         return cut(self._read[1], rounds)
 
     def keep(self, rounds: int, booster: lgb.Booster) -> None:
@@ -62,7 +64,7 @@ class Prefixes:
         def write(folder: Path) -> None:
             booster.save_model(folder / MODEL, num_iteration=rounds)
 
-        cached(self.kind, self._folder(rounds).name, write)
+        cached(self.kind, self._name(rounds), write)
 
-    def _folder(self, rounds: int) -> Path:
-        return cache_root() / self.kind / f"{rounds:06d}"
+    def _name(self, rounds: int) -> str:
+        return f"{rounds:06d}"

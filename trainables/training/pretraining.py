@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from trainables.config import CurriculumConfig, DataConfig, TrainingConfig, TrainingRun
-from trainables.data.cache import cached, digest_of, entry_of
+from trainables.data.cache import cached, digest_of, entry_in_cache
 from trainables.data.columns import RankingData
 from trainables.prose import say
 from trainables.randomness import generator
@@ -62,10 +62,10 @@ def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = her
     made = Materials(other, text)
     key = digest_of(FORMAT, data.digest, read_of(plain, made), keys)
 
-    entry = entry_of(ENTRIES, key)
-    if not entry.is_dir():  # on the machine that computes it, the weights are in its cache then; here they may not be
+    entry = entry_in_cache(ENTRIES, key)
+    if entry is None:  # on the machine that computes it, the weights are in its cache then; here they may not be
         weights = compute(pretrained_weights, plain, made, key)
-        cached(ENTRIES, key, lambda folder: checkpoint.save_arrays(weights, folder / WEIGHTS))
+        entry = cached(ENTRIES, key, lambda folder: checkpoint.save_arrays(weights, folder / WEIGHTS))
     return checkpoint.load_arrays(entry / WEIGHTS)
 
 

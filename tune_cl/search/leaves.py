@@ -368,13 +368,15 @@ def checked_step(place: str, step: Any, low: float, high: float) -> float:
     expect the end to be tried."""
     if not _finite(step) or step <= 0:
         raise ConfigError(Problem(place, f"{step!r} is no step", "a number above 0"))
-    number, rest = divmod(Decimal(repr(high)) - Decimal(repr(low)), Decimal(repr(step)))
+    span, size = Decimal(repr(high)) - Decimal(repr(low)), Decimal(repr(step))
+    if span > MOST_STEPS * size:  # before the division, whose whole part may have more digits than Decimal holds
+        wrong = f"makes more than {MOST_STEPS + 1:,} values"
+        raise ConfigError(Problem(place, wrong, f"at most {MOST_STEPS:,} steps, or none"))
+    number, rest = divmod(span, size)
     if rest:
         last = Decimal(repr(low)) + number * Decimal(repr(step))
         reached = f"a step that divides {high} - {low}, or the range [{low}, {last}]" if number else "a smaller one"
         raise ConfigError(Problem(place, f"steps of {step} from {low} do not reach {high}", reached))
-    if number > MOST_STEPS:
-        raise ConfigError(Problem(place, f"makes {number + 1} values", f"at most {MOST_STEPS} steps, or none"))
     return step
 
 

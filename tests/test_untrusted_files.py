@@ -1,0 +1,137 @@
+"""Small files that ask for much: memory, hours of reading, or code and weights from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import tiny_data
+from tests.data_folders import letor_files, write_folder
+from tests.encoder_folders import save_encoder
+from tests.trec_folder import write_trec_folder
+from trainables.data.readers import letor
+from trainables.errors import ConfigError
+from trainables.rankers.encoders import new_encoder
+from tune_cl.cli import BAD_INPUT, DONE, main
+from tune_cl.space_files import MOST_NODES, parse_yaml
+
+# A process in which an attempt to reach another machine, or to run a file of the folder, leaves a mark.
+WATCHED = """
+import socket, sys
+folder, mark = sys.argv[1], sys.argv[2]
+
+def marked(*what, **_):
+    open(mark, "a").write(f"{what}\\n")
+    raise OSError("no network in this test")
+
+def watch(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+        marked(event, arguments)
+    if event == "exec" and str(getattr(arguments[0], "co_filename", "")).endswith("evil.py"):
+        marked(event, arguments)
+
+sys.addaudithook(watch)
+from tune_cl.cli import main
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+def test_features_that_do_not_fit_into_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    high = letor_files() | {"train.txt": "1 qid:1 1:1 65536:1\n0 qid:1 1:1\n"}
+    folder = write_folder(tmp_path / "data", high)
+    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:       1000 kB\n")
+    monkeypatch.setattr(letor, "MEMORY", tmp_path / "meminfo")
+    assert main(["data", str(folder)]) == BAD_INPUT
+    wrong = "8 rows of features 1 to 65,536 take 2.0 MiB, and 1.0 MiB of memory are free"
+    right = "number the features from 1 without gaps, or use more memory"
+    assert capsys.readouterr().err == f"error: {folder}: {wrong}; {right}\n"
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert letor.free_memory() > 1 << 20
+    assert main(["data", str(folder)]) == DONE
+
+
+@pytest.mark.parametrize("keys", [MOST_NODES // 2, 600_000])
+def test_a_space_of_very_many_keys_is_refused(keys: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_text("".join(f"key{number}: 1\n" for number in range(keys)))
+    assert main(["check", str(space)]) == BAD_INPUT
+    told = f"error: {space}: longer than 1,048,576 bytes; a shorter file"
+    if keys <= MOST_NODES:
+        told = f"error: {space}:{MOST_NODES // 2}: more than {MOST_NODES:,} keys and values; a shorter file"
+    assert capsys.readouterr().err == f"{told}\n"
+
+
+def test_a_space_of_many_values_is_read() -> None:
+    values = list(range(MOST_NODES - 3))
+    assert parse_yaml(f"{{key: {values}}}", "space.yaml") == {"key": values}
+
+
+def test_a_step_too_small_for_its_range_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_text("training.lr: {uniform: [0.1, 1], step: 1e-300}\n")
+    assert main(["check", str(space)]) == BAD_INPUT
+    [line] = [line for line in capsys.readouterr().err.splitlines() if "step" in line]
+    assert line.startswith("error: training.lr.step: makes more than 10,001 values; ")
+
+
+AUTO = dict.fromkeys(("AutoConfig", "AutoModel", "AutoTokenizer"), "evil.Evil")
+NAMED: dict[str, tuple[dict[str, Any], int]] = {
+    "nothing": ({}, DONE),
+    "attention from the hub": ({"config.json": {"attn_implementation": "org/x"}}, BAD_INPUT),
+    "attention of a private key": ({"config.json": {"_attn_implementation": "org/x"}}, BAD_INPUT),
+    "attention as saved": ({"config.json": {"_attn_implementation_internal": "org/x"}}, DONE),
+    "attention for one part": ({"config.json": {"attn_implementation": {"": "org/x"}}}, BAD_INPUT),
+    "experts": ({"config.json": {"experts_implementation": "org/x"}}, BAD_INPUT),
+    "names of repositories": (
+        {"config.json": {"_name_or_path": "org/x", "auto_map": AUTO, "trust_remote_code": True}},
+        DONE,
+    ),
+    "code of the hub": ({"config.json": {"auto_map": {name: f"org/x--{to}" for name, to in AUTO.items()}}}, DONE),
+    "an unknown architecture with code": ({"config.json": {"model_type": "evil", "auto_map": AUTO}}, BAD_INPUT),
+    "a tokenizer with code": (
+        {"tokenizer_config.json": {"tokenizer_class": "EvilTokenizer", "auto_map": {"AutoTokenizer": ["evil.Evil"] * 2},
+                                   "name_or_path": "org/x"}},
+        DONE,
+    ),
+    "an adapter": ({"adapter_config.json": {"base_model_name_or_path": "org/x", "peft_type": "LORA"}}, BAD_INPUT),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tiny_data(queries={"train": 4, "dev": 2, "test": 2}, candidates=2, turns=1)
+    return write_trec_folder(made, tmp_path_factory.mktemp("data"))
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_nothing_that_a_model_folder_names_is_fetched_or_run(case: str, source: Path, tmp_path: Path) -> None:
+    folder, mark = tmp_path / "model", tmp_path / "mark"
+    save_encoder("bert", folder)
+    (folder / "evil.py").write_text("raise SystemExit('code of the folder ran')\n")
+    changes, status = NAMED[case]
+    for name, fields in changes.items():
+        path = folder / name
+        path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | fields))
+    keys = {"ranker.model": str(folder), "training.max_iterations": "1", "training.batches_per_iteration": "1",
+            "training.max_length": "32"}  # fmt: skip
+    given = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
+    train = ["train", "--data", str(source), "--ranker", "bert", *given]
+    done = subprocess.run([sys.executable, "-c", WATCHED, folder, mark, *train], capture_output=True, text=True)
+    assert not mark.exists(), mark.read_text()
+    assert done.returncode == status, done.stderr
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == (status == BAD_INPUT) and "Traceback" not in done.stderr, done.stderr
+    assert all(line.startswith(f"error: ranker.model: '{folder}' ") for line in errors)
+
+
+def test_attention_that_a_saved_ranker_names_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"asks for attn_implementation 'org/x'"):
+        new_encoder({"model_type": "bert", "attn_implementation": "org/x"})
