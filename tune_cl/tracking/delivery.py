@@ -54,12 +54,16 @@ class Delivery:
             self.cursor = Cursor(target)  # there is another database at the old address
         self.buffer: dict[str, dict[int, Event]] = {}
         self.noted = clock()
+        self.chunk = CHUNK
+        """The most events of the next step."""
         self.untold: set[str] = set()
         """Keys of runs that surely have none of the points still to be sent."""
 
     def step(self) -> bool:
-        """Sends the next events, at most CHUNK, or if there are none the artifacts owed; returns whether there was
-        anything to send."""
+        """Sends the next events, or if there are none the artifacts owed; returns whether there was anything to send.
+
+        After a failure fewer events are sent at once: where every tenth request fails, a long step would never end.
+        """
         events = self.next_events()
         if not events:
             return self.send_owed()
@@ -68,7 +72,9 @@ class Delivery:
         except BaseException:
             self.doubt = max(self.doubt, events[-1][1])
             self.buffer.clear()
+            self.chunk = max(1, self.chunk // 4)
             raise
+        self.chunk = min(CHUNK, self.chunk * 2)
         self.cursor.advance(self.journal.path, end)
         self.save()
         return True
@@ -81,7 +87,7 @@ class Delivery:
         """The next events from the cursor on, each with the byte after it."""
         events: list[tuple[Event, int]] = []
         end = self.cursor.offset
-        for line in islice(self.lines(), CHUNK):
+        for line in islice(self.lines(), self.chunk):
             end += len(line)
             events.append((parse(line, f"{self.journal.path}, byte {end}"), end))
         return events

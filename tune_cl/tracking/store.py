@@ -68,10 +68,10 @@ class RunStore:
         with self.refusals():
             found = self.client.get_experiment_by_name(name)
             if found is None:
-                return self.client.create_experiment(name, self.artifacts)
+                return identified(self.client.create_experiment(name, self.artifacts))
             if found.lifecycle_stage == "deleted":
                 self.client.restore_experiment(found.experiment_id)
-            return found.experiment_id
+            return identified(found.experiment_id)
 
     def tag_experiment(self, experiment: str, key: str, value: str) -> None:
         with self.refusals():
@@ -101,7 +101,7 @@ class RunStore:
     def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
         """Creates a run, begun at `start` (milliseconds); returns its id."""
         with self.refusals():
-            return self.client.create_run(experiment, start, dict(tags), name).info.run_id
+            return identified(self.client.create_run(experiment, start, dict(tags), name).info.run_id)
 
     def log_params(self, run: str, params: Mapping[str, str]) -> None:
         with self.refusals():
@@ -134,7 +134,19 @@ class RunStore:
         with self.refusals():
             copy = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
             copy(run, str(path), folder)
+            if self.remote and not self.lists(run, path, folder):
+                raise ConnectionError(f"not all of {path.name} arrived")
         _artifact_repos_cache.pop(run, None)  # else MLflow caches 1024 runs' repositories of 10 KiB, each used once
+
+    def lists(self, run: str, path: Path, folder: str | None) -> bool:
+        """Whether the run's artifacts name the file, or all in the folder. MLflow's client reads no answer to an
+        upload beyond its status, which is 200 for a login page too."""
+        listed = {file.path for file in self.client.list_artifacts(run, folder)}
+        for file in path.iterdir() if path.is_dir() else [path]:
+            name = f"{folder}/{file.name}" if folder else file.name
+            if not (self.lists(run, file, name) if file.is_dir() else name in listed):
+                return False
+        return True
 
     def set_status(self, run: str, status: str) -> None:
         """Sets the status and leaves the end time as it is."""
@@ -150,6 +162,13 @@ class RunStore:
         """Moves the run to the trash."""
         with self.refusals():
             self.client.delete_run(run)
+
+
+def identified(name: str) -> str:
+    """The id; raises ConnectionError if it is empty: MLflow's client reads an empty answer as a run without an id."""
+    if not name:
+        raise ConnectionError("MLflow's answer is empty")
+    return name
 
 
 def create_database(uri: str) -> None:
