@@ -190,7 +190,7 @@ def row_of(difference: float, p: float, p_both: float = 0.04, runs: int = 3, **o
 
 def document_of(*rows: dict[str, Any], verdict: str = "better", correction: str = "holm") -> dict[str, Any]:
     base = {"label": "baseline", "trial_id": "t0000", "runs": rows[0]["runs"], "mean": 0.5, "sd": 0.02}
-    head = {"search": "toy", "storage": "/runs", "metric": "map", "split": "test", "queries": 12}
+    head = {"search": "toy", "storage": "/runs", "tracking_uri": "", "metric": "map", "split": "test", "queries": 12}
     seeds = list(range(1, len(rows[0]["runs"]) + 1))
     tested = {"baseline": base, "configurations": list(rows), "verdict": verdict, "correction": correction}
     return head | tested | {"seeds": seeds, "failed": [], "dropped": []}

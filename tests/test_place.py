@@ -194,7 +194,7 @@ def test_a_file_is_found_again_below_the_last_folder_of_the_search(tmp_path: Pat
     inside = folder / "runs" / "toy" / "a.tsv"
     assert found_again("/other/machine/runs/toy/trials/a.tsv", folder) == folder / "trials" / "a.tsv"
     assert found_again("/runs/toy/runs/toy/a.tsv", folder) == folder / "a.tsv"
-    with pytest.raises(DataError, match="^error: /elsewhere/a.tsv: is not below the search's folder "):
+    with pytest.raises(DataError, match=r"^error: /elsewhere/a\.tsv: is not below the search's folder "):
         found_again("/elsewhere/a.tsv", folder)
     inside.parent.mkdir(parents=True)
     (tmp_path / "link").symlink_to(folder)

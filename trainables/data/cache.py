@@ -201,8 +201,8 @@ def cached_in_sittings(kind: str, digest: str, build: Callable[[Path, Path], Non
     beside = entry.parent / f".{digest}"
     with _writing():
         entry.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(beside.with_suffix(".lock"), "a", opener=no_link)
-    with lock:
+        handle = no_link(str(beside.with_suffix(".lock")), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
+    with os.fdopen(handle, "a") as lock:
         if _alone(lock, kind):
             state = beside.with_suffix(".state")
             cached(kind, digest, lambda folder: build(folder, state))
@@ -210,7 +210,7 @@ def cached_in_sittings(kind: str, digest: str, build: Callable[[Path, Path], Non
         else:
             with TemporaryDirectory(prefix=f".{digest[:16]}-", dir=entry.parent) as temporary:
                 cached(kind, digest, lambda folder: build(folder, Path(temporary, "state")))
-        Path(lock.name).unlink(missing_ok=True)  # those who wait for it, or come now, find the entry
+        beside.with_suffix(".lock").unlink(missing_ok=True)  # those who wait for it, or come now, find the entry
     return entry
 
 

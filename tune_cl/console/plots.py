@@ -26,6 +26,9 @@ def save_figure(figure: Figure, path: Path) -> None:
     from matplotlib import rc_context  # here: a command that draws nothing checks `--plot` with this module, too
 
     kind = path.suffix.lower().removeprefix(".")
-    fixed = {"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}
-    with output_file(path) as file, replacing(file) as temporary, rc_context(fixed):
+    with (
+        output_file(path) as file,
+        replacing(file) as temporary,
+        rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}),
+    ):
         figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})
