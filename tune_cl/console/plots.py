@@ -29,6 +29,6 @@ def save_figure(figure: Figure, path: Path) -> None:
     with (
         output_file(path) as file,
         replacing(file) as temporary,
-        rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}),
+        rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}),  # pyright: ignore[reportArgumentType]
     ):
         figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})
