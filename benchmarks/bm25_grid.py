@@ -24,18 +24,17 @@ from typing import Any
 import numpy as np
 from side_by_side import Comparison, tell
 
-from trainables.baselines.bm25 import Bm25Baseline
-from trainables.baselines.selection import choose
-from trainables.baselines.terms import terms
-from trainables.config import TrainingRun
+from trainables.baselines.lexical import Bm25Baseline, terms
+from trainables.config.keys import TrainingRun
 from trainables.data import load_data
 from trainables.data.bm25 import Bm25
 from trainables.data.candidates import retrieve
 from trainables.data.columns import RankingData
 from trainables.data.words import index_words, look_up
 from trainables.evaluation.metrics import Evaluator, parse_metrics
-from trainables.evaluation.trec import read_qrels
-from tune_cl.commands.evaluate import per_query
+from trainables.evaluation.trec_files import read_qrels
+from tune_cl.cli.commands.baseline import choose
+from tune_cl.cli.commands.evaluate import per_query
 
 SPLIT = "dev"
 Point = Mapping[str, float]

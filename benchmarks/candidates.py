@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from side_by_side import compare, tell
 
-from trainables.config import DataConfig
+from trainables.config.keys import DataConfig
 from trainables.data import load_data
 from trainables.data.candidates import java_home, retrieve
 from trainables.data.columns import RankingData
@@ -28,7 +28,7 @@ TOP_K, K1, B = 100, 0.9, 0.4
 TOLERANCE = 2e-3  # of a score: both are written with three or four digits
 COMMAND = """
 import runpy, sys
-from trainables.data.retrieve import start_java
+from trainables.data.retrieval import start_java
 start_java()
 sys.argv = sys.argv[1:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -22,7 +22,7 @@ QUERIES, CANDIDATES = 500, 100
 WORDS = (32, 81)  # fewest in a document, most + 1
 READ = """
 import json, resource, sys
-from trainables.config import DataConfig
+from trainables.config.keys import DataConfig
 from trainables.data import load_data
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 if len(sys.argv) > 1:

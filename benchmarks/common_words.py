@@ -23,12 +23,12 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from side_by_side import compare, tell
 
-from trainables.baselines.bm25 import Bm25Baseline
-from trainables.baselines.selection import rank
-from trainables.config import DataConfig, TrainingRun
+from trainables.baselines.lexical import Bm25Baseline
+from trainables.config.keys import DataConfig, TrainingRun
 from trainables.data import load_data
 from trainables.data.candidates import java_home
 from trainables.data.columns import RankingData
+from tune_cl.cli.commands.baseline import rank
 
 VOCABULARY, COMMON, TOP_K = 200_000, 12, 100
 BLOCK = 20_000  # documents drawn at once
@@ -36,7 +36,7 @@ COMPARED = 10  # first documents of each query
 PEER = """
 import json, sys, time
 from pathlib import Path
-from trainables.data.retrieve import index, start_java
+from trainables.data.retrieval import index, start_java
 start_java()
 collection, folder, queries, hits, threads = sys.argv[1:]
 started = time.perf_counter()

@@ -30,11 +30,11 @@ import torch
 from devices import add_device, required_device, train_turn
 from side_by_side import compare, tell
 
-from trainables.config import unflatten, validated
+from trainables.config.keys import unflatten, validated
 from trainables.data.columns import RankingData, required_split
 from trainables.data.words import words
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 QUERY_WORDS, DOCUMENT_WORDS, PAIRS = 20, 60, 32
 

@@ -8,7 +8,7 @@ import sys
 import torch
 
 from trainables.training.device import best_device
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

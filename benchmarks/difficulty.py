@@ -26,17 +26,14 @@ import numpy as np
 from rank_bm25 import BM25Okapi  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 from side_by_side import Comparison, compare, tell
 
-from trainables.curriculum.difficulty import difficulty
-from trainables.curriculum.match_scoring import BM25_B, BM25_K1
+from trainables.core.randomness import generator
 from trainables.curriculum.pacing import Schedule
 from trainables.curriculum.sampler import Sampler, easy_first
-from trainables.curriculum.scored import Scored
-from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.scoring import BM25_B, BM25_K1, SCORINGS, Scored, difficulty
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.instances import make_instances
 from trainables.data.words import words
-from trainables.randomness import generator
 
 WORD = 6  # bytes of a made-up word and its space
 VOCABULARY = 20_000

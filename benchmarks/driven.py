@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainables.errors import WorkFailed
+from trainables.core.errors import WorkFailed
 from trainables.training.materials import Materials
-from trainables.training.training import Training
-from tune_cl.experiment import Experiment, build
-from tune_cl.journal import Journal
-from tune_cl.search.search import BASELINE_TRIAL, Plan, Search
+from trainables.training.trainer import Training
+from tune_cl.experiment.experiment import Experiment, build
+from tune_cl.history.journal import Journal
+from tune_cl.search.driver import BASELINE_TRIAL, Plan, Search
 
 
 @dataclass(frozen=True)

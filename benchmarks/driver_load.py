@@ -26,16 +26,16 @@ from typing import Any
 import psutil
 from ray import tune
 
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
 from trainables.ranker_trainable import ClusterTrainable
-from tune_cl.experiment import Experiment, build
-from tune_cl.journal import Event, Journal
-from tune_cl.ray_session import ray_session
-from tune_cl.search import ray_tune
-from tune_cl.search.places import Places
-from tune_cl.search.search import BASELINE_TRIAL, Search
-from tune_cl.tracking.mlflow_writer import MlflowWriter
-from tune_cl.tracking.uri import resolve_tracking_uri
+from tune_cl.experiment.experiment import Experiment, build
+from tune_cl.history.journal import Event, Journal
+from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.ray import tuner as ray_tune
+from tune_cl.ray.session import ray_session
+from tune_cl.ray.slots import Places
+from tune_cl.search.driver import BASELINE_TRIAL, Search
+from tune_cl.tracking.writer import MlflowWriter
 
 METRICS = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 

@@ -32,13 +32,13 @@ import transformers
 from devices import add_device, finish, named, required_device, train_turn
 from side_by_side import Comparison, compare, seconds, tell
 
-from trainables.config import unflatten, validated
-from trainables.randomness import generator
-from trainables.rankers.kernels import AT_ONCE
-from trainables.rankers.packing import GROUP_COST
+from trainables.config.keys import unflatten, validated
+from trainables.core.randomness import generator
+from trainables.rankers.fast.kernels import AT_ONCE
+from trainables.rankers.fast.packing import GROUP_COST
 from trainables.training.device import take
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 LENGTH, PAIRS = 256, 128
 COSTS = {"cpu": (8, 128), "cuda": (512, 8192)}  # alternatives to the value in use

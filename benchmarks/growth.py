@@ -71,9 +71,9 @@ def evaluate(candidates: int) -> None:
 
 def search(trials: int, slots: int = 1, searcher: str = "random") -> None:
     """A whole search without Ray: questions, results, rungs and the journal."""
-    from tune_cl.experiment import load_experiment
-    from tune_cl.journal import Journal
-    from tune_cl.search.search import FINISHED, Plan, Search
+    from tune_cl.experiment.experiment import load_experiment
+    from tune_cl.history.journal import Journal
+    from tune_cl.search.driver import FINISHED, Plan, Search
 
     with TemporaryDirectory() as name:
         path = Path(name) / "space.yaml"

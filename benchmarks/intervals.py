@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.stats
 
+from trainables.core.randomness import generator
 from trainables.evaluation.significance import bootstrap_ci, paired_t_test
-from trainables.randomness import generator
 
 RESAMPLES = 1000
 Draw = Callable[[np.random.Generator, int], np.ndarray]

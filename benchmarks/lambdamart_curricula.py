@@ -13,7 +13,7 @@ from itertools import product
 from statistics import mean, stdev
 from typing import Any
 
-from trainables.config import TrainingRun, validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.evaluation.metrics import Evaluator
 from trainables.training.materials import Materials, prepare
 from trainables.training.trees import TreeTraining

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from side_by_side import compare, tell
 
 from tests.letor_data import letor_data
-from trainables.config import DataConfig, TrainingRun, validated
+from trainables.config.keys import DataConfig, TrainingRun, validated
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split
 from trainables.rankers.lambdamart import parameters, require_features

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.randomness import generator
+from trainables.core.randomness import generator
 from tune_cl.confirmation.training import read_values
 from tune_cl.confirmation.verdict import LEVEL, judge, verdict_of
-from tune_cl.journal import FILE, read_events
-from tune_cl.state import replay
+from tune_cl.history.journal import FILE, read_events
+from tune_cl.history.state import replay
 
 QUERIES, SEEDS = (100, 250, 500, 1000, 2500, 7000), (1, 3, 5, 10, 20)
 

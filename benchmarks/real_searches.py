@@ -25,12 +25,12 @@ from driven import driven
 from record_curves import with_fewer_dev_queries
 from search_to_target import SPACE, TRIALS
 
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
 from trainables.data import load_data
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training
-from tune_cl.experiment import build
-from tune_cl.search.search import BASELINE_TRIAL
+from trainables.training.trainer import Training
+from tune_cl.experiment.experiment import build
+from tune_cl.search.driver import BASELINE_TRIAL
 
 SHARES = (0.25, 0.5, 1.0)
 NEW_SEEDS = 1000  # from here on

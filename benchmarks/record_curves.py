@@ -21,14 +21,14 @@ import numpy as np
 import torch
 from recorded import Curve, append_curve, read_curves
 
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
+from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.data.columns import RankingData
 from trainables.data.combine import some_queries
-from trainables.randomness import generator
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training
-from tune_cl.search.schedulers.grace import scaled_run
+from trainables.training.trainer import Training
+from tune_cl.schedulers.scheduler import scaled_run
 
 RUNGS = (3, 6)
 SEEDS = (0, 1, 2)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
 
 LEVELS = 255
 RATE = "training.lr"

@@ -23,9 +23,9 @@ import numpy as np
 from schedulers import Study, read_studies
 from simulator import Recorded
 
-from trainables.randomness import generator
+from trainables.core.randomness import generator
+from tune_cl.search.analysis import selection_bias
 from tune_cl.search.repeats import Race
-from tune_cl.search.selection_bias import selection_bias
 
 TRAININGS = (6, 9, 12)
 SEEDS = 3  # of every recorded configuration

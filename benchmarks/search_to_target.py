@@ -32,11 +32,11 @@ from schedulers import ALL, Study, read_studies
 from side_by_side import shown
 from simulator import Simulation
 
+from trainables.core.randomness import generator
 from trainables.data import load_data
-from trainables.randomness import generator
 from trainables.training.materials import Materials, prepare
-from tune_cl.experiment import build
-from tune_cl.search.schedulers import SCHEDULERS, Setup
+from tune_cl.experiment.experiment import build
+from tune_cl.schedulers import SCHEDULERS, Setup
 
 RANDOM = "random search to the end"
 RECORDED = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tune_cl.search.schedulers.base import Decision, Scheduler
+from tune_cl.schedulers.scheduler import Decision, Scheduler
 
 
 @dataclass(frozen=True)

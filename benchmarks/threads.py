@@ -18,7 +18,7 @@ from queue import Queue
 
 from side_by_side import Comparison, seconds, tell
 
-from trainables.config import unflatten, validated
+from trainables.config.keys import unflatten, validated
 
 CORES = 2
 
@@ -27,7 +27,7 @@ def works_of(data: str, steps: int) -> dict[str, Callable[[], object]]:
     import torch
 
     from trainables.training.materials import prepare
-    from trainables.training.training import Training
+    from trainables.training.trainer import Training
 
     torch.set_num_threads(1)
     chosen = {"data.source": data, "training.batches_per_iteration": steps, "training.max_iterations": 1000}

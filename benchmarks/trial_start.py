@@ -20,10 +20,10 @@ from typing import Any
 from ray import tune
 from side_by_side import Comparison, tell
 
-from trainables.config import TrainingRun, unflatten, validated
+from trainables.config.keys import TrainingRun, unflatten, validated
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.materials import materials_key, prepare
-from tune_cl.ray_session import ray_session
+from tune_cl.ray.session import ray_session
 
 CHOSEN = {
     "data.source": "docstrings",

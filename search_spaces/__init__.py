@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from trainables.registry import Entry, Registry
+from trainables.core.registry import Entry, Registry
 
 
 def _entry(path: Path) -> Entry[Path]:

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from trainables.data.cache import digest_of
+from trainables.core.cache import digest_of
+from trainables.core.randomness import generator
 from trainables.data.columns import RankingData, Split, TextColumn
-from trainables.randomness import generator
 
 WORDS = 200  # of the made-up language: w0, w1, ...
 QUERY_WORDS = 3  # per turn

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tune_cl.journal import encoded, read_events
+from tune_cl.history.journal import encoded, read_events
 
 ROOT = Path(__file__).parents[1]
 SPACE = """

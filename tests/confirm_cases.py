@@ -12,17 +12,16 @@ import pytest
 from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
 from trainables.data import load_data
-from tune_cl.confirmation import runner
-from tune_cl.confirmation.plan import SeedRun
-from tune_cl.confirmation.request import Request
-from tune_cl.confirmation.runner import confirm_search
+from tune_cl import run_confirmation as runner
+from tune_cl.confirmation.request import Request, SeedRun
 from tune_cl.confirmation.training import confirm_run
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Journal, read_events
-from tune_cl.place import Place
-from tune_cl.search.space import Flat
-from tune_cl.state import SearchState, replay
-from tune_cl.tracking.uri import resolve_tracking_uri
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.search_folder import Place
+from tune_cl.history.state import SearchState, replay
+from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.run_confirmation import confirm_search
+from tune_cl.space.space import Flat
 
 SPACE = """
 ranker: {name: conv_knrm, vector_size: 8, filters: 4}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from trainables.data.cache import digest_of
+from trainables.core.cache import digest_of
+from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, ONE_DOMAIN, RankingData, Split, TextColumn
-from trainables.randomness import generator
 
 FEATURES = 8
 

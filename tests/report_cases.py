@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from tests.data_folders import write_folder
+from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.evaluation.metrics import METRICS
-from trainables.evaluation.trec import write_per_query
-from trainables.randomness import generator
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Event, Journal
-from tune_cl.place import Place
-from tune_cl.search.search import trial_id
+from trainables.evaluation.trec_files import write_per_query
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.history.journal import Event, Journal
+from tune_cl.history.search_folder import Place
+from tune_cl.search.driver import trial_id
 
 QUERIES = 12
 HOSTILE = "</script><script>alert(1)</script> <img src=http://evil.example/x onerror='alert(2)'> & \"quoted\""

@@ -11,11 +11,11 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from trainables import storage
-from tune_cl import mirror
-from tune_cl.journal import parse
-from tune_cl.mirror import MirroredJournal
-from tune_cl.place import Place, new_place
+from trainables.core import storage
+from tune_cl.history import s3_mirror as mirror
+from tune_cl.history.journal import parse
+from tune_cl.history.s3_mirror import MirroredJournal
+from tune_cl.history.search_folder import Place, new_place
 
 BUCKET = "searches"
 NEVER = 1000.0  # seconds between two sends: the tests send by themselves

@@ -12,20 +12,19 @@ import torch
 from torch import Tensor
 
 from tests.builders import tiny_data
-from trainables.config import TrainingRun
-from trainables.data.cache import digest_of
-from trainables.errors import WorkFailed
+from trainables.config.keys import TrainingRun
+from trainables.core.cache import digest_of
+from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
-from trainables.rankers.base import RankerModule
 from trainables.rankers.bert import Bert
-from trainables.training.accumulation import Accumulation, Lack, attempt, enough_memory
+from trainables.rankers.ranker import RankerModule
 from trainables.training.checkpoint import read_json
+from trainables.training.device import Precision
 from trainables.training.materials import Materials, prepare
-from trainables.training.once import trained_once
-from trainables.training.precision import Precision
-from trainables.training.scoring import score_candidates
-from trainables.training.training import Training
-from tune_cl.commands.train import _train
+from trainables.training.pretrained import trained_once
+from trainables.training.scoring_texts import Accumulation, Lack, attempt, enough_memory, score_candidates
+from trainables.training.trainer import Training
+from tune_cl.cli.commands.train import _train
 from tune_cl.confirmation.training import TRAINING, finish_training
 
 BATCH = 7

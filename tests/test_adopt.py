@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.builders import tiny_data
-from trainables.config import TrainingRun
-from trainables.errors import DataError
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import DataError
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 
 def run_of(lr: float, filters: int = 4) -> TrainingRun:

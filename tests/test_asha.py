@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tune_cl.search.schedulers.asha import Asha, expected_iterations, threshold
-from tune_cl.search.schedulers.base import Decision, Setup, rungs
+from tune_cl.schedulers.asha import Asha, expected_iterations, threshold
+from tune_cl.schedulers.scheduler import Decision, Setup, rungs
 
 Event = tuple[str, int, float]
 EVENTS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 10), st.floats(width=16)), max_size=60)

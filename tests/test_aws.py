@@ -29,7 +29,7 @@ from ray.autoscaler.v2.utils import ResourceRequestUtil
 from ray.core.generated.autoscaler_pb2 import ClusterResourceState, NodeState, NodeStatus, ResourceRequestByCount
 
 from tests.test_cluster_files import Config, aws, filled_in, own_group, read
-from tune_cl.aws import SpotFirst
+from tune_cl.ray.aws import SpotFirst
 
 __all__ = ["aws"]  # the fixture
 TAGS = {"ray-node-type": "worker", "ray-user-node-type": "gpu", "ray-node-name": "ray-tune-cl-worker"}

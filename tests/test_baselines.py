@@ -15,19 +15,15 @@ from hypothesis import strategies as st
 
 from tests.builders import tiny_data
 from trainables.baselines import BASELINES, load_baseline
-from trainables.baselines.base import Baseline
-from trainables.baselines.bm25 import Bm25Baseline
-from trainables.baselines.postings import Postings
-from trainables.baselines.sdm import Sdm
-from trainables.baselines.selection import choose, first_ranks, rank
-from trainables.baselines.terms import terms
-from trainables.config import DataConfig, TrainingRun
+from trainables.baselines.lexical import Baseline, Bm25Baseline, Postings, Sdm, terms
+from trainables.config.keys import DataConfig, TrainingRun
+from trainables.core.errors import ConfigError, DataError
 from trainables.data import load_data
 from trainables.data.bm25 import Bm25
 from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
 from trainables.data.words import index_words, look_up
-from trainables.errors import ConfigError, DataError
 from trainables.evaluation.metrics import Evaluator
+from tune_cl.cli.commands.baseline import choose, first_ranks, rank
 
 BASE = tiny_data()
 FEW = settings(max_examples=30)
@@ -192,9 +188,9 @@ def assert_best_of_all(baseline: Baseline, name: str, params: dict[str, float]) 
 
 
 def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("trainables.countdown.SECONDS", 0.0)
-    monkeypatch.setattr("trainables.baselines.postings._DOCUMENTS", 2)
-    monkeypatch.setattr("trainables.baselines.base.CELLS", 1)
+    monkeypatch.setattr("trainables.core.countdown.SECONDS", 0.0)
+    monkeypatch.setattr("trainables.baselines.lexical._DOCUMENTS", 2)
+    monkeypatch.setattr("trainables.baselines.lexical.CELLS", 1)
     data = data_of(["cat", "dog cat"], ["cat", "cat dog", "dog bird dog"])
     baseline = Bm25Baseline(data, run_of(data={"top_k": 2}), ["test"], collection=True)
     rank(baseline, "test", baseline.defaults())
@@ -208,7 +204,7 @@ def test_ranking_query_by_query_gives_what_ranking_at_once_gives(monkeypatch: py
     baseline = Bm25Baseline(data, run_of(data={"top_k": 2}), ["test"], collection=True)
     split, scores = rank(baseline, "test", baseline.defaults())
     chosen = choose(baseline, "test")
-    monkeypatch.setattr("trainables.baselines.base.CELLS", 1)
+    monkeypatch.setattr("trainables.baselines.lexical.CELLS", 1)
     parts, parts_scores = rank(baseline, "test", baseline.defaults())
     columns = [f.name for f in fields(split) if getattr(split, f.name) is not None]
     assert len(columns) == len(fields(split)) - 1 and parts.given is None

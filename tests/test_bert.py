@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import tiny_data
-from trainables.errors import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.base import TextSide, Tokens
 from trainables.rankers.bert import BertModule
-from trainables.rankers.encoders import pretrained_encoder
-from trainables.rankers.pairs import PairTemplate, truncated
-from trainables.rankers.wordpiece import encode_texts, train_wordpiece
+from trainables.rankers.encoders import encode_texts, pretrained_encoder, train_wordpiece
+from trainables.rankers.ranker import TextSide, Tokens
+from trainables.rankers.text_pairs import PairTemplate, truncated
 from trainables.training import losses
 
 BERT = load_ranker("bert")

@@ -23,7 +23,7 @@ from trainables.rankers.bidaf_t import (
     word_characters,
 )
 from trainables.rankers.settings import BidafTSettings
-from trainables.rankers.vectors import FIRST_WORD, HASHED, PADDING
+from trainables.rankers.word_vectors import FIRST_WORD, HASHED, PADDING
 
 SMALL = BidafTSettings.model_validate({"vector_size": 12, "hidden": 5, "character_filters": 7})
 

@@ -18,17 +18,17 @@ from tests.confirm_cases import confirm, crew, data, essence, place
 from tests.letor_data import letor_data, letor_text
 from tests.trec_folder import write_trec_folder
 from tests.tree_training import materials_of, tree_run
-from trainables.config import DataConfig, validated
-from trainables.curriculum.difficulty import difficulty
-from trainables.data import cache, load_data
-from trainables.data.cache import CHECKSUMS, cache_root, cached, digest_of
+from trainables.config.keys import DataConfig, validated
+from trainables.core import cache
+from trainables.core.cache import CHECKSUMS, cache_root, cached, digest_of
+from trainables.curriculum.scoring import difficulty
+from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
 from trainables.training.materials import prepare
-from trainables.training.pretraining import pretrained_start
-from trainables.training.teacher import scored_of, teacher_scores
+from trainables.training.pretrained import pretrained_start, scored_of, teacher_scores
 from trainables.training.trees import TreeTraining
-from tune_cl.place import Place
+from tune_cl.history.search_folder import Place
 
 __all__ = ["crew", "data", "place"]  # fixtures
 

@@ -13,12 +13,12 @@ import torch
 
 from tests.report_cases import Case
 from tests.test_device_memory import device_state
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
 from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.commands.check import _at_a_time, _in_short, _scheduler, _threads, _time, _told
-from tune_cl.experiment import load_experiment
-from tune_cl.search import places
-from tune_cl.search.config import Resources, SearchConfig
+from tune_cl.cli.commands.check import _at_a_time, _in_short, _scheduler, _threads, _time, _told
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.search_keys import Resources, SearchConfig
+from tune_cl.ray import slots as places
 
 OPENED = """
 data: docstrings
@@ -51,7 +51,7 @@ def test_a_step_is_measured_where_trials_train(
 ) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(
-        "trainables.training.forecast.seconds_per_iteration",
+        "trainables.training.factory.seconds_per_iteration",
         lambda run, materials, threads, device: seen.append(device) or 3600.0,
     )
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -77,7 +77,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A space of two rankers, in the working folder; nothing is measured."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setattr("trainables.training.forecast.seconds_per_iteration", lambda *_, **__: 1.0)
+    monkeypatch.setattr("trainables.training.factory.seconds_per_iteration", lambda *_, **__: 1.0)
     (tmp_path / "space.yaml").write_text(OPENED)
     return "space.yaml"
 
@@ -150,7 +150,7 @@ def test_budgets_cut_what_is_forecast(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("tune_cl.commands.check._at_a_time", lambda search: 3)
+    monkeypatch.setattr("tune_cl.cli.commands.check._at_a_time", lambda search: 3)
     changed = [part for option in options for part in ("--set", option)]
     assert main(["check", space, *changed, "--json"]) == DONE
     told = json.loads(capfd.readouterr().out)
@@ -187,8 +187,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
         seen.append(run)
         return SECONDS[run.ranker["name"]] * run.training.batch_size / 16
 
-    monkeypatch.setattr("trainables.training.forecast.seconds_per_iteration", pace)
-    monkeypatch.setattr("tune_cl.commands.check._at_a_time", lambda search: 2)
+    monkeypatch.setattr("trainables.training.factory.seconds_per_iteration", pace)
+    monkeypatch.setattr("tune_cl.cli.commands.check._at_a_time", lambda search: 2)
     return seen
 
 
@@ -311,9 +311,9 @@ def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(
 ) -> None:
     """10 s per iteration; pre-training first, on its own, then two trials at a time on half a GPU each."""
     monkeypatch.setattr(
-        "trainables.training.forecast.seconds_per_iteration", lambda run, materials, threads, device: 10.0
+        "trainables.training.factory.seconds_per_iteration", lambda run, materials, threads, device: 10.0
     )
-    monkeypatch.setattr("tune_cl.commands.check._at_a_time", lambda search: 2)
+    monkeypatch.setattr("tune_cl.cli.commands.check._at_a_time", lambda search: 2)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     changed = ["search.resources.gpu=0.5", "training.pretrain_data=docstrings", "training.pretrain_iterations=7"]
     arguments = [part for override in changed for part in ("--set", override)]

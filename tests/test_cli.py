@@ -16,11 +16,11 @@ import pytest
 
 from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
-from trainables.errors import DataError, Interrupted, Problem, WorkFailed
+from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
 from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.commands.list import KINDS
-from tune_cl.commands.rerank import _documents
-from tune_cl.place import place_of
+from tune_cl.cli.commands.list import KINDS
+from tune_cl.cli.commands.rerank import _documents
+from tune_cl.history.search_folder import place_of
 
 SMALL = [
     "ranker.vector_size=8", "ranker.filters=4", "training.batch_size=8", "training.batches_per_iteration=2",
@@ -71,7 +71,7 @@ def test_exit_statuses(
             raise raised
         return []
 
-    monkeypatch.setattr("tune_cl.commands.weigh.execute", execute)
+    monkeypatch.setattr("tune_cl.cli.commands.weigh.execute", execute)
     monkeypatch.setattr("shutil.which", str)
     assert main(["weigh", "--difficulty", "1", "--json"]) == status
     shown = capfd.readouterr()
@@ -84,7 +84,7 @@ def test_the_command_that_goes_on_can_be_copied_and_shows_no_password(
     def execute(options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tune_cl.commands.run.execute", execute)
+    monkeypatch.setattr("tune_cl.cli.commands.run.execute", execute)
     monkeypatch.setattr("shutil.which", str)
     assert main(["run", "my space.yaml", "--tracking-uri", "http://me:word@host:5000"]) == 130
     told = "stopped. Go on with: tune-cl run 'my space.yaml' --tracking-uri http://***@host:5000\n"
@@ -100,14 +100,14 @@ def test_ctrl_c_while_a_stop_is_carried_out_takes_nothing_from_its_words(
         finally:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("tune_cl.commands.weigh.execute", execute)
+    monkeypatch.setattr("tune_cl.cli.commands.weigh.execute", execute)
     assert main(["weigh", "--difficulty", "1"]) == 130
     assert capfd.readouterr().err == "stopped; go on with: x\n"
 
 
 def test_json_has_no_number_that_is_none(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     found = {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": (np.float32(0.5), np.int64(3)), 4: None}
-    monkeypatch.setattr("tune_cl.commands.weigh.execute", lambda options: found)
+    monkeypatch.setattr("tune_cl.cli.commands.weigh.execute", lambda options: found)
     assert document(capfd, "weigh", "--difficulty", "1") == {"a": None, "b": ["inf", "-inf"], "c": [0.5, 3], "4": None}
 
 

@@ -109,7 +109,7 @@ def test_the_head_runs_no_trials_and_workers_are_spot_first() -> None:
     assert gpu["resources"] == {"CPU": 8, "GPU": 1} and gpu["min_workers"] == 0
     assert gpu["max_workers"] == config["max_workers"]
     assert gpu["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
-    assert config["provider"]["module"] == "tune_cl.aws.SpotFirst"  # tested in tests/test_aws.py
+    assert config["provider"]["module"] == "tune_cl.ray.aws.SpotFirst"  # tested in tests/test_aws.py
 
 
 def test_no_key_is_left_to_defaults_that_ray_has_for_its_own_provider_alone() -> None:

@@ -21,8 +21,8 @@ import yaml
 from tests.builders import tiny_data
 from tests.machines import Machine, machines, missing
 from tests.trec_folder import write_trec_folder
-from tune_cl.journal import read_events
-from tune_cl.state import replay
+from tune_cl.history.journal import read_events
+from tune_cl.history.state import replay
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent

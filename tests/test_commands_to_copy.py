@@ -8,13 +8,13 @@ from typing import Any, cast
 import pytest
 
 from tests.tracking_cases import journal_of, one_trial
-from trainables.errors import Interrupted
-from tune_cl.console.result import render
-from tune_cl.experiment import Experiment
-from tune_cl.journal import Journal, read_events
-from tune_cl.place import Place
-from tune_cl.search import runner
-from tune_cl.state import SearchState
+from trainables.core.errors import Interrupted
+from tune_cl import run_search as runner
+from tune_cl.cli.search_result import render
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.search_folder import Place
+from tune_cl.history.state import SearchState
 
 CLUSTER = "10.0.0.7:6379"
 

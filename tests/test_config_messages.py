@@ -15,16 +15,16 @@ from tests.builders import tiny_data
 from tests.test_cli import SMALL_OPTIONS
 from tests.test_experiment import OPEN, Write, problems, write
 from tests.trec_folder import write_trec_folder
-from trainables.config import configuration_fields
+from trainables.config.keys import configuration_fields
+from trainables.core.errors import ConfigError, Problem
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.weighting import WEIGHTINGS
-from trainables.errors import ConfigError, Problem
 from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
-from tune_cl.experiment import load_experiment
-from tune_cl.search.schedulers import SCHEDULERS
-from tune_cl.space_files import parse_yaml
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.schedulers import SCHEDULERS
+from tune_cl.space.space_files import parse_yaml
 
 __all__ = ["write"]  # a fixture
 ROOT = Path(__file__).parents[1]
@@ -345,7 +345,7 @@ def test_a_stopped_training_says_how_to_go_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tune_cl.commands.train._progress", stop)
+        patch.setattr("tune_cl.cli.commands.train._progress", stop)
         assert main(given) == INTERRUPTED
     told = capfd.readouterr().err.splitlines()[-1]
     assert told.startswith("stopped; what is saved is kept. Go on with: ")

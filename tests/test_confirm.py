@@ -25,25 +25,31 @@ from tests.confirm_cases import (
     state_of,
 )
 from tests.tracking_cases import journal_of, search_event
-from trainables.errors import ConfigError, DataError, Interrupted, WorkFailed
+from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.evaluation.significance import SeededTest, bootstrap_ci
 from trainables.training.checkpoint import latest_iteration, read_json
-from trainables.training.training import Training
+from trainables.training.trainer import Training
+from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
-from tune_cl.commands.confirm import of_curriculum, render
-from tune_cl.commands.evaluate import evaluate
-from tune_cl.configurations import differences
-from tune_cl.confirmation import document, runner
-from tune_cl.confirmation.ablation import ablations
-from tune_cl.confirmation.plan import Configuration, baseline_of, best_configurations, seeds_of
-from tune_cl.confirmation.request import Request, verdict_file
-from tune_cl.confirmation.runner import confirm_search
+from tune_cl.cli.commands.confirm import of_curriculum, render
+from tune_cl.cli.commands.evaluate import evaluate
+from tune_cl.confirmation import document
+from tune_cl.confirmation.document import ablations
+from tune_cl.confirmation.request import (
+    Configuration,
+    Request,
+    baseline_of,
+    best_configurations,
+    seeds_of,
+    verdict_file,
+)
 from tune_cl.confirmation.training import STATE, read_values
 from tune_cl.confirmation.verdict import Corrected
-from tune_cl.experiment import Experiment
-from tune_cl.place import Place
-from tune_cl.state import SearchState
-from tune_cl.tracking.uri import resolve_tracking_uri
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.search_folder import Place
+from tune_cl.history.state import SearchState, differences
+from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.run_confirmation import confirm_search
 
 KEYS = {"search", "metric", "split", "seeds", "baseline", "configurations", "correction", "verdict"}
 ROW_KEYS = {"label", "params", "runs", "mean", "sd"}
@@ -366,7 +372,7 @@ def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////environment.db")
     used = []
     monkeypatch.setattr(runner, "confirm_search", lambda place, request, uri, address: used.append(uri) or {})
-    monkeypatch.setattr("tune_cl.commands.confirm.render", lambda document: "")
+    monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
     for given in ([], ["--tracking-uri", "sqlite:////given.db"]):
         assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
     assert used == ["sqlite:////told.db", "sqlite:////given.db"]

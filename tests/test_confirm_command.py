@@ -12,21 +12,18 @@ import pytest
 
 from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, place, state_of
 from tests.tracking_cases import journal_of, search_event
-from trainables.errors import DataError, WorkFailed
+from trainables.core.errors import DataError, WorkFailed
 from trainables.evaluation.significance import adjust
+from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
-from tune_cl.commands.confirm import in_words, of_curriculum, render
-from tune_cl.configurations import differences, seedless
-from tune_cl.confirmation import runner
-from tune_cl.confirmation.ablation import _label, ablations
-from tune_cl.confirmation.plan import Configuration, baseline_of, label_of
-from tune_cl.confirmation.race import FEWEST
-from tune_cl.confirmation.request import Request
-from tune_cl.confirmation.runner import confirm_search
-from tune_cl.experiment import Experiment
-from tune_cl.journal import Journal
-from tune_cl.place import Place
-from tune_cl.state import TrialState
+from tune_cl.cli.commands.confirm import in_words, of_curriculum, render
+from tune_cl.confirmation.document import FEWEST, _label, ablations
+from tune_cl.confirmation.request import Configuration, Request, baseline_of, label_of
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.journal import Journal
+from tune_cl.history.search_folder import Place
+from tune_cl.history.state import TrialState, differences, seedless
+from tune_cl.run_confirmation import confirm_search
 
 __all__ = ["crew", "data", "place"]  # fixtures
 
@@ -37,7 +34,7 @@ def test_it_confirms_three_configurations_with_five_seeds_on_test(
     journal_of(tmp_path / "toy", [search_event("toy", name="toy", tracking_uri="")])
     asked: list[Request] = []
     monkeypatch.setattr(runner, "confirm_search", lambda place, request, uri, address: asked.append(request) or {})
-    monkeypatch.setattr("tune_cl.commands.confirm.render", lambda document: "")
+    monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
     assert asked == [Request()] == [Request(3, 5, "test", "holm", race=False, ablate=False)]
 

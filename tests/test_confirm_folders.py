@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.builders import tiny_data
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
 from trainables.data.columns import RankingData
 from trainables.training.checkpoint import write_json
 from trainables.training.materials import Materials, prepare
 from trainables.training.saves import DAMAGED
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 from tune_cl.confirmation import training as module
 from tune_cl.confirmation.training import STATE, TRAINING, confirm_run, ended_result, is_trained, read_values, result_of
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, place, state_of
 from tests.test_report import Reader
-from tune_cl.commands.confirm import in_words
+from tune_cl.cli.commands.confirm import in_words
 from tune_cl.confirmation.request import Request, looks_before
 from tune_cl.confirmation.verdict import notes_of
-from tune_cl.place import Place
+from tune_cl.history.search_folder import Place
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
 

@@ -15,14 +15,14 @@ from tests.letor_data import letor_data, letor_text
 from tests.report_cases import whole
 from tests.test_confirm_command import document_of, row_of
 from tests.test_report import Reader, report
-from trainables.config import validated
+from trainables.config.keys import validated
 from trainables.data import load_data
-from tune_cl.commands.confirm import in_words, of_curriculum
-from tune_cl.confirmation import runner
+from tune_cl import run_confirmation as runner
+from tune_cl.cli.commands.confirm import in_words, of_curriculum
 from tune_cl.confirmation.verdict import ON_DEV, judge
-from tune_cl.experiment import load_experiment
-from tune_cl.journal import Journal
-from tune_cl.place import Place
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.history.journal import Journal
+from tune_cl.history.search_folder import Place
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
 

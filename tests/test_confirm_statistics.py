@@ -9,9 +9,9 @@ import pytest
 import scipy.stats
 
 from benchmarks.power import Noise, draw, estimate, rates
+from trainables.core.randomness import generator
 from trainables.evaluation.significance import SeededTest, bootstrap_ci, paired_t_test, seeded_test
-from trainables.randomness import generator
-from tune_cl.confirmation.race import LEAST, chances, survivors
+from tune_cl.confirmation.document import LEAST, chances, survivors
 from tune_cl.confirmation.verdict import Corrected, best_on_dev, higher, judge, leader, verdict_of
 
 REPETITIONS = 1000

@@ -12,12 +12,12 @@ from tests.confirm_cases import LocalCrew, confirm, crew, data, place
 from tests.test_prose import Terminal
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.cli import main
-from tune_cl.commands.confirm import render
-from tune_cl.confirmation.ablation import ablations
-from tune_cl.confirmation.plan import baseline_of, best_configurations
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.place import Place
-from tune_cl.state import SearchState, replay
+from tune_cl.cli.commands.confirm import render
+from tune_cl.confirmation.document import ablations
+from tune_cl.confirmation.request import baseline_of, best_configurations
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.history.search_folder import Place
+from tune_cl.history.state import SearchState, replay
 
 __all__ = ["crew", "data", "place"]  # fixtures
 

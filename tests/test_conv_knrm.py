@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from trainables.rankers import ranker_settings
-from trainables.rankers.base import Tokens
-from trainables.rankers.conv_knrm import ConvKnrmModule, ConvolvedGrams
-from trainables.rankers.kernels import AT_ONCE, FAR, GaussianKernels
+from trainables.rankers.fast.kernels import AT_ONCE, FAR, GaussianKernels
+from trainables.rankers.knrm import ConvKnrmModule, ConvolvedGrams
+from trainables.rankers.ranker import Tokens
 
 
 def module_of(dimensions: int, **keys: object) -> ConvKnrmModule:

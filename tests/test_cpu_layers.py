@@ -9,9 +9,9 @@ from torch.nn import functional
 from transformers import BertConfig, BertModel
 
 from tests.gradients import with_gradients
-from trainables.rankers import cpu
-from trainables.rankers.cpu import dropout_mask, linear, speed_up
-from trainables.rankers.kernels import unit
+from trainables.rankers.fast import cpu
+from trainables.rankers.fast.cpu import dropout_mask, linear, speed_up
+from trainables.rankers.fast.kernels import unit
 
 
 @pytest.fixture

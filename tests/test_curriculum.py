@@ -12,12 +12,12 @@ import torch
 
 from tests.builders import tiny_data
 from tests.test_weighting import split_of
-from trainables.config import TrainingRun, validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.data.instances import make_instances
 from trainables.training import losses
-from trainables.training.curriculum import make_weigher, objective
+from trainables.training.batching import make_weigher, objective
 from trainables.training.materials import prepare
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 
 def make_run(loss: str = "pairwise", iterations: int = 5, **curriculum: Any) -> TrainingRun:

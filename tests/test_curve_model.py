@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from tune_cl.search.schedulers.base import Decision, Setup
-from tune_cl.search.schedulers.curve_model import CurveModel, basis
-from tune_cl.search.schedulers.model import FEWEST_TRIALS, Model
+from tune_cl.schedulers.model import FEWEST_TRIALS, CurveModel, Model, basis
+from tune_cl.schedulers.scheduler import Decision, Setup
 
 LAST = 12
 

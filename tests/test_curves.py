@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.recorded import Curve, append_curve, read_curves
-from trainables.config import TrainingRun
-from tune_cl.search.selection_bias import selection_bias
+from trainables.config.keys import TrainingRun
+from tune_cl.search.analysis import selection_bias
 
 
 def run_of(**curriculum: object) -> TrainingRun:

@@ -23,20 +23,20 @@ from tests.test_saves import Clock, ThreeIterations
 from tests.tiny_trial import tiny_trial
 from tests.trec_folder import write_trec_folder
 from tests.tree_training import materials_of, tree_run
-from trainables import storage
-from trainables.config import TrainingRun
-from trainables.errors import Interrupted
+from trainables.config.keys import TrainingRun
+from trainables.core import storage
+from trainables.core.errors import Interrupted
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import checkpoint, saves
 from trainables.training.checkpoint import latest_iteration
 from trainables.training.materials import materials_key, prepare
 from trainables.training.saves import DAMAGED, taken_up
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 from trainables.training.trees import TreeTraining
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from tune_cl.confirmation.training import STATE
-from tune_cl.place import Place
-from tune_cl.search.artifacts import Artifacts
+from tune_cl.history.search_folder import Place
+from tune_cl.run_search import Artifacts
 
 __all__ = ["crew", "data", "place"]  # fixtures
 
@@ -91,7 +91,7 @@ def test_a_checkpoint_that_cannot_be_reached_is_not_damaged(
     ):
         with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
             patch.setattr("trainables.ranker_trainable.fetched", full)
-            patch.setattr("tune_cl.search.artifacts.fetched", full)
+            patch.setattr("tune_cl.run_search.fetched", full)
             reads()
 
 
@@ -184,7 +184,7 @@ def test_a_training_alone_whose_state_is_damaged_starts_again(
         return {key: found[key] for key in ("dev", "best_iteration", "test")}
 
     with monkeypatch.context() as patch:
-        patch.setattr("tune_cl.commands.train._progress", stop)
+        patch.setattr("tune_cl.cli.commands.train._progress", stop)
         assert main([*given, str(tmp_path / "cut")]) == INTERRUPTED
     state = latest_iteration(tmp_path / "cut" / "state")
     assert state is not None
@@ -260,7 +260,7 @@ def test_a_training_that_was_moved_goes_on_and_one_of_another_version_is_kept(
 
     monkeypatch.chdir(tmp_path / "here")
     with monkeypatch.context() as patch:
-        patch.setattr("tune_cl.commands.train._progress", stop)
+        patch.setattr("tune_cl.cli.commands.train._progress", stop)
         assert main(given) == INTERRUPTED
     (tmp_path / "here").rename(tmp_path / "there")
     monkeypatch.chdir(tmp_path / "there")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.baselines.terms import STOP_WORDS, terms
+from trainables.baselines.lexical import STOP_WORDS, terms
 from trainables.data import bm25 as module
 from trainables.data.bm25 import Bm25, Statistics, Variant, streamed_scores
 from trainables.data.words import UNKNOWN, index_words, look_up, normalised, words

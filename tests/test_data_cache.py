@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import tiny_data
+from trainables.core.cache import _held, cache_root, cached, digest_of, load_arrays, save_arrays
 from trainables.data import columns
-from trainables.data.cache import _held, cache_root, cached, digest_of, load_arrays, save_arrays
 from trainables.data.columns import Split, TextColumn
-from trainables.data.store import load_data_folder, save_data
+from trainables.data.data_cache import load_data_folder, save_data
 
 PARTS = st.lists(st.one_of(st.text(max_size=3), st.integers(-2, 2), st.booleans(), st.none(), st.binary(max_size=2)))
 

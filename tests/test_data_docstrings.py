@@ -8,13 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainables.config import Bm25Config
+from trainables.config.keys import Bm25Config
+from trainables.core.randomness import generator
 from trainables.data import docstrings as module
 from trainables.data.columns import RankingData
-from trainables.data.docstring_source import MOST_WORDS, Docstring, parts_of, read_folder, read_package
-from trainables.data.docstrings import CANDIDATES, MOST_TURNS, make_data, split_by_module, without_shared_parts
+from trainables.data.docstrings import (
+    CANDIDATES,
+    MOST_TURNS,
+    MOST_WORDS,
+    Docstring,
+    make_data,
+    parts_of,
+    read_folder,
+    read_package,
+    split_by_module,
+    without_shared_parts,
+)
 from trainables.data.words import normalised
-from trainables.randomness import generator
 
 BM25 = Bm25Config(k1=0.9, b=0.4)
 SOURCE = '''"""A module about words.

@@ -20,10 +20,10 @@ from tests.data_folders import (
     write_folder,
 )
 from tests.test_data_readers import candidates, load, problems
+from trainables.core.errors import DataError
 from trainables.data.columns import RankingData, require_texts_to_rank
 from trainables.data.readers.sick import WHOLE_COLUMNS
 from trainables.data.readers.squad import sentence_bounds
-from trainables.errors import DataError
 
 
 class TestConversation:

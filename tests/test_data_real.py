@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainables.config import DataConfig
+from trainables.config.keys import DataConfig
 from trainables.data import load_data
 from trainables.data.columns import RankingData
 from trainables.data.hygiene import hygiene

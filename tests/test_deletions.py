@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from trainables import storage
-from tune_cl.search.deletions import deleting_aside
+from trainables.core import storage
+from tune_cl.ray.tuner import deleting_aside
 
 
 class Slow:
@@ -76,7 +76,7 @@ def test_storage_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path, monk
 INTERRUPTED = """
 import threading
 from trainables import storage
-from tune_cl.search.deletions import deleting_aside
+from tune_cl.ray.tuner import deleting_aside
 
 def hang(address):
     reached.set()

@@ -23,20 +23,22 @@ from tests.test_search import Crew, experiment
 from tests.tiny_trial import tiny_trial
 from tests.trec_folder import write_trec_folder
 from trainables import ranker_trainable
-from trainables.config import TrainingRun, validated
+from trainables.config.keys import TrainingRun, validated
+from trainables.core.errors import WorkFailed
 from trainables.data.columns import RankingData, required_split
-from trainables.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable, device_memory
-from trainables.training import device, pretraining, teacher
+from trainables.training import device
+from trainables.training import pretrained as pretraining
+from trainables.training import pretrained as teacher
 from trainables.training.device import best_device, release, take
 from trainables.training.materials import NO_TEXTS, Materials, prepare
-from trainables.training.training import Training
-from tune_cl.confirmation import tasks
-from tune_cl.confirmation.tasks import task
-from tune_cl.experiment import Experiment
-from tune_cl.journal import read_events
-from tune_cl.search.config import Resources
-from tune_cl.search.search import REPORTED, Plan
+from trainables.training.trainer import Training
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.search_keys import Resources
+from tune_cl.history.journal import read_events
+from tune_cl.ray import confirmation as tasks
+from tune_cl.ray.confirmation import task
+from tune_cl.search.driver import REPORTED, Plan
 
 __all__ = ["experiment"]  # a fixture
 VISIBLE = "CUDA_VISIBLE_DEVICES"

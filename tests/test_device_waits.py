@@ -17,13 +17,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.builders import tiny_data
 from tests.pair_data import load_pairs
 from tests.test_rankers import NETWORKS, SMALL, VARIANTS
-from trainables.config import validated
+from trainables.config.keys import validated
 from trainables.data.columns import RankingData
-from trainables.rankers.kernels import AT_ONCE
-from trainables.rankers.packing import GROUP_COST
-from trainables.rankers.pairs import mean_of_passages
+from trainables.rankers.fast.kernels import AT_ONCE
+from trainables.rankers.fast.packing import GROUP_COST
+from trainables.rankers.text_pairs import mean_of_passages
 from trainables.training.materials import prepare
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 META = torch.device("meta")
 CASES = {name: {"name": name} for name in NETWORKS} | VARIANTS

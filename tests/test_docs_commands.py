@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import results
-from trainables.config import configuration_fields, ranker_fields
+from trainables.config.keys import configuration_fields, ranker_fields
 from trainables.rankers import RANKERS
 from tune_cl.cli import COMMANDS, parser_of
-from tune_cl.search.config import SEARCH_KEYS
-from tune_cl.space_files import find_space
+from tune_cl.experiment.search_keys import SEARCH_KEYS
+from tune_cl.space.space_files import find_space
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -49,7 +49,7 @@ def test_commands_are_found() -> None:
 def test_a_command_of_the_docs_is_taken(line: str) -> None:
     name, *arguments = shlex.split(line, comments=True)[1:]
     assert name in COMMANDS
-    module = import_module(f"tune_cl.commands.{name}")
+    module = import_module(f"tune_cl.cli.commands.{name}")
     options = parser_of(name, module).parse_args(arguments)
     for setting in getattr(options, "overrides", ()):
         assert setting.partition("=")[0] in KEYS

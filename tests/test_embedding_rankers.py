@@ -8,15 +8,14 @@ import torch
 from torch.nn import functional
 
 from tests.builders import tiny_data
-from trainables.baselines.embedding import Embedding as CosineBaseline
-from trainables.config import TrainingRun
+from trainables.baselines.word_embeddings import Embedding as CosineBaseline
+from trainables.config.keys import TrainingRun
 from trainables.data.columns import RankingData
-from trainables.rankers.embedding import EmbeddingModule
-from trainables.rankers.embedding_mlp import EmbeddingMlpModule
+from trainables.rankers.embedding import EmbeddingMlpModule, EmbeddingModule
 from trainables.rankers.settings import EmbeddingMlpSettings, EmbeddingSettings
-from trainables.rankers.vectors import FIRST_WORD
+from trainables.rankers.word_vectors import FIRST_WORD
 from trainables.training.materials import prepare
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ import transformers
 
 from tests.builders import tiny_data
 from tests.encoder_folders import KINDS, POSITIONS, save_encoder
-from trainables.errors import ConfigError
+from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.base import TextSide, Tokens
 from trainables.rankers.bert import BertModule
-from trainables.rankers.packing import CLS_ALONE, PACKED
+from trainables.rankers.fast.packing import CLS_ALONE, PACKED
+from trainables.rankers.ranker import TextSide, Tokens
 from trainables.rankers.settings import RankerSettings
 
 BERT = load_ranker("bert")

@@ -12,11 +12,11 @@ import pytest
 import scipy.stats
 
 from tests.trec_cases import write_qrels
-from trainables.errors import ConfigError, DataError
+from trainables.core.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_metrics
-from trainables.evaluation.trec import read_qrels, read_run
+from trainables.evaluation.trec_files import read_qrels, read_run
 from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.commands.evaluate import _p, evaluate, per_query, render
+from tune_cl.cli.commands.evaluate import _p, evaluate, per_query, render
 
 # As the README files of the data give them.
 GIVEN_RUNS = [

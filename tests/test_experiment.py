@@ -11,12 +11,12 @@ import pytest
 
 from search_spaces import SPACES
 from tests.builders import tiny_data
-from trainables.errors import ConfigError, Problem
+from trainables.core.errors import ConfigError, Problem
 from trainables.training.materials import Materials, materials_for, materials_key, prepare
-from tune_cl.experiment import Experiment, load_experiment, load_training_run, parse_overrides
-from tune_cl.search.samplers import SEARCHERS, make_sampler
-from tune_cl.search.space import Flat
-from tune_cl.space_files import dump_yaml, parse_yaml
+from tune_cl.experiment.experiment import Experiment, load_experiment, load_training_run, parse_overrides
+from tune_cl.samplers import SEARCHERS, make_sampler
+from tune_cl.space.space import Flat
+from tune_cl.space.space_files import dump_yaml, parse_yaml
 
 OPEN = "training.lr: {loguniform: [1e-5, 1e-3]}\n"
 

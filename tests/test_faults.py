@@ -18,15 +18,15 @@ from tests.test_search import Crew, experiment, summary
 from tests.tiny_trial import tiny_trial
 from tests.tracking_cases import delivered, fresh_database, search_event
 from trainables import ranker_trainable
-from trainables.config import TrainingRun
-from trainables.errors import WorkFailed
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.checkpoint import BEST
 from trainables.training.materials import materials_key, prepare
-from tune_cl.experiment import Experiment
-from tune_cl.journal import FILE, parse, read_events
-from tune_cl.search.artifacts import Artifacts
-from tune_cl.tracking.uri import resolve_tracking_uri
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.journal import FILE, parse, read_events
+from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.run_search import Artifacts
 
 ROOT = Path(__file__).resolve().parents[1]
 __all__ = ["experiment"]  # a fixture
@@ -81,7 +81,7 @@ FULL_DISK = """
 import resource, signal, sys, threading
 from pathlib import Path
 from tune_cl import journal as module
-from tune_cl.journal import Journal
+from tune_cl.history.journal import Journal
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 def disk(size):

@@ -25,22 +25,22 @@ from tests.builders import tiny_data
 from tests.toy_trainable import BALLAST, steps_of, toy_search
 from tests.toys_behind import Behind
 from tests.trec_folder import write_trec_folder
-from trainables.config import TrainingRun
-from trainables.errors import DataError, Problem, WorkFailed
-from tune_cl.confirmation import tasks
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import FILE, Event, Journal, read_events
-from tune_cl.ray_session import ray_session
-from tune_cl.search import elsewhere, ray_tune
-from tune_cl.search import nodes as nodes_module
-from tune_cl.search import places as places_module
-from tune_cl.search.config import Resources
-from tune_cl.search.elsewhere import on_cluster
-from tune_cl.search.materials import completed, untrained
-from tune_cl.search.nodes import NodeCheck
-from tune_cl.search.places import Places
-from tune_cl.search.search import Search
-from tune_cl.state import SearchState, TrialState, replay
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import DataError, Problem, WorkFailed
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.search_keys import Resources
+from tune_cl.history.journal import FILE, Event, Journal, read_events
+from tune_cl.history.state import SearchState, TrialState, replay
+from tune_cl.ray import confirmation as tasks
+from tune_cl.ray import nodes as nodes_module
+from tune_cl.ray import shared_materials as elsewhere
+from tune_cl.ray import slots as places_module
+from tune_cl.ray import tuner as ray_tune
+from tune_cl.ray.nodes import NodeCheck
+from tune_cl.ray.session import ray_session
+from tune_cl.ray.shared_materials import completed, on_cluster, untrained
+from tune_cl.ray.slots import Places
+from tune_cl.search.driver import Search
 
 SPACE = """
 data: docstrings

@@ -11,13 +11,13 @@ import torch
 
 from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, Split
-from trainables.errors import ConfigError
 from trainables.rankers.first_stage import ScoreAdditivity, first_stage_scores, require_first_stage
 from trainables.training.materials import prepare
-from trainables.training.saved import load_ranker_folder
-from trainables.training.training import Training
+from trainables.training.saved_ranker import load_ranker_folder
+from trainables.training.trainer import Training
 from tune_cl.cli import main
 
 RANKER = {"name": "knrm", "vector_size": 16, "add_first_stage": True}

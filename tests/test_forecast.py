@@ -8,13 +8,13 @@ import pytest
 
 from tests.test_search import SPACE as TOY
 from tests.test_search import Crew
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Event
-from tune_cl.search.forecast import GOES_ON, Span, within_budgets
-from tune_cl.search.paces import Forecaster, Pace, Paces, forecast_by
-from tune_cl.search.search import BASELINE_TRIAL, Plan
-from tune_cl.search.space import Flat
-from tune_cl.state import SearchState, replay
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.forecast import GOES_ON, Span, within_budgets
+from tune_cl.history.journal import Event
+from tune_cl.history.state import SearchState, replay
+from tune_cl.search.driver import BASELINE_TRIAL, Plan
+from tune_cl.search.throughput import Forecaster, Pace, Paces, forecast_by
+from tune_cl.space.space import Flat
 
 SPACE = """
 ranker: conv_knrm

@@ -20,12 +20,11 @@ from botocore.config import Config
 from tests.builders import tiny_data
 from tests.commands import SPACE, finish, start, wait_for_events
 from tests.trec_folder import write_trec_folder
-from trainables import storage
-from tune_cl.journal import read_events
-from tune_cl.place import place_of
-from tune_cl.search.deletions import deleting_aside
-from tune_cl.search.leftovers import KEPT
-from tune_cl.state import replay
+from trainables.core import storage
+from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import place_of
+from tune_cl.history.state import replay
+from tune_cl.ray.tuner import KEPT, deleting_aside
 
 BUCKET = "searches"
 CHECKPOINT = b'"event": "checkpoint"'

@@ -12,8 +12,8 @@ from lightgbm.basic import LightGBMError
 from safetensors import SafetensorError
 
 from tests.data_folders import trec_files, write_folder
-from trainables.data.cache import cached, digest_of, entry_of
-from trainables.files import replacing
+from trainables.core.cache import cached, digest_of, entry_of
+from trainables.core.files import replacing
 from trainables.training.checkpoint import write_folder as write_state
 from tune_cl.cli import main
 
@@ -74,7 +74,7 @@ def test_the_command_says_which_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, output = write_folder(tmp_path / "data", trec_files()), tmp_path / "turns.tsv"
-    monkeypatch.setattr("trainables.files.uuid4", lambda: type("Fixed", (), {"hex": "x"}))
+    monkeypatch.setattr("trainables.core.files.uuid4", lambda: type("Fixed", (), {"hex": "x"}))
     (tmp_path / f".{output.name}.x").symlink_to(FULL)
     assert main(["score", str(data), "turns", "--output", str(output)]) == 1
     error = capsys.readouterr().err.splitlines()[-1]

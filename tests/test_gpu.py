@@ -21,12 +21,12 @@ from tests.test_accumulation import start
 from tests.test_device_waits import CASES
 from tests.test_rankers import SMALL
 from tests.trec_folder import write_trec_folder
-from trainables.config import TrainingRun, validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.training import device
 from trainables.training.device import CONTEXT, SMALLEST, take
 from trainables.training.materials import Materials, prepare
-from trainables.training.training import Training
-from tune_cl.journal import read_events
+from trainables.training.trainer import Training
+from tune_cl.history.journal import read_events
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no GPU here")
 GPU = None  # the device that a training takes by default

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from trainables.config import TrainingRun
-from trainables.errors import ConfigError
-from trainables.training.curriculum import make_schedule
-from tune_cl.experiment import load_experiment
-from tune_cl.search.schedulers import Scheduler, make_scheduler
-from tune_cl.search.schedulers.asha import Asha
-from tune_cl.search.schedulers.grace import curriculum_grace, scaled_run
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import ConfigError
+from trainables.training.batching import make_schedule
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.schedulers import Scheduler, make_scheduler
+from tune_cl.schedulers.asha import Asha
+from tune_cl.schedulers.scheduler import curriculum_grace, scaled_run
 
 
 def run_of(**curriculum: object) -> TrainingRun:

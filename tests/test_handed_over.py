@@ -9,13 +9,13 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from tests.report_cases import Case
-from trainables.errors import DataError
+from trainables.core.errors import DataError
 from tune_cl.cli import main
-from tune_cl.journal import Event, Journal
-from tune_cl.place import Place, own_checkpoint
-from tune_cl.search.leftovers import without_foreign
-from tune_cl.state import replay
-from tune_cl.tracking.uri import resolve_tracking_uri
+from tune_cl.history.journal import Event, Journal
+from tune_cl.history.search_folder import Place, own_checkpoint
+from tune_cl.history.state import replay
+from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.ray.tuner import without_foreign
 
 SECRET = "the user's own"
 
@@ -23,7 +23,7 @@ SECRET = "the user's own"
 @pytest.fixture
 def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr("tune_cl.commands.report.TRACKING_SECONDS", 100.0)
+    monkeypatch.setattr("tune_cl.cli.commands.report.TRACKING_SECONDS", 100.0)
     case = Case(tmp_path)
     case.add([0.3, 0.4], "baseline")
     case.finish()

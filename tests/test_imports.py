@@ -15,7 +15,7 @@ from tests.builders import tiny_data
 from tests.report_cases import Case
 from tests.trec_folder import write_trec_folder
 from tune_cl.cli import BAD_INPUT, COMMANDS, DONE
-from tune_cl.commands.list import KINDS
+from tune_cl.cli.commands.list import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 LEARNING = ["torch", "transformers", "tokenizers", "lightgbm", "gensim", "scipy.signal", "matplotlib", "ray"]
@@ -36,7 +36,7 @@ print(json.dumps(seen))
 REPORT = """
 import json, sys
 from pathlib import Path
-from tune_cl.place import Place
+from tune_cl.history.search_folder import Place
 from tune_cl.report.findings import gather
 from tune_cl.report.formats import latex_table, trials_csv
 from tune_cl.report.page import page
@@ -47,7 +47,7 @@ print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 READ_SPACES = """
 import json, sys
-from tune_cl.experiment import load_experiment
+from tune_cl.experiment.experiment import load_experiment
 heavy, spaces = json.loads(sys.argv[1])
 assert all(load_experiment(space).describe()["trials"] for space in spaces)
 print(json.dumps([name for name in heavy if name in sys.modules]))

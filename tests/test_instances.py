@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from trainables.core.errors import DataError
+from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import DRAWN, NONE, make_instances
-from trainables.errors import DataError
-from trainables.randomness import generator
 
 GRADES = [[0, 2, -1, 1, 0], [1, 1], [0, 3]]
 

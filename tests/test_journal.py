@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.errors import ConfigError, DataError
-from tune_cl import journal as module
-from tune_cl.journal import Event, Journal, read_events
-from tune_cl.state import Dev, replay
+from trainables.core.errors import ConfigError, DataError
+from tune_cl.history import journal as module
+from tune_cl.history.journal import Event, Journal, read_events
+from tune_cl.history.state import Dev, replay
 
 SEARCH: Event = {
     "event": "search", "name": "s", "space": "quickstart", "data": {"name": "docstrings", "digest": "abc"},
@@ -242,7 +242,7 @@ def test_a_write_cut_short_leaves_no_part_of_a_line(tmp_path: Path) -> None:
 
 def test_second_driver_is_refused_until_the_first_dies(tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib, tune_cl.journal as j; held = j.Journal(pathlib.Path(sys.argv[1])); "
+        "import sys, pathlib, tune_cl.history.journal as j; held = j.Journal(pathlib.Path(sys.argv[1])); "
         "print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "s")]

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from trainables.config import configuration_fields, ranker_fields
+from trainables.config.keys import configuration_fields, ranker_fields
+from trainables.core.registry import Registry
+from trainables.core.validation import expected
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.rankers import RANKERS
-from trainables.registry import Registry
-from trainables.validation import expected
-from tune_cl.resolve import TEXTS
-from tune_cl.search.config import SEARCH_KEYS
-from tune_cl.search.samplers import SEARCHERS
-from tune_cl.search.schedulers import SCHEDULERS
+from tune_cl.experiment.resolution import TEXTS
+from tune_cl.experiment.search_keys import SEARCH_KEYS
+from tune_cl.samplers import SEARCHERS
+from tune_cl.schedulers import SCHEDULERS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "keys.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -23,16 +23,16 @@ from tests.tree_training import (
     trained,
     tree_run,
 )
-from trainables.config import TrainingRun, validated
+from trainables.config.keys import TrainingRun, validated
+from trainables.core.errors import ConfigError, DataError, WorkFailed
 from trainables.curriculum.subset import best_queries
 from trainables.data.columns import RankingData
-from trainables.errors import ConfigError, DataError, WorkFailed
 from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.lambdamart import parameters
 from trainables.training import trees
 from trainables.training.factory import load_saved, make_training, training_notes
 from trainables.training.materials import prepare
-from trainables.training.saved_trees import SavedTrees
+from trainables.training.saved_ranker import SavedTrees
 from trainables.training.trees import TreeTraining, drawn_queries, settings_of, stages
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from tests.data_folders import trec_files, write_folder
 from tests.letor_data import letor_data, letor_text
-from trainables.config import validated
+from trainables.config.keys import validated
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.materials import materials_key, prepare
 from tune_cl.cli import main
 from tune_cl.confirmation.training import confirm_run, result_of
-from tune_cl.experiment import load_experiment
-from tune_cl.report.trees import Needed, needed
-from tune_cl.search.artifacts import Artifacts
-from tune_cl.search.materials import untrained
-from tune_cl.search.schedulers.grace import curriculum_grace, scaled_run
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.ray.shared_materials import untrained
+from tune_cl.report.trials import Needed, needed
+from tune_cl.run_search import Artifacts
+from tune_cl.schedulers.scheduler import curriculum_grace, scaled_run
 
 SMALL = ["--set", "ranker.leaves=6", "--set", "ranker.min_data_in_leaf=5", "--set", "ranker.trees_per_iteration=4"]
 KEYS: dict[str, Any] = {"name": "lambdamart", "leaves": 6, "min_data_in_leaf": 5, "trees_per_iteration": 4}

@@ -21,8 +21,7 @@ from tests.tree_training import (
     tree_run,
 )
 from trainables.data.columns import RankingData
-from trainables.training.prefixes import Prefixes
-from trainables.training.trees import TreeTraining
+from trainables.training.trees import Prefixes, TreeTraining
 
 
 @pytest.fixture(scope="module")

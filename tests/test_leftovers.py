@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.test_search import SPACE, Crew, Killed, summary
-from trainables import storage
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.search.leftovers import KEPT, Leftovers, recorded
-from tune_cl.state import SearchState, TrialState
+from trainables.core import storage
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.history.state import SearchState, TrialState
+from tune_cl.ray.tuner import KEPT, Leftovers, recorded
 
 WAYS = {
     "none": ["search.scheduler=none"],

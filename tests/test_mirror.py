@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.s3_cases import TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
-from trainables import storage
-from trainables.errors import ConfigError, WorkFailed
-from tune_cl import mirror
-from tune_cl.commands.report import tracked
-from tune_cl.place import Place, known_place, new_place, place_of
+from trainables.core import storage
+from trainables.core.errors import ConfigError, WorkFailed
+from tune_cl.cli.commands.report import tracked
+from tune_cl.history import s3_mirror as mirror
+from tune_cl.history.search_folder import Place, known_place, new_place, place_of
 
 __all__ = ["s3", "server"]
 

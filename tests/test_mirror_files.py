@@ -11,11 +11,11 @@ import boto3
 import pytest
 
 from tests.s3_cases import BUCKET, TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
-from trainables import storage
-from trainables.errors import ConfigError, WorkFailed
-from tune_cl import mirror
-from tune_cl.journal import encoded, read_events
-from tune_cl.place import known_place, new_place, place_of
+from trainables.core import storage
+from trainables.core.errors import ConfigError, WorkFailed
+from tune_cl.history import s3_mirror as mirror
+from tune_cl.history.journal import encoded, read_events
+from tune_cl.history.search_folder import known_place, new_place, place_of
 
 __all__ = ["s3", "server"]
 

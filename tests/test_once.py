@@ -14,14 +14,13 @@ import pytest
 
 from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
-from trainables.config import TrainingRun, validated
-from trainables.data import cache
-from trainables.data.cache import cache_root, cached_in_sittings
+from trainables.config.keys import TrainingRun, validated
+from trainables.core import cache
+from trainables.core.cache import cache_root, cached_in_sittings
 from trainables.data.columns import RankingData, required_split
-from trainables.training.pretraining import pretrained_start
+from trainables.training.pretrained import pretrained_start, teacher_scores
 from trainables.training.saves import Saves
-from trainables.training.teacher import teacher_scores
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 RANKER = {"name": "conv_knrm", "vector_size": 8, "filters": 4}
 KEYS = {"batches_per_iteration": 2, "batch_size": 8, "lr": 1e-2, "patience": 10}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.data_folders import trec_files, write_folder
-from trainables.files import output_file, require_file, write_text
+from trainables.core.files import output_file, require_file, write_text
 from tune_cl.cli import main
 
 

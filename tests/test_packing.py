@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertModel
 
 from tests.gradients import with_gradients
-from trainables.rankers import packing
-from trainables.rankers.packing import Group, group_widths, pack, packed_attention
+from trainables.rankers.fast import packing
+from trainables.rankers.fast.packing import Group, group_widths, pack, packed_attention
 
 LENGTHS = st.lists(st.integers(2, 12), min_size=1, max_size=9)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from tune_cl.journal import Event
-from tune_cl.search.panel import Panel
-from tune_cl.state import SearchState, replay
-from tune_cl.wording import describe
+from tune_cl.history.journal import Event
+from tune_cl.history.state import SearchState, replay
+from tune_cl.search.progress_panel import Panel
+from tune_cl.space.wording import describe
 
 
 def trial(number: int, dev: float, outcome: str | None = None, paused: bool = False) -> list[Event]:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from ray.train._internal.storage import StorageContext
 
-from trainables import storage
+from trainables.core import storage
+from trainables.core.storage import fetched, patiently
 from trainables.ranker_trainable import ClusterTrainable
-from trainables.storage import fetched, patiently
 
 
 def failing(times: int, error: OSError, then: Callable[..., Any]) -> tuple[Callable[..., Any], list[int]]:

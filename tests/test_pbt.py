@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tune_cl.search.leaves import Choice, Uniform
-from tune_cl.search.schedulers.base import Decision, Setup
-from tune_cl.search.schedulers.pbt import Pbt, perturbed
+from tune_cl.schedulers.pbt import Pbt, perturbed
+from tune_cl.schedulers.scheduler import Decision, Setup
+from tune_cl.space.parameters import Choice, Uniform
 
 
 def population(*values: float) -> Pbt:

@@ -12,9 +12,18 @@ from typing import Any
 import pytest
 
 from tests.tracking_cases import journal_of, search_event
-from trainables.errors import ConfigError, DataError
-from tune_cl import place as module
-from tune_cl.place import DEFAULT_STORAGE, Place, begun, found_again, known_place, new_place, place_of, program
+from trainables.core.errors import ConfigError, DataError
+from tune_cl.history import search_folder as module
+from tune_cl.history.search_folder import (
+    DEFAULT_STORAGE,
+    Place,
+    begun,
+    found_again,
+    known_place,
+    new_place,
+    place_of,
+    program,
+)
 
 
 def search(storage: Path, name: str) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from trainables.errors import ConfigError
-from tune_cl.experiment import load_experiment
-from tune_cl.search import places as module
-from tune_cl.search.config import Resources
-from tune_cl.search.places import READ_SECONDS, Places, Room, first_ended, held, require_room
+from trainables.core.errors import ConfigError
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.search_keys import Resources
+from tune_cl.ray import slots as module
+from tune_cl.ray.slots import READ_SECONDS, Places, Room, first_ended, held, require_room
 
 HEAD = {"CPU": 0.0}
 WORKER = {"CPU": 8.0, "GPU": 2.0}

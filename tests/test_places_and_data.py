@@ -13,18 +13,18 @@ import pytest
 from tests.commands import SPACE
 from tests.data_folders import letor_files, squad_files, trec_files, write_folder
 from tests.test_data_readers import candidates, load, problems
+from trainables.core.errors import ConfigError, DataError
+from trainables.core.files import require_folder
+from trainables.core.randomness import generator
 from trainables.curriculum.scoring import SCORINGS
 from trainables.data.columns import TextColumn
-from trainables.errors import ConfigError, DataError
-from trainables.files import require_folder
-from trainables.randomness import generator
-from tune_cl import place as places
 from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.commands import run as run_command
-from tune_cl.console.paths import in_any_folder
-from tune_cl.experiment import Experiment, build
-from tune_cl.journal import Journal
-from tune_cl.place import Place, known_place, new_place
+from tune_cl.cli.commands import run as run_command
+from tune_cl.cli.options import in_any_folder
+from tune_cl.experiment.experiment import Experiment, build
+from tune_cl.history import search_folder as places
+from tune_cl.history.journal import Journal
+from tune_cl.history.search_folder import Place, known_place, new_place
 
 FILES = trec_files()
 
@@ -137,7 +137,7 @@ def test_a_search_names_its_files_from_any_folder(here: Path, monkeypatch: pytes
     fixed = ["training.pretrain_data=~/trec", "ranker.vectors=glove.txt", "curriculum.vectors=glove.txt",
              "curriculum.teacher.ranker={name: bert, model: trec}"]  # fmt: skip
     found: list[Experiment] = []
-    monkeypatch.setattr("tune_cl.search.runner.start_search", lambda experiment, *_: found.append(experiment))
+    monkeypatch.setattr("tune_cl.run_search.start_search", lambda experiment, *_: found.append(experiment))
     options = [option for one in fixed for option in ("--set", one)]
     run_command.execute(parsed(["space.yaml", "--data", "./trec", *options]))
     [made] = found

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.rankers.base import RankerModule
-from trainables.training.precision import choose_precision
+from trainables.rankers.ranker import RankerModule
+from trainables.training.device import choose_precision
 
 CPU = torch.device("cpu")
 

@@ -14,20 +14,20 @@ import torch
 from tests.builders import tiny_data
 from tests.data_folders import squad_files, wikiqa_files, write_folder
 from tests.trec_folder import write_trec_folder
-from trainables.config import DataConfig, TrainingRun, validated
+from trainables.config.keys import DataConfig, TrainingRun, validated
+from trainables.core.errors import ConfigError, DataError
 from trainables.data import load_data
 from trainables.data.columns import RankingData
 from trainables.data.combine import joined, some_queries
-from trainables.errors import ConfigError, DataError
-from trainables.evaluation.judging import judge_of
-from trainables.training import checkpoint, once
+from trainables.evaluation.per_query import judge_of
+from trainables.training import checkpoint
+from trainables.training import pretrained as once
 from trainables.training.checkpoint import trained_state
-from trainables.training.materials import Materials, materials_key, prepare, ranker_of
-from trainables.training.pretrain_data import joint_text, load_pretrain_data
-from trainables.training.pretraining import WEIGHTS, pretraining_run, with_start
-from trainables.training.training import Training
-from tune_cl.experiment import build
-from tune_cl.search.materials import completed, untrained
+from trainables.training.materials import Materials, joint_text, load_pretrain_data, materials_key, prepare, ranker_of
+from trainables.training.pretrained import WEIGHTS, pretraining_run, with_start
+from trainables.training.trainer import Training
+from tune_cl.experiment.experiment import build
+from tune_cl.ray.shared_materials import completed, untrained
 
 SMALL: dict[str, dict[str, Any]] = {
     "conv_knrm": {"vector_size": 16, "filters": 16},
@@ -310,7 +310,7 @@ def test_data_for_another_task_or_without_training_queries_is_an_error_at_the_ke
         load_pretrain_data(run, replace(data, task="classification", classes=("a", "b")))
     whole = load_data(DataConfig(source=str(folder)))
     parts = {name: split for name, split in whole.splits.items() if name != "train"}
-    monkeypatch.setattr("trainables.training.pretrain_data.load_data", lambda _: replace(whole, splits=parts))
+    monkeypatch.setattr("trainables.training.materials.load_data", lambda _: replace(whole, splits=parts))
     with pytest.raises(DataError, match=r"training\.pretrain_data: 'wikiqa' has no training split"):
         load_pretrain_data(run, data)
 

@@ -13,8 +13,8 @@ from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.experiment import load_experiment
-from tune_cl.search.leaves import LogUniform
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.space.parameters import LogUniform
 
 
 def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> Any:

@@ -8,10 +8,10 @@ from io import StringIO
 import pytest
 
 from tests.test_what_users_see import result
-from trainables.prose import wrapped
-from tune_cl.console.result import render
-from tune_cl.search.panel import Panel
-from tune_cl.state import replay
+from trainables.core.prose import wrapped
+from tune_cl.cli.search_result import render
+from tune_cl.history.state import replay
+from tune_cl.search.progress_panel import Panel
 
 
 class Terminal(StringIO):

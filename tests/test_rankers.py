@@ -13,10 +13,10 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 from tests.builders import tiny_data
+from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData
-from trainables.errors import ConfigError
 from trainables.rankers import RANKERS, load_ranker, ranker_settings
-from trainables.rankers.base import Ranker, RankerModule, TextSide, Tokens
+from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
 from trainables.rankers.settings import RankerSettings
 
 MAX_LENGTH = 32

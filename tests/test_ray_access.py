@@ -14,14 +14,14 @@ import pytest
 import ray
 
 from tests.commands import ROOT, on_path
-from tune_cl import ray_access as module
-from tune_cl.ray_access import LOCK, LONGEST_SOCKET, PREFIX, ray_folder
-from tune_cl.ray_session import ray_session
+from tune_cl.ray import access as module
+from tune_cl.ray.access import LOCK, LONGEST_SOCKET, PREFIX, ray_folder
+from tune_cl.ray.session import ray_session
 
 NOBODY = 65534
 HOLDS_ONE = """
 import time
-from tune_cl.ray_access import ray_folder
+from tune_cl.ray.access import ray_folder
 with ray_folder() as folder:
     (folder / "logs").mkdir(parents=True)
     print(folder, flush=True)

@@ -16,8 +16,8 @@ from tests.builders import tiny_data
 from tests.commands import ROOT, SPACE, on_path
 from tests.trec_folder import write_trec_folder
 from tune_cl.cli import main
-from tune_cl.console.settings import require_ray
-from tune_cl.ray_session import ray_session
+from tune_cl.cli.options import require_ray
+from tune_cl.ray.session import ray_session
 
 NAMES = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"),
@@ -79,7 +79,7 @@ def test_trials_on_this_machine_have_the_keys_all_the_same(monkeypatch: pytest.M
 # -- the token of a local Ray ------------------------------------------------------------------------------------
 
 STARTS_RAY = """
-from tune_cl.ray_session import ray_session
+from tune_cl.ray.session import ray_session
 with ray_session(None):
     print("started")
 """

@@ -19,8 +19,8 @@ import ray
 from ray._private import services
 from ray._private import utils as ray_utils
 
-from tune_cl import ray_session as module
-from tune_cl.ray_session import ray_session
+from tune_cl.ray import session as module
+from tune_cl.ray.session import ray_session
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session(
 
 UNASKED = """
 import gc, time, ray
-from tune_cl.ray_session import ray_session
+from tune_cl.ray.session import ray_session
 
 def fails():
     raise ValueError("nobody asks")

@@ -10,10 +10,8 @@ from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint
 from ray.tune.experiment import Trial
 
-from tune_cl.search.deletions import Deletions
-from tune_cl.search.leftovers import KEPT
-from tune_cl.search.ray_tune import _folder, _Recorder, _Rungs
-from tune_cl.search.search import Search
+from tune_cl.ray.tuner import KEPT, Deletions, _folder, _Recorder, _Rungs
+from tune_cl.search.driver import Search
 
 
 def trial(number: int) -> Any:

@@ -20,27 +20,27 @@ from tests.test_training import make_run, start
 from tests.test_weighting import split_of
 from tests.trec_folder import write_trec_folder
 from tests.tree_training import materials_of, tree_run
-from trainables.baselines.bm25 import Bm25Baseline
-from trainables.baselines.selection import choose, rank
-from trainables.config import TrainingRun, validated
-from trainables.curriculum.scored import CODE
-from trainables.curriculum.scoring import SCORINGS
+from trainables.baselines.lexical import Bm25Baseline
+from trainables.config.keys import TrainingRun, validated
+from trainables.curriculum.scoring import CODE, SCORINGS
 from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData
 from trainables.data.instances import make_instances
-from trainables.evaluation.judging import judge_of
 from trainables.evaluation.metrics import Evaluator
-from trainables.evaluation.trec import read_per_query
-from trainables.training import losses, training
+from trainables.evaluation.per_query import judge_of
+from trainables.evaluation.trec_files import read_per_query
+from trainables.training import losses
+from trainables.training import trainer as training
 from trainables.training.checkpoint import read_json
 from trainables.training.materials import materials_key, prepare
-from trainables.training.teacher import scored_of as scored_of_run
+from trainables.training.pretrained import scored_of as scored_of_run
 from trainables.training.trees import TreeTraining, stages
 from tune_cl.cli import DONE, main
-from tune_cl.commands.evaluate import evaluate
+from tune_cl.cli.commands.baseline import choose, rank
+from tune_cl.cli.commands.evaluate import evaluate
 from tune_cl.confirmation.training import confirm_run
-from tune_cl.experiment import load_experiment
-from tune_cl.search.artifacts import Artifacts
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.run_search import Artifacts
 
 LEVEL_2 = {"relevance_level": 2}
 

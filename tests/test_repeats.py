@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from tests.test_search import SPACE, Crew, Killed, summary
-from trainables.errors import ConfigError
-from tune_cl.confirmation.plan import baseline_of, best_configurations
-from tune_cl.console.result import render
-from tune_cl.experiment import Experiment, load_experiment
+from trainables.core.errors import ConfigError
+from tune_cl.cli.search_result import render
+from tune_cl.confirmation.request import baseline_of, best_configurations
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.run_search import baseline_of as baseline_result
+from tune_cl.run_search import best_of
+from tune_cl.samplers import TpeSampler
 from tune_cl.search.budget import best_value, finals
+from tune_cl.search.driver import BASELINE_TRIAL, FINISHED, WAIT, Plan
 from tune_cl.search.repeats import seed_of
-from tune_cl.search.runner import baseline_of as baseline_result
-from tune_cl.search.runner import best_of
-from tune_cl.search.samplers import TpeSampler
-from tune_cl.search.search import BASELINE_TRIAL, FINISHED, WAIT, Plan
-from tune_cl.search.warm import observed
+from tune_cl.search.warm_start import observed
 
 WAYS = {
     "asha": ["search.promotion=false"],

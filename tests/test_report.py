@@ -15,15 +15,13 @@ import pytest
 from tests.report_cases import HOSTILE, Case, whole
 from tests.tracking_cases import fresh_database
 from tune_cl.cli import main
-from tune_cl.commands.report import tracked
-from tune_cl.journal import Journal, read_events
-from tune_cl.report import curves
-from tune_cl.report.analysis import importance, mean_interval, rank_agreement, slow_bias
-from tune_cl.report.assets import SCRIPT, STYLE
-from tune_cl.report.findings import Findings, gather
+from tune_cl.cli.commands.report import tracked
+from tune_cl.history.journal import Journal, read_events
+from tune_cl.report import trials as curves
+from tune_cl.report.charts import Scale, path, scale
+from tune_cl.report.findings import Findings, gather, importance, mean_interval, rank_agreement, slow_bias
 from tune_cl.report.formats import latex_table, trials_csv
-from tune_cl.report.page import TITLES, page
-from tune_cl.report.svg import Scale, path, scale
+from tune_cl.report.page import SCRIPT, STYLE, TITLES, page
 
 VOID = {"meta"}
 LOADING = {"img", "link", "iframe", "object", "embed", "video", "audio", "base", "form", "image", "use"}
@@ -251,7 +249,7 @@ def test_an_unknown_search_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_format_has_its_suffix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tune_cl.commands.report.tracked", lambda place, output, text, uri: None)
+    monkeypatch.setattr("tune_cl.cli.commands.report.tracked", lambda place, output, text, uri: None)
     place = whole(tmp_path, others=2).write()
     for form, name in (("html", "report.html"), ("latex", "report.tex"), ("csv", "report.csv")):
         assert main(["report", "toy", "--storage", str(place.storage), "--format", form]) == 0
@@ -299,7 +297,7 @@ def test_a_running_search_is_reported_and_left_alone(tmp_path: Path, capsys: pyt
 def test_tracking_that_cannot_be_reached_is_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tune_cl.commands.report.TRACKING_SECONDS", 0.1)
+    monkeypatch.setattr("tune_cl.cli.commands.report.TRACKING_SECONDS", 0.1)
     place = Case(tmp_path).write()
     tracked(place, place.journal, "", "http://user:secret@127.0.0.1:9")
     told = capsys.readouterr().err

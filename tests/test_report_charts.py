@@ -9,21 +9,33 @@ import numpy as np
 import pytest
 
 from tune_cl.report.charts import (
+    ABSENT,
+    BOTTOM,
+    END,
     HEIGHT,
+    LEFT,
     MOST_BARS,
+    RIGHT,
+    START,
+    TOP,
     Interval,
     Line,
     Mark,
+    Scale,
+    Traveller,
+    axis_of,
     bars,
+    frame,
     interval_chart,
     line_chart,
+    parallel_chart,
+    path,
     queries_a_bar,
+    scale,
     share_chart,
     strip_chart,
 )
-from tune_cl.report.parallel import ABSENT, END, START, Traveller, axis_of, parallel_chart
-from tune_cl.report.svg import BOTTOM, LEFT, RIGHT, TOP, Scale, frame, path, scale
-from tune_cl.search.leaves import Choice, Integer, Uniform
+from tune_cl.space.parameters import Choice, Integer, Uniform
 
 Found = list[dict[str, str]]
 

@@ -10,13 +10,24 @@ import numpy as np
 import pytest
 
 from tests.report_cases import whole
-from tune_cl.report.charts import Interval, _queries, interval_chart, share_chart, strip_chart
+from tune_cl.report.charts import (
+    ABSENT,
+    END,
+    START,
+    Interval,
+    Scale,
+    Traveller,
+    _queries,
+    axis_of,
+    interval_chart,
+    path,
+    share_chart,
+    strip_chart,
+)
 from tune_cl.report.findings import gather
 from tune_cl.report.markup import cut, number, p_value, plain
 from tune_cl.report.page import page
-from tune_cl.report.parallel import ABSENT, END, START, Traveller, axis_of
-from tune_cl.report.svg import Scale, path
-from tune_cl.search.leaves import Choice, LogUniform
+from tune_cl.space.parameters import Choice, LogUniform
 
 
 def test_ticks_are_a_fifth_of_one_apart() -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from tests.report_cases import Case, whole
 from tests.test_report import report
-from trainables.errors import WorkFailed
-from tune_cl.commands.report import tracked
-from tune_cl.journal import Journal, read_events
-from tune_cl.place import Place
-from tune_cl.report import file, per_query
+from trainables.core.errors import WorkFailed
+from tune_cl.cli.commands.report import tracked
+from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.search_folder import Place
+from tune_cl.report import page as file
+from tune_cl.report import queries as per_query
 
 
 def raising(error: Exception) -> Any:

@@ -8,10 +8,10 @@ import pytest
 
 from tests.report_cases import SPACE, Case
 from tests.test_report import report
-from trainables.randomness import generator
-from tune_cl.report.fairness import _early_and_final, audited
+from trainables.core.randomness import generator
 from tune_cl.report.findings import gather
-from tune_cl.search.pareto import Priced, priced
+from tune_cl.report.queries import _early_and_final, audited
+from tune_cl.search.analysis import Priced, priced
 
 
 def stopped_and_audited(folder: Path, late: float) -> Case:

@@ -13,12 +13,14 @@ import pytest
 
 from tests.report_cases import Case, whole
 from tests.test_report import Reader, report
-from trainables.errors import DataError
-from tune_cl.report import curves, fairness, tradeoff, trees
-from tune_cl.report.analysis import PERMUTATIONS, Importance, importance, rank_agreement, slow_bias
-from tune_cl.report.findings import Findings, gather
+from trainables.core.errors import DataError
+from tune_cl.report import queries as fairness
+from tune_cl.report import trials as curves
+from tune_cl.report import trials as tradeoff
+from tune_cl.report import trials as trees
+from tune_cl.report.findings import PERMUTATIONS, Findings, Importance, gather, importance, rank_agreement, slow_bias
 from tune_cl.report.page import page
-from tune_cl.report.parameters import _how, importances
+from tune_cl.report.trials import _how, importances
 
 # -- importance --------------------------------------------------------------------------------------------------
 

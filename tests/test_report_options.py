@@ -9,14 +9,14 @@ import pytest
 
 from tests.report_cases import Case
 from tests.test_search import SPACE, Crew
-from tune_cl.experiment import load_experiment
-from tune_cl.place import Place
-from tune_cl.report.fairness import _stopping
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.history.search_folder import Place
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.formats import latex_table
-from tune_cl.report.parameters import importances, repeat_section
-from tune_cl.report.verdict import _on_dev, rows
-from tune_cl.search.runner import baseline_of, best_of
+from tune_cl.report.queries import _stopping
+from tune_cl.report.trials import importances, repeat_section
+from tune_cl.report.verdict_section import _on_dev, rows
+from tune_cl.run_search import baseline_of, best_of
 
 
 def found(folder: Path, *options: str) -> Findings:

@@ -13,12 +13,11 @@ import pytest
 
 from tests.report_cases import Case, whole
 from tests.test_report import report
-from tune_cl.experiment import load_experiment
+from tune_cl.experiment.experiment import load_experiment
 from tune_cl.report import charts
-from tune_cl.report.assets import STYLE
 from tune_cl.report.findings import gather
 from tune_cl.report.formats import latex_table
-from tune_cl.report.page import page
+from tune_cl.report.page import STYLE, page
 
 
 def test_the_first_line_names_all_rankers_that_were_searched(tmp_path: Path) -> None:

@@ -17,15 +17,16 @@ import pytest
 from tests.report_cases import QUERIES, Case, whole
 from tests.test_report import report
 from tests.test_scoring import make_data
-from trainables.evaluation.trec import write_per_query
-from trainables.randomness import generator
-from tune_cl.journal import read_events
-from tune_cl.report import per_query, queries
+from trainables.core.randomness import generator
+from trainables.evaluation.trec_files import write_per_query
+from tune_cl.history.journal import read_events
+from tune_cl.report import queries
+from tune_cl.report import queries as per_query
 from tune_cl.report.charts import MOST_BARS
 from tune_cl.report.findings import Findings, gather, words
 from tune_cl.report.formats import latex, latex_table, trials_csv
-from tune_cl.report.per_query import PerQuery, by_domain, by_length, by_turns
-from tune_cl.report.verdict import rows
+from tune_cl.report.queries import PerQuery, by_domain, by_length, by_turns
+from tune_cl.report.verdict_section import rows
 from tune_cl.tracking.layout import trial_name
 
 RANKED = [("zero", 0), ("one", 1), ("two", 2)]

@@ -8,7 +8,8 @@ import pytest
 
 from tests.report_cases import SPACE, Case
 from tests.test_report import Reader
-from tune_cl.report import per_query, trees
+from tune_cl.report import queries as per_query
+from tune_cl.report import trials as trees
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
 

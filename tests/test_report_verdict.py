@@ -10,7 +10,7 @@ import pytest
 
 from tests.report_cases import whole
 from tests.test_report import Reader, report
-from tune_cl.commands.confirm import in_words, render
+from tune_cl.cli.commands.confirm import in_words, render
 from tune_cl.confirmation.verdict import leader
 from tune_cl.report.findings import gather
 from tune_cl.report.formats import latex_table

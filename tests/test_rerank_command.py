@@ -14,7 +14,7 @@ from tests.data_folders import letor_files, quora_files, trec_files, write_folde
 from tests.pair_data import pair_folder
 from tests.test_cli import SMALL_OPTIONS, document, errors
 from tests.trec_folder import write_trec_folder
-from trainables.rankers.words import WordRanker
+from trainables.rankers.word_vectors import WordRanker
 from tune_cl.cli import DONE, main
 
 TOP = 2

@@ -22,8 +22,8 @@ from tests.builders import tiny_data
 from tests.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start, wait_for_events
 from tests.test_cache_damage import flip_the_last_bit
 from tests.trec_folder import write_trec_folder
-from tune_cl.journal import read_events
-from tune_cl.state import SearchState, replay
+from tune_cl.history.journal import read_events
+from tune_cl.history.state import SearchState, replay
 
 AT_A_TERMINAL = """
 import fcntl, sys, termios
@@ -339,7 +339,7 @@ SWALLOWED_BETWEEN_RESULTS = """
 import os, signal, sys
 from contextlib import suppress
 from tune_cl.cli import main
-from tune_cl.search.search import Search
+from tune_cl.search.driver import Search
 
 def then_a_signal(search, trial, result, known=Search.result):
     kept = known(search, trial, result)
@@ -378,7 +378,7 @@ def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(place: Path, who
 LEAVING = """
 import gc, threading, time
 import ray
-from tune_cl.ray_session import ray_session
+from tune_cl.ray.session import ray_session
 
 class Cycle:
     def __init__(self, reference):

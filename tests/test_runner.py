@@ -14,13 +14,14 @@ from tests.report_cases import Case
 from tests.test_commands_to_copy import LeftBehind
 from tests.tracking_cases import journal_of, one_trial
 from tests.trec_folder import write_trec_folder
-from trainables.errors import ConfigError, Interrupted
+from trainables.core.errors import ConfigError, Interrupted
+from tune_cl import run_search as runner
 from tune_cl.cli import INTERRUPTED, main
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Event, Journal, read_events
-from tune_cl.place import Place, new_place
-from tune_cl.search import nodes, runner
-from tune_cl.state import SearchState, replay
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.history.journal import Event, Journal, read_events
+from tune_cl.history.search_folder import Place, new_place
+from tune_cl.history.state import SearchState, replay
+from tune_cl.ray import nodes
 
 LATER = ("search_end", "confirmation")  # events of a search that is done
 

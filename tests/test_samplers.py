@@ -8,11 +8,10 @@ from statistics import mean, median, pstdev
 
 import pytest
 
-from trainables.errors import ConfigError
-from trainables.randomness import generator
-from tune_cl.experiment import load_experiment
-from tune_cl.search.leaves import Choice, Integer, LogUniform, Uniform
-from tune_cl.search.samplers import (
+from trainables.core.errors import ConfigError
+from trainables.core.randomness import generator
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.samplers import (
     SEARCHERS,
     CmaesSampler,
     GpSampler,
@@ -25,7 +24,8 @@ from tune_cl.search.samplers import (
     TpeSampler,
     make_sampler,
 )
-from tune_cl.search.space import Flat, Space, identity
+from tune_cl.space.parameters import Choice, Integer, LogUniform, Uniform
+from tune_cl.space.space import Flat, Space, identity
 
 SPACE = Space(
     {

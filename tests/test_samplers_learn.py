@@ -7,13 +7,13 @@ from statistics import mean
 
 import pytest
 
-from trainables.randomness import generator
-from tune_cl.search.leaves import Uniform
-from tune_cl.search.samplers import SEARCHERS, CmaesSampler, GpSampler, TpeSampler
-from tune_cl.search.samplers.modelled import ModelSampler
-from tune_cl.search.schedulers import Decision, Setup
-from tune_cl.search.schedulers.asha import Asha
-from tune_cl.search.space import Flat, Space
+from trainables.core.randomness import generator
+from tune_cl.samplers import SEARCHERS, CmaesSampler, GpSampler, TpeSampler
+from tune_cl.samplers.modelled import ModelSampler
+from tune_cl.schedulers import Decision, Setup
+from tune_cl.schedulers.asha import Asha
+from tune_cl.space.parameters import Uniform
+from tune_cl.space.space import Flat, Space
 
 PLANE = Space({"x": Uniform(low=0, high=1), "y": Uniform(low=0, high=1)})
 STARTUP = 8

@@ -14,12 +14,12 @@ from ray.train._internal.storage import StorageContext
 from tests.builders import tiny_data
 from tests.letor_data import letor_data
 from tests.tree_training import materials_of, tree_run
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
 from trainables.ranker_trainable import WRITTEN, ClusterTrainable
 from trainables.training import saves
 from trainables.training.materials import prepare
 from trainables.training.saves import Saves
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 from trainables.training.trees import TreeTraining
 
 

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from benchmarks.simulator import Recorded, Simulation
-from tune_cl.search.schedulers import SCHEDULERS
-from tune_cl.search.schedulers.asha import Asha, Hyperband
-from tune_cl.search.schedulers.base import Decision, Setup
-from tune_cl.search.schedulers.curve_model import Curve
-from tune_cl.search.schedulers.median import Median
-from tune_cl.search.schedulers.model import Model
-from tune_cl.search.schedulers.paired import PairedValues
+from tune_cl.schedulers import SCHEDULERS
+from tune_cl.schedulers.asha import Asha, Hyperband, PairedValues
+from tune_cl.schedulers.median import Median
+from tune_cl.schedulers.model import Curve, Model
+from tune_cl.schedulers.scheduler import Decision, Setup
 
 WAYS = {
     **{name: (name, Setup(12, 2, grace="none", first_rung=3)) for name in SCHEDULERS if name != "pbt"},

@@ -9,8 +9,8 @@ import pytest
 
 from tests.report_cases import Case
 from tests.test_schedulers import WAYS
-from tune_cl.search.course import Course
-from tune_cl.search.schedulers import SCHEDULERS, Decision, Scheduler, Setup
+from tune_cl.schedulers import SCHEDULERS, Decision, Scheduler, Setup
+from tune_cl.search.progress_panel import Course
 
 ALL_WAYS = WAYS | {"pbt": ("pbt", Setup(12, 2))}
 

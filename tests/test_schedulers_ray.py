@@ -15,16 +15,15 @@ from tests.trec_folder import write_trec_folder
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import saves
 from trainables.training.materials import Materials
-from tune_cl.experiment import load_experiment
-from tune_cl.journal import FILE, Event, Journal, read_events
-from tune_cl.ray_session import ray_session
-from tune_cl.search import ray_tune
-from tune_cl.search.artifacts import Artifacts
-from tune_cl.search.leftovers import KEPT
-from tune_cl.search.materials import untrained
-from tune_cl.search.ray_tune import run_trials
-from tune_cl.search.search import BASELINE_TRIAL, Search
-from tune_cl.state import SearchState, TrialState, replay
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.history.journal import FILE, Event, Journal, read_events
+from tune_cl.history.state import SearchState, TrialState, replay
+from tune_cl.ray import tuner as ray_tune
+from tune_cl.ray.session import ray_session
+from tune_cl.ray.shared_materials import untrained
+from tune_cl.ray.tuner import KEPT, run_trials
+from tune_cl.run_search import Artifacts
+from tune_cl.search.driver import BASELINE_TRIAL, Search
 
 SPACE = """
 ranker: {name: conv_knrm, vector_size: 8, filters: 4}

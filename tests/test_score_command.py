@@ -13,7 +13,7 @@ from tests.builders import tiny_data
 from tests.data_folders import trec_files, write_folder
 from trainables.data.instances import make_instances
 from tune_cl.cli import main
-from tune_cl.console.difficulty_examples import DRAWN_ANEW, SHOWN, extremes
+from tune_cl.cli.commands.score import DRAWN_ANEW, SHOWN, extremes
 
 
 @pytest.fixture

@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 
 from tests.builders import tiny_data
-from trainables.config import DataConfig
-from trainables.curriculum.difficulty import difficulty
-from trainables.curriculum.scored import CODE, PAPER, Groups, Scored
-from trainables.curriculum.scoring import SCORINGS
+from trainables.config.keys import DataConfig
+from trainables.core.cache import digest_of
+from trainables.core.errors import ConfigError, WorkFailed
+from trainables.curriculum.scoring import CODE, PAPER, SCORINGS, Groups, Scored, difficulty
 from trainables.data import load_data
-from trainables.data.cache import digest_of
 from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
 from trainables.data.instances import Instances, make_instances
-from trainables.errors import ConfigError, WorkFailed
 from trainables.rankers import load_ranker, ranker_settings
 
 RANDOM = {"random", "self_paced"}  # self_paced begins at random
@@ -160,7 +158,7 @@ def test_the_20th_word_is_the_last_that_semantic_std_reads(tmp_path: Path) -> No
 def test_semantic_std_shares_the_vectors_of_conv_knrm(turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tiny_data(queries=8, candidates=4, seed=11, turns=turns)
     load_ranker("conv_knrm").prepare(made, ranker_settings({"name": "conv_knrm"}), seed=0)
-    monkeypatch.setattr("trainables.rankers.vectors.train_vectors", lambda *_: pytest.fail("trained twice"))
+    monkeypatch.setattr("trainables.rankers.word_vectors.train_vectors", lambda *_: pytest.fail("trained twice"))
     assert np.isfinite(SCORINGS["semantic_std"](scored_of(made, seed=5))).all()
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.errors import WorkFailed
-from trainables.rankers.base import RankerModule, Tokens
-from trainables.training.precision import Precision
-from trainables.training.scoring import TOKENS_A_BATCH, score_candidates
+from trainables.core.errors import WorkFailed
+from trainables.rankers.ranker import RankerModule, Tokens
+from trainables.training.device import Precision
+from trainables.training.scoring_texts import TOKENS_A_BATCH, score_candidates
 
 CPU = torch.device("cpu")
 BUDGET = TOKENS_A_BATCH["cpu"]

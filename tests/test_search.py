@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from trainables.randomness import generator
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Journal
-from tune_cl.search.pareto import priced
-from tune_cl.search.samplers import TpeSampler
-from tune_cl.search.schedulers import SCHEDULERS
-from tune_cl.search.search import BASELINE_TRIAL, FINISHED, WAIT, Plan, Search
-from tune_cl.state import Dev, replay
+from trainables.core.randomness import generator
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.history.journal import Journal
+from tune_cl.history.state import Dev, replay
+from tune_cl.samplers import TpeSampler
+from tune_cl.schedulers import SCHEDULERS
+from tune_cl.search.analysis import priced
+from tune_cl.search.driver import BASELINE_TRIAL, FINISHED, WAIT, Plan, Search
 
 SPACE = """
 data: docstrings

@@ -13,17 +13,17 @@ import pytest
 import scipy.stats
 
 from tests.report_cases import Case
-from trainables.errors import ConfigError
-from trainables.randomness import generator
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Journal
-from tune_cl.search.audit import Audit
+from trainables.core.errors import ConfigError
+from trainables.core.randomness import generator
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.forecast import Audit
+from tune_cl.history.journal import Journal
+from tune_cl.history.state import replay
+from tune_cl.samplers import GridSampler, RandomSampler, make_sampler, tried_first
+from tune_cl.search.analysis import Priced, front
 from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending, improbable, used_up
-from tune_cl.search.leaves import Leaf, parse_leaf
-from tune_cl.search.pareto import Priced, front
-from tune_cl.search.samplers import GridSampler, RandomSampler, make_sampler, tried_first
-from tune_cl.search.warm import warm_start_event, within
-from tune_cl.state import replay
+from tune_cl.search.warm_start import warm_start_event, within
+from tune_cl.space.parameters import Leaf, parse_leaf
 
 # -- priors --------------------------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from argparse import ArgumentParser, Namespace
 
 import pytest
 
-from trainables.errors import ConfigError
-from tune_cl.console import settings
-from tune_cl.console.settings import add_experiment, add_overrides, add_split, experiment_of, require_cluster
+from trainables.core.errors import ConfigError
+from tune_cl.cli import options as settings
+from tune_cl.cli.options import add_experiment, add_overrides, add_split, experiment_of, require_cluster
 
 
 def parsed(*given: str) -> Namespace:

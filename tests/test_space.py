@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from optuna.distributions import FloatDistribution
 from optuna.trial import FixedTrial
 
-from trainables.errors import ConfigError
-from tune_cl.search.leaves import Choice, Integer, LogUniform, Uniform, parse_leaf
-from tune_cl.search.schedulers.pbt import perturbed
-from tune_cl.search.space import Flat, Space, identity
+from trainables.core.errors import ConfigError
+from tune_cl.schedulers.pbt import perturbed
+from tune_cl.space.parameters import Choice, Integer, LogUniform, Uniform, parse_leaf
+from tune_cl.space.space import Flat, Space, identity
 
 PACING = Choice(options=("linear", "root", "step"))
 N = Choice(options=(2, 5), when={"pacing": ("root",)})

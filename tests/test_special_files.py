@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.data_folders import trec_files, write_folder
-from trainables.data.cache import cached, cached_in_sittings, load_array
-from trainables.errors import ConfigError, DataError
-from trainables.files import no_link, opened, read_text, write_text
+from trainables.core.cache import cached, cached_in_sittings, load_array
+from trainables.core.errors import ConfigError, DataError
+from trainables.core.files import no_link, opened, read_text, write_text
 from trainables.rankers.encoders import read_encoder
 from trainables.training.checkpoint import load_tensors, require_whole
-from trainables.training.prefixes import read_trees
+from trainables.training.trees import read_trees
 from tune_cl.cli import main
-from tune_cl.journal import read_events
+from tune_cl.history.journal import read_events
 
 
 @pytest.fixture(autouse=True)

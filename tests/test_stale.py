@@ -13,19 +13,19 @@ import pytest
 from tests.builders import tiny_data
 from tests.encoder_folders import save_encoder
 from tests.trec_folder import write_trec_folder
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import DataError
 from trainables.data import load_data
 from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import make_instances
-from trainables.errors import DataError
-from trainables.rankers.vectors import train_vectors
-from trainables.rankers.wordpiece import training_texts
+from trainables.rankers.encoders import training_texts
+from trainables.rankers.word_vectors import train_vectors
 from trainables.training.checkpoint import latest_iteration, save_iteration
 from trainables.training.materials import files_of, prepare
-from trainables.training.teacher import teacher_scores
+from trainables.training.pretrained import teacher_scores
 from tune_cl.cli import main
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.search.materials import fingerprint, require_unchanged, untrained
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.ray.shared_materials import fingerprint, require_unchanged, untrained
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.test_journal import SEARCH, end, result, trial
-from trainables.errors import DataError
-from tune_cl.journal import Event
-from tune_cl.state import Dev, SearchState, over_shared_seeds, replay
+from trainables.core.errors import DataError
+from tune_cl.history.journal import Event
+from tune_cl.history.state import Dev, SearchState, over_shared_seeds, replay
 
 ANEW = {"anew": True}
 

@@ -16,16 +16,15 @@ import pytest
 
 from tests.commands import ROOT, on_path
 from trainables.training import saves
-from tune_cl import ray_session as session
 from tune_cl.cli import INTERRUPTED
-from tune_cl.commands import train
-from tune_cl.ray_session import ray_session
-from tune_cl.search import places
-from tune_cl.search.deletions import Deletions
-from tune_cl.search.places import first_ended
-from tune_cl.search.ray_tune import _Recorder
-from tune_cl.search.search import Search
-from tune_cl.stopping import SIGNALS, stop_if_asked, stoppable
+from tune_cl.cli.commands import train
+from tune_cl.process import SIGNALS, stop_if_asked, stoppable
+from tune_cl.ray import session
+from tune_cl.ray import slots as places
+from tune_cl.ray.session import ray_session
+from tune_cl.ray.slots import first_ended
+from tune_cl.ray.tuner import Deletions, _Recorder
+from tune_cl.search.driver import Search
 
 
 @pytest.fixture(autouse=True)

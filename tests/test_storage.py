@@ -10,7 +10,7 @@ import pyarrow.fs
 import pytest
 from pyarrow.fs import FileType
 
-from trainables import storage
+from trainables.core import storage
 
 OPTIONS = "endpoint_override=host:1&scheme=http"
 

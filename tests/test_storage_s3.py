@@ -16,19 +16,19 @@ from tests.builders import tiny_data
 from tests.commands import UNHURRIED, finish, start, wait_for_events
 from tests.s3_cases import events, on_another_machine, s3, server
 from tests.trec_folder import write_trec_folder
-from trainables import storage
-from trainables.config import TrainingRun
-from trainables.data.cache import cache_root
-from trainables.errors import ConfigError, WorkFailed
+from trainables.config.keys import TrainingRun
+from trainables.core import storage
+from trainables.core.cache import cache_root
+from trainables.core.errors import ConfigError, WorkFailed
 from trainables.training.materials import materials_for
-from tune_cl import mirror
 from tune_cl.cli import main
-from tune_cl.confirmation import remote
 from tune_cl.confirmation.training import read_values, result_of
-from tune_cl.journal import parse, read_events
-from tune_cl.mirror import MirroredJournal
-from tune_cl.place import Place, found_again, known_place, new_place, place_of
-from tune_cl.state import replay
+from tune_cl.history import s3_mirror as mirror
+from tune_cl.history.journal import parse, read_events
+from tune_cl.history.s3_mirror import MirroredJournal
+from tune_cl.history.search_folder import Place, found_again, known_place, new_place, place_of
+from tune_cl.history.state import replay
+from tune_cl.ray import confirmation as remote
 
 __all__ = ["s3", "server"]
 

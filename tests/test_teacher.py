@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from tests.builders import tiny_data
-from trainables.config import CurriculumConfig, TrainingRun, validated
+from trainables.config.keys import CurriculumConfig, TrainingRun, validated
+from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
-from trainables.errors import ConfigError
-from trainables.training import once
+from trainables.training import pretrained as once
 from trainables.training.materials import materials_key, prepare
-from trainables.training.teacher import prepare_teacher, scored_of, teacher_run, teacher_scores, with_teacher
-from trainables.training.training import Training
+from trainables.training.pretrained import prepare_teacher, scored_of, teacher_run, teacher_scores, with_teacher
+from trainables.training.trainer import Training
 
 RANKER = {"name": "conv_knrm", "vector_size": 16, "filters": 8}
 

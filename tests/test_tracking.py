@@ -33,11 +33,11 @@ from tests.tracking_cases import (
     snapshot,
     trial_event,
 )
-from trainables.errors import ConfigError
-from tune_cl.journal import Journal
+from trainables.core.errors import ConfigError
+from tune_cl.history.journal import Journal
+from tune_cl.history.tracking_uri import artifact_location, masked, resolve_tracking_uri
 from tune_cl.tracking import layout
-from tune_cl.tracking.store import RunStore
-from tune_cl.tracking.uri import artifact_location, masked, resolve_tracking_uri
+from tune_cl.tracking.mlflow_store import RunStore
 
 __all__ = ["database", "expected"]  # fixtures
 

@@ -10,7 +10,7 @@ import pytest
 
 from tune_cl.tracking import layout
 from tune_cl.tracking.cursor import FILE, Cursor, load
-from tune_cl.tracking.mlflow_writer import MlflowWriter
+from tune_cl.tracking.writer import MlflowWriter
 
 
 def cursor_at(journal: Path, offset: int, **other: Any) -> Cursor:

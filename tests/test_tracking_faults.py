@@ -32,13 +32,12 @@ from tests.tracking_cases import (
     snapshot,
     trial_event,
 )
-from tune_cl.journal import Event, Journal
-from tune_cl.mirror import MirroredJournal
-from tune_cl.place import Place, new_place, place_of
-from tune_cl.tracking.delivery import Delivery
-from tune_cl.tracking.mlflow_writer import MlflowWriter, finish
-from tune_cl.tracking.store import Refused, RunStore
-from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
+from tune_cl.history.journal import Event, Journal
+from tune_cl.history.s3_mirror import MirroredJournal
+from tune_cl.history.search_folder import Place, new_place, place_of
+from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
+from tune_cl.tracking.mlflow_store import Refused, RunStore
+from tune_cl.tracking.writer import Delivery, MlflowWriter, finish
 
 __all__ = ["database", "expected", "s3", "server"]
 

@@ -17,15 +17,15 @@ from tests.tracking_cases import (
     snapshot,
     trial_event,
 )
-from tune_cl.experiment import load_experiment
-from tune_cl.journal import Event
-from tune_cl.place import Place
-from tune_cl.search import runner
-from tune_cl.search.panel import label
-from tune_cl.state import replay
+from tune_cl import run_search as runner
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.history.journal import Event
+from tune_cl.history.search_folder import Place
+from tune_cl.history.state import replay
+from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.search.progress_panel import label
+from tune_cl.space.wording import curriculum
 from tune_cl.tracking import layout
-from tune_cl.tracking.uri import resolve_tracking_uri
-from tune_cl.wording import curriculum
 
 __all__ = ["database"]  # a fixture
 

@@ -18,9 +18,9 @@ from tests.commands import SPACE, finish, start, wait_for_events
 from tests.faulty_proxy import LOGIN, Fault, Handler, Proxy, answering, hang, in_turn, proxy_before, reset
 from tests.tracking_cases import Server, Snapshot, caught_up, database, events, expected, journal_of, snapshot
 from tests.trec_folder import write_trec_folder
-from tune_cl.journal import FILE, read_events
-from tune_cl.state import SearchState, replay
-from tune_cl.tracking import mlflow_writer
+from tune_cl.history.journal import FILE, read_events
+from tune_cl.history.state import SearchState, replay
+from tune_cl.tracking import writer as mlflow_writer
 
 __all__ = ["database", "expected"]  # fixtures
 FAULTS: list[Fault] = [

@@ -33,11 +33,11 @@ from tests.tracking_cases import (
     snapshot,
     trial_event,
 )
-from tune_cl.journal import Journal, read_events
-from tune_cl.tracking import mlflow_writer
-from tune_cl.tracking.mlflow_writer import MlflowWriter
-from tune_cl.tracking.store import RunStore
-from tune_cl.tracking.uri import resolve_tracking_uri
+from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.tracking import writer as mlflow_writer
+from tune_cl.tracking.mlflow_store import RunStore
+from tune_cl.tracking.writer import MlflowWriter
 
 __all__ = ["database", "expected"]  # fixtures
 
@@ -264,8 +264,8 @@ def test_fresh_database_is_made_quietly_beside_the_runs(tmp_path: Path) -> None:
     journal = journal_of(tmp_path / "runs" / "pacing", events("fresh", tmp_path))
     (tmp_path / "elsewhere").mkdir()
     program = (
-        "import sys, pathlib; from tune_cl.journal import Journal; "
-        "from tune_cl.tracking.mlflow_writer import MlflowWriter; "
+        "import sys, pathlib; from tune_cl.history.journal import Journal; "
+        "from tune_cl.tracking.writer import MlflowWriter; "
         "assert 'mlflow' not in sys.modules, 'the driver would wait for the import'; "
         "writer = MlflowWriter(Journal(pathlib.Path(sys.argv[1]).parent), sys.argv[2]); writer.start(); "
         "sys.exit(writer.close())"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.tracking_cases import fresh_database
-from tune_cl.tracking import store as module
-from tune_cl.tracking.store import RunStore
-from tune_cl.tracking.uri import resolve_tracking_uri
+from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.tracking import mlflow_store as module
+from tune_cl.tracking.mlflow_store import RunStore
 
 TAG = "tune_cl.search_id"
 

@@ -16,8 +16,8 @@ from tests.pair_data import pair_folder
 from tests.test_cli import SMALL_OPTIONS, document
 from tests.trec_folder import write_trec_folder
 from tune_cl.cli import DONE, INTERRUPTED, main
-from tune_cl.commands.train import unused
-from tune_cl.experiment import load_training_run
+from tune_cl.cli.commands.train import unused
+from tune_cl.experiment.experiment import load_training_run
 
 LINE = re.compile(r"iteration (\d)/3: dev map (\d\.\d{4})( \*)?, loss \d\.\d{4}, open \d+%, (\d+) pairs/s")
 HEADING = "*: the best dev value so far; open: the share of the training data in use"
@@ -120,7 +120,7 @@ def test_the_command_that_goes_on_names_its_space(
         raise KeyboardInterrupt
 
     given = ["train", "quickstart", *command(place / "data", tmp_path / "a")[1:]]
-    monkeypatch.setattr("tune_cl.commands.train._progress", stop)
+    monkeypatch.setattr("tune_cl.cli.commands.train._progress", stop)
     assert main(given) == INTERRUPTED
     told = capfd.readouterr().err.splitlines()[-1].partition("with: ")[2]
     assert split(told)[1:3] == ["train", "quickstart"] and sorted(split(told)[1:]) == sorted(given)

@@ -12,15 +12,15 @@ import pytest
 import torch
 
 from tests.builders import tiny_data
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import DataError, WorkFailed
 from trainables.data.columns import required_split
-from trainables.errors import DataError, WorkFailed
 from trainables.evaluation.metrics import Evaluator
 from trainables.training import losses
 from trainables.training.checkpoint import best_scores, latest_iteration, save_iteration, write_folder
 from trainables.training.materials import prepare
-from trainables.training.saved import load_ranker_folder
-from trainables.training.training import Training, rate_factor
+from trainables.training.saved_ranker import load_ranker_folder
+from trainables.training.trainer import Training, rate_factor
 
 RANKERS = {
     "conv_knrm": {"name": "conv_knrm", "vector_size": 16, "filters": 8},

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.trec_cases import Qrels, Run, columns, rankings, write_qrels
+from trainables.core.errors import DataError, WorkFailed
 from trainables.data.columns import TextColumn
-from trainables.errors import DataError, WorkFailed
-from trainables.evaluation import trec
-from trainables.evaluation.judging import judge_of, write_judged
+from trainables.evaluation import trec_files as trec
 from trainables.evaluation.metrics import METRICS, Evaluator, parse_metrics
-from trainables.evaluation.trec import read_per_query, read_qrels, read_run, write_per_query, write_run
-from tune_cl.commands.evaluate import per_query
+from trainables.evaluation.per_query import judge_of, write_judged
+from trainables.evaluation.trec_files import read_per_query, read_qrels, read_run, write_per_query, write_run
+from tune_cl.cli.commands.evaluate import per_query
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

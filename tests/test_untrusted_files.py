@@ -14,11 +14,11 @@ from tests.builders import tiny_data
 from tests.data_folders import letor_files, write_folder
 from tests.encoder_folders import save_encoder
 from tests.trec_folder import write_trec_folder
+from trainables.core.errors import ConfigError
 from trainables.data.readers import letor
-from trainables.errors import ConfigError
 from trainables.rankers.encoders import new_encoder
 from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.space_files import MOST_NODES, parse_yaml
+from tune_cl.space.space_files import MOST_NODES, parse_yaml
 
 # A process in which an attempt to reach another machine, or to run a file of the folder, leaves a mark.
 WATCHED = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tune_cl.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment, load_experiment
 
 SPACE = """
 ranker: conv_knrm

@@ -12,18 +12,11 @@ import pytest
 from gensim.models import KeyedVectors
 
 from tests.builders import WORDS, tiny_data
-from trainables.errors import ConfigError, DataError
+from trainables.core.errors import ConfigError, DataError
 from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.base import TextSide
+from trainables.rankers.ranker import TextSide
 from trainables.rankers.settings import Word2VecModel
-from trainables.rankers.vectors import (
-    FIRST_WORD,
-    HASHED,
-    read_vectors,
-    table_shape,
-    train_vectors,
-    word_tokens,
-)
+from trainables.rankers.word_vectors import FIRST_WORD, HASHED, read_vectors, table_shape, train_vectors, word_tokens
 
 WORD_RANKERS = ("conv_knrm", "knrm", "drmm_tks", "match_pyramid")
 

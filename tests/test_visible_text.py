@@ -13,10 +13,10 @@ import pytest
 
 from tests.data_folders import trec_files, write_folder
 from tests.test_panel import state_of, trial
-from trainables.prose import say, visible
+from trainables.core.prose import say, visible
 from tune_cl.cli import BAD_INPUT, DONE, FAILED, main
-from tune_cl.console.tables import table
-from tune_cl.search.panel import Panel
+from tune_cl.cli.tables import table
+from tune_cl.search.progress_panel import Panel
 
 RED = "\x1b[31m"
 EVIL = f"{RED}\x9b31m\u202e[bold]:smile:"

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.report_cases import Case
-from trainables.errors import ConfigError
-from tune_cl.experiment import Experiment, load_experiment
-from tune_cl.journal import Journal
-from tune_cl.search.leaves import Choice
-from tune_cl.search.space import Space
-from tune_cl.search.warm import notes_of, warm_start_event, within
-from tune_cl.state import replay
+from trainables.core.errors import ConfigError
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.history.journal import Journal
+from tune_cl.history.state import replay
+from tune_cl.search.warm_start import notes_of, warm_start_event, within
+from tune_cl.space.parameters import Choice
+from tune_cl.space.space import Space
 
 
 def earlier(folder: Path, *dev: float) -> Case:

@@ -10,12 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import gaussian_kde
 
-from trainables.curriculum.kde import ERROR, cumulated
-from trainables.curriculum.weigher import Weigher, ease_of
-from trainables.curriculum.weighting import WEIGHTINGS, kde, pairwise_ease, pointwise_ease, values_of, weights
+from trainables.core.randomness import generator
+from trainables.curriculum.weighting import (
+    ERROR,
+    WEIGHTINGS,
+    Weigher,
+    cumulated,
+    ease_of,
+    kde,
+    pairwise_ease,
+    pointwise_ease,
+    values_of,
+    weights,
+)
 from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import NONE, Batch
-from trainables.randomness import generator
 
 SCORES = [20, 17, 16.5, 16, 15, 15, 14, 13.5, 13, 12]
 
@@ -83,7 +92,7 @@ def test_kde_of_many_queries_is_that_of_each(monkeypatch: pytest.MonkeyPatch) ->
     queries = [list(generator(3, "scores", i).gamma(1, size=size)) for i, size in enumerate([5, 1, 300, 2, 40])]
     apart = np.concatenate([kde(split_of(scores)) for scores in queries])
     assert kde(split_of(*queries)) == pytest.approx(apart)
-    monkeypatch.setattr("trainables.curriculum.kde.CELLS", 1000)  # several chunks
+    monkeypatch.setattr("trainables.curriculum.weighting.CELLS", 1000)  # several chunks
     assert kde(split_of(*queries)) == pytest.approx(apart)
 
 

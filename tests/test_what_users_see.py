@@ -13,22 +13,21 @@ import pytest
 
 from tests.report_cases import Case
 from tests.test_panel import state_of, trial
+from trainables.core.errors import DataError
 from trainables.curriculum.pacing import PACINGS
 from trainables.data import load_data
-from trainables.errors import DataError
 from trainables.evaluation.metrics import METRICS
 from tune_cl.cli import COMMANDS, DONE, Parser, main
-from tune_cl.commands.pace import OTHERS
-from tune_cl.configurations import over_curricula
-from tune_cl.console.result import render
-from tune_cl.console.tables import table
-from tune_cl.experiment import load_experiment
+from tune_cl.cli.commands.pace import OTHERS
+from tune_cl.cli.search_result import render
+from tune_cl.cli.tables import table
+from tune_cl.experiment.experiment import load_experiment
+from tune_cl.history.state import over_curricula, replay
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
-from tune_cl.search.runner import _document
-from tune_cl.state import replay
+from tune_cl.run_search import _document
 from tune_cl.tracking.layout import confirmation_name
-from tune_cl.tracking.mlflow_writer import MlflowWriter
+from tune_cl.tracking.writer import MlflowWriter
 
 SPACE = """
 ranker: conv_knrm
@@ -270,9 +269,9 @@ def test_check_says_in_words_what_a_search_will_do(
 ) -> None:
     pace = {"pairwise": 10.0, "pointwise": 6.0}  # the teacher's loss is pointwise
     monkeypatch.setattr(
-        "trainables.training.forecast.seconds_per_iteration", lambda run, *_, **__: pace[run.training.loss]
+        "trainables.training.factory.seconds_per_iteration", lambda run, *_, **__: pace[run.training.loss]
     )
-    monkeypatch.setattr("tune_cl.commands.check._at_a_time", lambda search: 3)
+    monkeypatch.setattr("tune_cl.cli.commands.check._at_a_time", lambda search: 3)
     monkeypatch.setenv("COLUMNS", "300")
     changed = ["curriculum.scoring={choice: [random, model_loss]}", "curriculum.T=.2", "search.reduction_factor=4"]
     options = [part for override in changed for part in ("--set", override)]
@@ -302,7 +301,7 @@ def test_check_says_in_words_what_a_search_will_do(
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_is_whole(name: str) -> None:
     parser = Parser(prog=name)
-    command = import_module(f"tune_cl.commands.{name}")
+    command = import_module(f"tune_cl.cli.commands.{name}")
     command.add_arguments(parser)
     told = {action.dest: action.help or "" for action in parser._actions}
     assert all(told.values()), "every argument has a text"

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.base import RankerModule, TextSide, Tokens
 from trainables.rankers.match_pyramid import average_over_cells, cell_bounds, max_over_cells
-from trainables.rankers.vectors import FIRST_WORD, META, VOCABULARY
+from trainables.rankers.ranker import RankerModule, TextSide, Tokens
+from trainables.rankers.word_vectors import FIRST_WORD, META, VOCABULARY
 
 WORDS = 50
 

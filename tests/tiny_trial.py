@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.builders import tiny_data
 from tests.trec_folder import write_trec_folder
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
 
 
 def tiny_trial(folder: Path, **reserved: float) -> dict[str, Any]:

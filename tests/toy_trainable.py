@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.toys import BALLAST, Toy, steps_of
-from tune_cl.experiment import Experiment
-from tune_cl.journal import Journal
-from tune_cl.search import ray_tune
-from tune_cl.search.search import BASELINE_TRIAL, Search
-from tune_cl.state import SearchState
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.journal import Journal
+from tune_cl.history.state import SearchState
+from tune_cl.ray import tuner as ray_tune
+from tune_cl.search.driver import BASELINE_TRIAL, Search
 
 __all__ = ["BALLAST", "steps_of", "toy_search"]
 

@@ -17,11 +17,10 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tune_cl.journal import Event, Journal
-from tune_cl.tracking.delivery import Delivery
-from tune_cl.tracking.mlflow_writer import MlflowWriter
-from tune_cl.tracking.store import RunStore
-from tune_cl.tracking.uri import artifact_location, resolve_tracking_uri
+from tune_cl.history.journal import Event, Journal
+from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
+from tune_cl.tracking.mlflow_store import RunStore
+from tune_cl.tracking.writer import Delivery, MlflowWriter
 
 SECRET = "hunter2"
 FILES = ("artifacts", "checkpoint")  # keys of events that name a folder

@@ -15,14 +15,14 @@ from ray.train._internal.session import _TrainingResult
 from ray.train._internal.storage import StorageContext
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
-from trainables.config import TrainingRun
-from trainables.errors import UserError, WorkFailed
-from trainables.storage import earlier, fetched, patiently
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import UserError, WorkFailed
+from trainables.core.storage import earlier, fetched, patiently
 from trainables.training.device import best_device, release, take
 from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED, Saves
-from trainables.training.training import Training
+from trainables.training.trainer import Training
 
 WRITTEN = "written"  # in a result: a checkpoint of an earlier iteration, in the form in which `save` returns one
 DIGITS = 4  # decimals of the dev queries' values in results

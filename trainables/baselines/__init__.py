@@ -5,25 +5,26 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from trainables.registry import Entry, Registry
+from trainables.core.registry import Entry, Registry
 
 if TYPE_CHECKING:
-    from trainables.baselines.base import Baseline
+    from trainables.baselines.lexical import Baseline
+
 
 BASELINES: Registry[str] = Registry(
     "BASELINE",
     Entry(
-        "bm25", "trainables.baselines.bm25:Bm25Baseline", "Lucene's BM25 over stemmed terms", "Robertson et al. 1994"
+        "bm25", "trainables.baselines.lexical:Bm25Baseline", "Lucene's BM25 over stemmed terms", "Robertson et al. 1994"
     ),
     Entry(
         "sdm",
-        "trainables.baselines.sdm:Sdm",
+        "trainables.baselines.lexical:Sdm",
         "BM25 of terms and of their neighbours in windows",
         "Metzler & Croft 2005",
     ),
     Entry(
         "embedding",
-        "trainables.baselines.embedding:Embedding",
+        "trainables.baselines.word_embeddings:Embedding",
         "cosine of mean word vectors",
         "similarity-learning study, gensim 2018",
     ),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainables.registry import Entry, Registry
+from trainables.core.registry import Entry, Registry
 
 CODE_DELTA = 0.33  # start share in the paper's code; its exponents of quadratic and cubic fit this value
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from trainables.core.randomness import generator
 from trainables.curriculum.pacing import Schedule
-from trainables.randomness import generator
 
 
 @dataclass

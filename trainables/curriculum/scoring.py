@@ -1,23 +1,283 @@
-"""Scoring functions: the difficulty of each training instance, higher = harder (Penha & Hauff 2020, Table 2).
-
-Each returns float64 [I]. Besides the paper's functions, every weighting heuristic also serves as an order.
-"""
+"""What a scoring function reads, and statistics over the candidates of each query."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from trainables.curriculum.match_scoring import bm25_std, semantic_std
-from trainables.curriculum.rank_scoring import hardness
-from trainables.curriculum.scored import Groups, Scored
-from trainables.curriculum.teacher import model_loss, model_margin
-from trainables.curriculum.weighting import WEIGHTINGS
-from trainables.data.columns import TextColumn
-from trainables.randomness import generator
-from trainables.registry import Entry, Registry
+from trainables.core.cache import cached, digest_of, entry_in_cache, load_arrays, save_arrays
+from trainables.core.errors import ConfigError, Problem, WorkFailed
+from trainables.core.randomness import generator
+from trainables.core.registry import Entry, Registry
+from trainables.curriculum.weighting import WEIGHTINGS, pairwise_ease, pointwise_ease, values_of
+from trainables.data.bm25 import Bm25
+from trainables.data.columns import RankingData, Split, TextColumn
+from trainables.data.instances import DRAWN, NONE, Instances
+from trainables.data.words import index_words, look_up
+from trainables.rankers.settings import TRAINED_VECTORS
+
+PAPER, CODE = "paper", "code"
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Some candidates of each query: `rows` of the split, int64 [K]; those of query i at offsets[i]:offsets[i + 1].
+
+    Each group is summed on its own, so that no query's value depends on the queries before it.
+    """
+
+    rows: np.ndarray
+    offsets: np.ndarray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of candidates per query, int64 [Q]."""
+        return np.diff(self.offsets)
+
+    @property
+    def owner(self) -> np.ndarray:
+        """Position of each candidate's query, int64 [K]."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Sum of the values [K] of each group, float64 [Q]; an empty group gives 0."""
+        sums = np.zeros(len(self.sizes))
+        held = self.sizes > 0
+        if held.any():
+            sums[held] = np.add.reduceat(values.astype(np.float64, copy=False), self.offsets[:-1][held])
+        return sums
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """Mean of each group, float64 [Q]; an empty group gives 0."""
+        return self.sums(values) / np.maximum(self.sizes, 1)
+
+    def deviations(self, values: np.ndarray, ddof: int) -> np.ndarray:
+        """Standard deviation of each group, float64 [Q]; ddof 1 for a sample's. A group of one or none gives 0."""
+        squares = self.sums((values - np.repeat(self.means(values), self.sizes)) ** 2)
+        return np.sqrt(squares / np.maximum(self.sizes - ddof, 1))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a scoring function may look at.
+
+    reference        `paper`, or `code` where the code of Penha & Hauff (2020) differs
+    relevance_level  lowest relevant grade
+    vectors          word vectors: `train`, or the path of a file
+    teacher          returns a trained ranker's scores of the split's candidates: logits of relevance, float32 [C], or
+                     class logits, float32 [C, K], for pairs to classify
+    """
+
+    data: RankingData
+    split: Split
+    instances: Instances
+    seed: int
+    reference: str = PAPER
+    relevance_level: int = 1
+    vectors: str = TRAINED_VECTORS
+    teacher: Callable[[], np.ndarray] | None = None
+
+    def teacher_scores(self) -> np.ndarray:
+        """The teacher's scores, float32 [C] or [C, K]. Raises WorkFailed if there is no teacher."""
+        if self.teacher is None:
+            raise WorkFailed("this scoring needs a trained teacher, and none was given")
+        return self.teacher()
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The candidates that count: all of a query's (paper), or only the first relevant and the first other one in
+        the order that the data gives (code)."""
+        split = self.split
+        if self.reference == PAPER:
+            return Groups(np.arange(len(split.document)), split.offsets)
+        owner, relevant = split.owner, split.grade >= self.relevance_level
+        firsts = [_firsts(owner, chosen, split.given) for chosen in (relevant, ~relevant)]
+        rows = np.sort(np.concatenate(firsts))
+        sizes = np.bincount(owner[rows], minlength=len(split))
+        return Groups(rows, np.concatenate([[0], np.cumsum(sizes)]))
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """Standard deviation over each query's candidates in `groups`, float64 [Q]; ddof 1 (paper) or 0 (code)."""
+        return self.groups.deviations(values, ddof=1 if self.reference == PAPER else 0)
+
+    def of_queries(self, values: np.ndarray) -> np.ndarray:
+        """One value per query of the split [Q], repeated for each of its instances [I]."""
+        return values[self.instances.query]
+
+
+def _firsts(owner: np.ndarray, chosen: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    """For each owner that has chosen rows, the one that the data gives first."""
+    rows = np.flatnonzero(chosen)
+    if given is not None:
+        rows = rows[np.lexsort((given[rows], owner[rows]))]
+    return rows[np.unique(owner[rows], return_index=True)[1]]
+
+
+def hardness(heuristic: str) -> Callable[[Scored], np.ndarray]:
+    """The scoring function of a weighting heuristic, given by name.
+
+    1 - D (Eq. 5, 6) is linear in the negative's value, so its mean over the negatives that may be drawn is 1 - D at
+    their mean value.
+    """
+
+    def function(scored: Scored) -> np.ndarray:
+        instances, value = scored.instances, values_of(heuristic, scored.split, scored.reference == CODE)
+        negative = _negative_values(instances, value)
+        if instances.pairwise:
+            return 1 - pairwise_ease(value[instances.positive], negative)
+        relevant = instances.negative == NONE
+        return 1 - pointwise_ease(np.where(relevant, value[instances.positive], negative), relevant)
+
+    return function
+
+
+def _negative_values(instances: Instances, value: np.ndarray) -> np.ndarray:
+    """Value of each instance's negative, float64 [I]: that of a fixed one, or the mean over those that may be drawn.
+
+    Meaningless where an instance has no negative.
+    """
+    negative = value[instances.negative]
+    drawn = np.flatnonzero(instances.negative == DRAWN)
+    if len(drawn):
+        negative[drawn] = _mean_below(instances, value, drawn)
+    return negative
+
+
+def _mean_below(instances: Instances, value: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Mean value of the documents that may become the negative of each of the given instances, float64 [B]."""
+    start = instances.start[instances.query[rows]].astype(np.int64)
+    # Most instances of a query draw from the same documents: these are summed only once.
+    parts, which = np.unique(np.stack([start, instances.below[rows]]), axis=1, return_inverse=True)
+    first, count = parts
+    bounds = np.stack([first, first + count], axis=1).ravel()
+    sums = np.add.reduceat(np.append(value[instances.easier], 0.0), bounds)[::2]
+    return (sums / count)[which]
+
+
+BM25_K1, BM25_B = 1.5, 0.75  # as in gensim 3.8, which the paper's code calls
+SEMANTIC_WORDS = 20  # k
+VECTOR_SIZE = 100  # of trained vectors: the default of ranker conv_knrm, so that both use the same vectors
+_BLOCK = 1 << 15  # candidates matched at once
+
+
+def bm25_std(scored: Scored) -> np.ndarray:
+    """Standard deviation over a query's candidates of their BM25 (Okapi) scores for the context's words.
+
+    The corpus holds each document once that is among the candidates that count (`Scored.groups`).
+    """
+    split, data, groups = scored.split, scored.data, scored.groups
+    documents, rows = np.unique(split.document[groups.rows], return_inverse=True)
+    corpus = index_words(data.documents[document] for document in documents.tolist())
+    contexts = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary)
+    scores = Bm25(corpus, "okapi", BM25_K1, BM25_B).pair_scores(contexts, groups.owner, rows)
+    return scored.of_queries(scored.spread(scores))
+
+
+def semantic_std(scored: Scored) -> np.ndarray:
+    """Standard deviation over a query's candidates of the mean cosine between words of the context and words of the
+    candidate.
+
+    Of each text only the first 20 words count (code: the last 20 of the context), and of these only words that have a
+    vector; a candidate without any such pair gets 0. Raises ConfigError or DataError for a bad file of vectors.
+    """
+    # Imported here because it loads torch, which merely naming a scoring must not.
+    from trainables.rankers.text_pairs import keeps_latest
+    from trainables.rankers.word_vectors import FIRST_WORD, word_text_side
+
+    if scored.vectors != TRAINED_VECTORS and not Path(scored.vectors).is_file():
+        raise ConfigError(no_vectors(scored.vectors))
+    from_front = keeps_latest(scored.data, "latest")
+    text = word_text_side(scored.data, scored.vectors, VECTOR_SIZE, from_front, seed=0)
+    units = _units(text.arrays["vectors"][FIRST_WORD:])
+    split, groups = scored.split, scored.groups
+    query_rows, document_rows = split.query[groups.owner], split.document[groups.rows]
+    cosines = np.empty(len(groups.rows))
+    for start in range(0, len(cosines), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        contexts, context_of = np.unique(query_rows[part], return_inverse=True)
+        asked, asked_words = _vector_sums(text.queries, contexts, units, last=scored.reference == CODE)
+        said, said_words = _vector_sums(text.documents, document_rows[part], units)
+        pairs = asked_words[context_of] * said_words
+        cosines[part] = np.einsum("ij,ij->i", asked[context_of], said) / np.maximum(pairs, 1)
+    return scored.of_queries(scored.spread(cosines))
+
+
+def no_vectors(name: str) -> Problem:
+    """The problem of a missing file of word vectors."""
+    right = f"{TRAINED_VECTORS}, or a file of word2vec, GloVe or fastText vectors"
+    return Problem("curriculum.vectors", f"no file '{name}'", right)
+
+
+def _units(vectors: np.ndarray) -> np.ndarray:
+    """The vectors scaled to length 1, float32 [V, D]; zero vectors stay zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)
+
+
+def _vector_sums(tokens, rows: np.ndarray, units: np.ndarray, last: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of the unit vectors of each text's first (or last) words, float32 [B, D], and how many of them have one, [B].
+
+    The dot product of two such sums is the sum of the cosines over all pairs of words.
+    """
+    from trainables.rankers.word_vectors import FIRST_WORD
+
+    starts, ends = tokens.offsets[rows], tokens.offsets[rows + 1]
+    if last:
+        starts = np.maximum(starts, ends - SEMANTIC_WORDS)
+    at = starts[:, None] + np.arange(SEMANTIC_WORDS)
+    inside = at < ends[:, None]
+    words = np.where(inside, tokens.ids[np.where(inside, at, 0)], 0) - FIRST_WORD if len(tokens.ids) else at * 0 - 1
+    known = words >= 0
+    counts = known.sum(axis=1)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    chosen = csr_array((np.ones(indptr[-1], np.float32), words[known], indptr), (len(rows), len(units)))
+    return chosen @ units, counts
+
+
+def model_margin(scored: Scored) -> np.ndarray:
+    """Minus (mean probability of a query's relevant candidates - mean probability of its others), in [-1, 1].
+
+    The paper's p(R+) - p(R-) with its leading minus sign; without candidates of one kind, that mean is 0. For a pair to
+    classify: minus (probability of its class - largest probability of another).
+    """
+    if scored.data.task == "classification":
+        right, others = _class_log_probabilities(scored)
+        return scored.of_queries(np.exp(others.max(axis=1)) - np.exp(right))
+    logits, relevant, groups = _judged(scored)
+    probability = np.exp(-np.logaddexp(0, -logits))
+    return scored.of_queries(_means_where(groups, probability, ~relevant) - _means_where(groups, probability, relevant))
+
+
+def model_loss(scored: Scored) -> np.ndarray:
+    """Mean binary cross-entropy over a query's candidates; for a pair to classify, the cross-entropy of its class."""
+    if scored.data.task == "classification":
+        return scored.of_queries(-_class_log_probabilities(scored)[0])
+    logits, relevant, groups = _judged(scored)
+    return scored.of_queries(groups.means(np.logaddexp(0, logits) - logits * relevant))
+
+
+def _class_log_probabilities(scored: Scored) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities of each pair's class, float64 [Q], and of each other class, float64 [Q, K - 1]."""
+    logits = scored.teacher_scores().astype(np.float64)
+    log_probability = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    right = np.arange(logits.shape[1]) == scored.split.grade[:, None]
+    return log_probability[right], log_probability[~right].reshape(len(logits), -1)
+
+
+def _judged(scored: Scored) -> tuple[np.ndarray, np.ndarray, Groups]:
+    """Logits, float64 [K], and relevance, bool [K], of the candidates that count; and their groups."""
+    groups = scored.groups
+    logits = scored.teacher_scores()[groups.rows].astype(np.float64)
+    return logits, scored.split.grade[groups.rows] >= scored.relevance_level, groups
+
+
+def _means_where(groups: Groups, values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    return groups.sums(values * chosen) / np.maximum(groups.sums(chosen), 1)
 
 
 @dataclass(frozen=True)
@@ -133,3 +393,34 @@ SCORINGS: Registry[Scoring] = Registry(
 def any_needs(names: Iterable[str], field: str) -> bool:
     """Whether one of the scorings reads the field of Scored."""
     return any(field in SCORINGS[name].needs for name in names)
+
+
+FORMAT = 4  # raise when a scoring function changes its values
+
+
+def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
+    """Difficulty of each instance, float64 [I], higher = harder; and whether it came from the cache.
+
+    The cache key covers data, split, instances and whatever else the scoring reads, so trials that share these share
+    the file. A teacher's scores are part of the key, so they are needed even on a cache hit.
+    """
+    instances, split = scored.instances, scored.split
+    needs = [_content(need, scored) for need in sorted(SCORINGS[name].needs)]
+    rows = [split.query, instances.query, instances.positive, instances.negative, instances.easier, instances.below]
+    key = digest_of(FORMAT, scored.data.digest, name, instances.pairwise, *needs, *rows)
+    known = entry_in_cache("difficulty", key) is not None
+
+    def build(folder: Path) -> None:
+        save_arrays(folder, {"difficulty": SCORINGS[name](scored)})
+
+    return load_arrays(cached("difficulty", key, build))["difficulty"], known
+
+
+def _content(need: str, scored: Scored) -> object:
+    """What identifies a field of Scored: for the teacher its scores, for a file of vectors its path and time."""
+    if need == "teacher":
+        return scored.teacher_scores()
+    path = Path(scored.vectors)
+    if need == "vectors" and scored.vectors != TRAINED_VECTORS and path.is_file():
+        return [str(path.resolve()), path.stat().st_mtime_ns]
+    return getattr(scored, need)

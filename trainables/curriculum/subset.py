@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainables.core.errors import DataError, Problem
+from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Split
-from trainables.errors import DataError, Problem
 from trainables.evaluation.metrics import Evaluator
-from trainables.registry import Entry, Registry
 
 
 @dataclass(frozen=True)

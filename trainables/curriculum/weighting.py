@@ -7,13 +7,83 @@ better). A sample's ease D follows from v and the labels (Eq. 5, 6), its weight 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtr
+from scipy.stats import rankdata
 
-from trainables.curriculum.kde import cumulated
+from trainables.core.registry import Entry, Registry
 from trainables.data.columns import NO_RANK, Split
-from trainables.registry import Entry, Registry
+from trainables.data.instances import NONE, Batch
+
+NODES = 32  # per bandwidth
+ERROR = 1e-7  # 2 · max|Φ''''| · 9/16 / 4! / NODES⁴, rounded up
+CELLS = 1 << 22  # of all grids held at a time
+REACH = 3  # nodes that an interpolation needs beyond the last whole one
+
+
+def cumulated(value: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
+    """F at each value, float64 [N].
+
+    value   float64 [N], scaled so that the values of each group run from 0 to 1 (both occur)
+    owner   int64 [N], ascending: the group of each value
+    groups  number of groups
+    """
+    grid = value / bandwidth(value, owner, groups)[owner] * NODES
+    widths = np.zeros(groups, np.int64)
+    np.maximum.at(widths, owner, grid.astype(np.int64) + REACH)
+    found = np.empty(len(value))
+    for first, last in _chunks(widths):
+        rows = slice(*np.searchsorted(owner, [first, last]))
+        found[rows] = _smoothed(grid[rows], owner[rows] - first, last - first)
+    return found
+
+
+def bandwidth(value: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
+    """Scott's h of each group, float64 [groups]; NaN for groups of fewer than two values."""
+    sizes = np.bincount(owner, minlength=groups)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.bincount(owner, value, groups) / sizes
+        variance = np.bincount(owner, (value - mean[owner]) ** 2, groups) / (sizes - 1)
+        return np.sqrt(variance) * sizes ** (-1 / 5)
+
+
+def _smoothed(grid: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
+    """Means of Φ over each group, at the group's own positions `grid` (in nodes)."""
+    from scipy.signal import fftconvolve  # here: it takes a second, and naming a weighting imports this module
+
+    node = grid.astype(np.int64)
+    width = int(node.max()) + REACH + 1
+    shares = _cubic(grid - node)
+    cells = owner * width + node
+    spread = sum(np.bincount(cells + k, share, groups * width) for k, share in enumerate(shares))
+    kernel = ndtr(np.arange(1 - width, width) / NODES)
+    smooth = fftconvolve(np.reshape(spread, (groups, width)), kernel[None], axes=1)[:, width - 1 : 2 * width - 1]
+    values = smooth.ravel()
+    return sum(share * values[cells + k] for k, share in enumerate(shares)) / np.bincount(owner)[owner]
+
+
+def _cubic(t: np.ndarray) -> list[np.ndarray]:
+    """Lagrange weights of the nodes -1, 0, 1 and 2 at t in [0, 1). The caller stores node -1 at index 0."""
+    return [
+        -t * (t - 1) * (t - 2) / 6,
+        (t + 1) * (t - 1) * (t - 2) / 2,
+        -(t + 1) * t * (t - 2) / 2,
+        (t + 1) * t * (t - 1) / 6,
+    ]
+
+
+def _chunks(widths: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Ranges of groups whose grids, all padded to the widest, fit into CELLS; at least one group each."""
+    first = 0
+    while first < len(widths):
+        widest = np.maximum.accumulate(widths[first : first + CELLS])
+        count = max(1, int(np.searchsorted(widest * np.arange(1, len(widest) + 1), CELLS, side="right")))
+        yield first, min(first + count, len(widths))
+        first += count
+
 
 Heuristic = Callable[[Split], np.ndarray]
 CODE_RANK = 1000  # the rank that the paper's code gives to documents outside the run
@@ -58,7 +128,7 @@ def normalized_score(split: Split) -> np.ndarray:
 def kde(split: Split) -> np.ndarray:
     """Share of the query's run below the score, smoothed by Gaussian kernels of Scott's width, float64 [C].
 
-    Edge cases as in normalized_score. Within 1e-7 of scipy.stats.gaussian_kde (see trainables.curriculum.kde).
+    Edge cases as in normalized_score. Within 1e-7 of scipy.stats.gaussian_kde (see trainables.curriculum.weighting).
     """
     values = np.zeros(len(split.document))
     listed, owner, scaled = _scaled(split)
@@ -112,3 +182,55 @@ WEIGHTINGS: Registry[Heuristic | None] = Registry(
         "difficulty", None, "ease of an instance from its place in the order of curriculum.scoring", "beyond the papers"
     ),
 )
+
+
+CODE_EPSILON = 1e-8  # added to D by the paper's code to avoid weights of 0
+
+
+@dataclass(frozen=True)
+class Weigher:
+    """Weights of samples by their ease D (MacAvaney et al. 2020, Eq. 3).
+
+    value     float64 [C] or None: the heuristic's value of each candidate
+    relevant  bool [C] or None: candidates whose D in a pointwise sample is their value v, not 1 - v
+    ease      float64 [I] or None: D of each instance, used where there is no `value`
+    epsilon   added to D
+    """
+
+    m: float
+    anti: bool
+    pairwise: bool
+    value: np.ndarray | None = None
+    relevant: np.ndarray | None = None
+    ease: np.ndarray | None = None
+    epsilon: float = 0.0
+
+    def __call__(self, samples: Batch, iteration: int) -> np.ndarray:
+        """Weight of each sample at an iteration (from 0), float64 [B].
+
+        A sample holds at most one negative: with N negatives, a positive makes N samples, each with its own weight.
+        """
+        if iteration >= self.m or (self.value is None and self.ease is None):
+            return np.ones(len(samples.instance))
+        ease = self._ease(samples)
+        return weights((1 - ease if self.anti else ease) + self.epsilon, iteration, self.m)
+
+    def _ease(self, samples: Batch) -> np.ndarray:
+        if self.value is None or self.relevant is None:
+            assert self.ease is not None
+            return self.ease[samples.instance]
+        if self.pairwise:
+            return pairwise_ease(self.value[samples.positive], self.value[samples.negative])
+        rows = np.where(samples.positive == NONE, samples.negative, samples.positive)
+        return pointwise_ease(self.value[rows], self.relevant[rows])
+
+    def with_difficulty(self, difficulty: np.ndarray) -> Weigher:
+        """The weigher for a new difficulty of the instances; the same weigher if it does not read difficulty."""
+        return self if self.ease is None else replace(self, ease=ease_of(difficulty))
+
+
+def ease_of(difficulty: np.ndarray) -> np.ndarray:
+    """D = 1 - rank-normalised difficulty, float64 [I]: 1 for the easiest, 0 for the hardest; ties share a rank."""
+    if len(difficulty) < 2:
+        return np.ones(len(difficulty))
+    return 1 - (rankdata(difficulty) - 1) / (len(difficulty) - 1)

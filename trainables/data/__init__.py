@@ -9,15 +9,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.data.cache import cached, digest_of
+from trainables.core.cache import cached, digest_of
+from trainables.core.errors import DataError, Problem
+from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
+from trainables.data.data_cache import load_data_folder, save_data
 from trainables.data.readers import READERS, reader_for
-from trainables.data.store import load_data_folder, save_data
-from trainables.errors import DataError, Problem
-from trainables.registry import Entry, Registry
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 _FORMAT = 4  # raise it when a reader or the store would give other columns for the same files
 DOCSTRINGS = "docstrings"

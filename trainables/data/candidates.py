@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.data.cache import cache_root, cached, digest_of
+from trainables.core.cache import cache_root, cached, digest_of
+from trainables.core.errors import WorkFailed
+from trainables.core.files import opened
 from trainables.data.columns import NO_RANK, TextColumn
-from trainables.errors import WorkFailed
-from trainables.files import opened
 
 if TYPE_CHECKING:
     from trainables.data.readers.assembly import Rated
 
+
 JAVA_NEEDED = 21
-PROGRESS = b"progress: "  # begins the lines of `trainables.data.retrieve` that are shown to the user
+PROGRESS = b"progress: "  # begins the lines of `trainables.data.retrieval` that are shown to the user
 _FORMAT = 1  # raise it when what is written to the cache changes
 
 Run = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -124,8 +125,8 @@ def _read_run(path: Path) -> Run:
 
 
 def _run_python(*arguments: object) -> None:
-    """Runs `python -m trainables.data.retrieve ...`. Shows its progress; keeps its other output only if it fails."""
-    command = [sys.executable, "-m", "trainables.data.retrieve", *map(str, arguments)]
+    """Runs `python -m trainables.data.retrieval ...`. Shows its progress; keeps its other output only if it fails."""
+    command = [sys.executable, "-m", "trainables.data.retrieval", *map(str, arguments)]
     package_root = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "JAVA_HOME": str(java_home()), "PYTHONPATH": path}

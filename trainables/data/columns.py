@@ -13,7 +13,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from trainables.errors import DataError, Problem
+from trainables.core.errors import DataError, Problem
 
 SPLITS = ("train", "dev", "test")
 ONE_DOMAIN = ("all",)  # `domains` of data that does not say where its queries come from

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainables.data.cache import digest_of
+from trainables.core.cache import digest_of
 from trainables.data.columns import RankingData, Split, TextColumn
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainables.counting import counted
+from trainables.core.errors import DataError, Problem
+from trainables.core.prose import counted
 from trainables.data.columns import NO_RANK, Split
-from trainables.errors import DataError, Problem
 
 NONE, DRAWN = -1, -2  # no such document; a document drawn anew each time
 

@@ -15,9 +15,9 @@ from functools import cached_property
 
 import numpy as np
 
+from trainables.core.errors import ConfigError, Problem, WorkFailed
+from trainables.core.registry import Entry, Registry
 from trainables.data.columns import Split, TextColumn, places_of_ids
-from trainables.errors import ConfigError, Problem, WorkFailed
-from trainables.registry import Entry, Registry
 
 SIGN = np.uint32(1 << 31)
 LAST = np.iinfo(np.uint64).max  # sorts behind every key

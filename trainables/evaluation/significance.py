@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from trainables.randomness import generator
-from trainables.registry import Entry, Registry
+from trainables.core.randomness import generator
+from trainables.core.registry import Entry, Registry
 
 LEVEL = 0.95  # of intervals
 RESAMPLES = 10_000

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from trainables.errors import ConfigError, Problem
+from trainables.core.errors import ConfigError, Problem
+from trainables.core.registry import Entry, Registry
 from trainables.rankers.settings import (
     BertSettings,
     BidafTSettings,
@@ -20,10 +21,9 @@ from trainables.rankers.settings import (
     MatchPyramidSettings,
     RankerSettings,
 )
-from trainables.registry import Entry, Registry
 
 if TYPE_CHECKING:
-    from trainables.rankers.base import Ranker
+    from trainables.rankers.ranker import Ranker
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ RANKERS: Registry[RankerKind] = Registry(
     ),
     Entry(
         "conv_knrm",
-        RankerKind(ConvKnrmSettings, "trainables.rankers.conv_knrm:ConvKnrm"),
+        RankerKind(ConvKnrmSettings, "trainables.rankers.knrm:ConvKnrm"),
         "kernels over soft matches of 1- to 3-grams",
         "Dai et al. 2018; MacAvaney et al. 2020",
     ),
@@ -84,7 +84,7 @@ RANKERS: Registry[RankerKind] = Registry(
     ),
     Entry(
         "embedding_mlp",
-        RankerKind(EmbeddingMlpSettings, "trainables.rankers.embedding_mlp:EmbeddingMlp"),
+        RankerKind(EmbeddingMlpSettings, "trainables.rankers.embedding:EmbeddingMlp"),
         "hidden layers on the mean word vectors of both texts",
         "gensim similarity-learning study 2018",
     ),

@@ -26,12 +26,12 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from trainables.data.cache import digest_of
+from trainables.core.cache import digest_of
+from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData
-from trainables.errors import ConfigError, Problem
-from trainables.rankers.base import Head, Ranker, RankerModule, TextSide, Tokens
-from trainables.rankers.cpu import speed_up
 from trainables.rankers.encoders import (
+    PAD,
+    encode_texts,
     first_position,
     new_encoder,
     positions,
@@ -39,12 +39,14 @@ from trainables.rankers.encoders import (
     read_encoder,
     take_pooler,
     tiny_config,
+    train_wordpiece,
+    training_texts,
 )
-from trainables.rankers.packing import GROUP_COST, PACKED, cls_vectors, pack, pack_encoder
-from trainables.rankers.pairs import PairTemplate, keeps_latest, mean_of_passages
+from trainables.rankers.fast.cpu import speed_up
+from trainables.rankers.fast.packing import GROUP_COST, PACKED, cls_vectors, pack, pack_encoder
+from trainables.rankers.ranker import Head, Ranker, RankerModule, TextSide, Tokens
 from trainables.rankers.settings import TINY, BertSettings
-from trainables.rankers.text_cache import cached_text_side
-from trainables.rankers.wordpiece import PAD, encode_texts, train_wordpiece, training_texts
+from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest, mean_of_passages
 
 TOKENIZER, CONFIG, PAIRS = "tokenizer.json", "config.json", "pairs.json"
 

@@ -18,10 +18,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainables.rankers.base import Head, TextSide, Tokens
+from trainables.rankers.ranker import Head, TextSide, Tokens
 from trainables.rankers.settings import BidafTSettings
-from trainables.rankers.vectors import FIRST_WORD, PADDING, VOCABULARY, reads_from_front, table_shape
-from trainables.rankers.words import WordRanker, WordRankerModule, table_of
+from trainables.rankers.word_vectors import (
+    FIRST_WORD,
+    PADDING,
+    VOCABULARY,
+    WordRanker,
+    WordRankerModule,
+    reads_from_front,
+    table_of,
+    table_shape,
+)
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"  # always in front; a vocabulary adds its own characters
 NO_CHARACTER, UNKNOWN_CHARACTER, FIRST_CHARACTER = 0, 1, 2

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainables.rankers.base import Head
+from trainables.rankers.ranker import Head
 from trainables.rankers.settings import DrmmTksSettings
-from trainables.rankers.words import WordRanker, WordRankerModule
+from trainables.rankers.word_vectors import WordRanker, WordRankerModule
 
 MISSING = 0.0  # similarity, as of an unrelated word, that fills up documents of fewer than k words
 

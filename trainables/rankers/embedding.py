@@ -8,13 +8,15 @@ logits: the study's regression on [v1; v2].
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainables.rankers.base import Head
-from trainables.rankers.settings import EmbeddingSettings
-from trainables.rankers.words import WordRanker, WordRankerModule
+from trainables.rankers.ranker import Head
+from trainables.rankers.settings import EmbeddingMlpSettings, EmbeddingSettings
+from trainables.rankers.word_vectors import WordRanker, WordRankerModule
 
 
 class EmbeddingModule(WordRankerModule):
@@ -56,3 +58,23 @@ class EmbeddingModule(WordRankerModule):
 
 class Embedding(WordRanker):
     Module = EmbeddingModule
+
+
+class EmbeddingMlpModule(EmbeddingModule):
+    """Scores [B], or class logits [B, K], of word rows."""
+
+    def __init__(
+        self, vectors: Tensor, settings: EmbeddingMlpSettings, max_length: int, from_front: bool, outputs: int = 1
+    ):
+        super().__init__(vectors, settings, max_length, from_front, outputs)
+        sizes = (self.features, *settings.hidden)
+        layers = [layer for pair in pairwise(sizes) for layer in (nn.Linear(*pair), nn.ReLU())]
+        self.hidden = nn.Sequential(*layers)
+        self.score = Head(sizes[-1], outputs)
+
+    def compare(self, queries: Tensor, documents: Tensor) -> Tensor:
+        return self.score(self.hidden(self.pair_features(queries, documents)))
+
+
+class EmbeddingMlp(Embedding):
+    Module = EmbeddingMlpModule

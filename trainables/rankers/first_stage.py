@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData, Split
-from trainables.errors import ConfigError, Problem
-from trainables.rankers.base import RankerModule
+from trainables.rankers.ranker import RankerModule
 
 PLACE = "ranker.add_first_stage"
 FIRST_ALPHA = -1.0  # sigmoid(-1) = .268941 of the score is neural at the start

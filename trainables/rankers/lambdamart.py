@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from trainables.core.errors import DataError, Problem
 from trainables.data.columns import RankingData
-from trainables.errors import DataError, Problem
 from trainables.rankers.settings import LambdaMartSettings
 
 Objective = Literal["regression", "lambdarank"]

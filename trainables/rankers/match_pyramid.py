@@ -13,9 +13,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from trainables.rankers.base import Head
+from trainables.rankers.ranker import Head
 from trainables.rankers.settings import MatchPyramidSettings
-from trainables.rankers.words import WordRanker, WordRankerModule
+from trainables.rankers.word_vectors import WordRanker, WordRankerModule
 
 
 class MatchPyramidModule(WordRankerModule):

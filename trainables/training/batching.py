@@ -1,19 +1,116 @@
-"""From instance rows to batches for the ranker: drawn by the curriculum, then sorted by length within a window."""
+"""The configured curriculum over a training's instances: when each comes, how much it counts, under which loss."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
-from trainables.curriculum.sampler import Sampler
+from trainables.config.keys import TrainingRun
+from trainables.core.randomness import generator
+from trainables.curriculum.pacing import Schedule
+from trainables.curriculum.sampler import Sampler, easy_first
+from trainables.curriculum.scoring import difficulty
+from trainables.curriculum.weighting import CODE_EPSILON, WEIGHTINGS, Weigher, ease_of, values_of
 from trainables.data.columns import Split
 from trainables.data.instances import Batch, Instances
-from trainables.randomness import generator
-from trainables.rankers.base import RankerModule, TextSide
 from trainables.rankers.first_stage import first_stage_for
+from trainables.rankers.ranker import RankerModule, TextSide
 from trainables.training.materials import Materials
+from trainables.training.pretrained import scored_of
+
+DIFFICULTY = "difficulty"
+
+
+@dataclass
+class Curriculum:
+    """Sampler and weigher of one training. `refreshed`: difficulty float64 [I] that replaced the first one, or None."""
+
+    sampler: Sampler
+    weigher: Weigher
+    refreshed: np.ndarray | None = None
+
+    def reads_difficulty(self, step: int, iteration: int) -> bool:
+        """Whether the instances' difficulty still decides anything at a step."""
+        weighs = self.weigher.ease is not None and iteration < self.weigher.m
+        return weighs or self.sampler.schedule.share(step) < 1
+
+    def refresh(self, difficulty: np.ndarray) -> None:
+        """Switches to another difficulty of the same instances."""
+        self.refreshed = difficulty
+        self.sampler.reorder(easy_first(difficulty, self.weigher.anti))
+        self.weigher = self.weigher.with_difficulty(difficulty)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What a resumed training cannot compute anew; usually empty."""
+        return self.sampler.state() | ({} if self.refreshed is None else {DIFFICULTY: self.refreshed})
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """The inverse of `state`."""
+        if DIFFICULTY in state:
+            self.refresh(state[DIFFICULTY])
+        self.sampler.restore(state)
+
+
+def make_curriculum(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> Curriculum:
+    """The configured curriculum over the training instances."""
+    settings = run.curriculum
+    known = first_difficulty(run, materials, split, instances) if settings.reads_scoring else np.zeros(len(instances))
+    sampler = Sampler(
+        order=easy_first(known, settings.anti),
+        schedule=make_schedule(run),
+        seed=run.seed,
+        replacement=settings.sampling == "with_replacement",
+        warm=settings.warm if settings.pacing != "none" else 0.0,
+    )
+    return Curriculum(sampler, make_weigher(run, split, instances, known))
+
+
+def first_difficulty(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> np.ndarray:
+    """Difficulty of each instance under `curriculum.scoring`, float64 [I]."""
+    scored = scored_of(run, materials.data, split, instances, materials.teacher)
+    return difficulty(run.curriculum.scoring, scored)[0]
+
+
+def make_schedule(run: TrainingRun) -> Schedule:
+    """How fast the order opens; the configured T is a share of all optimiser steps."""
+    settings = run.curriculum
+    return Schedule(
+        pacing=settings.pacing,
+        horizon=settings.T * total_steps(run),
+        delta=settings.delta,
+        n=settings.n,
+        stages=settings.stages,
+        reference=settings.reference,
+    )
+
+
+def make_weigher(run: TrainingRun, split: Split, instances: Instances, difficulty: np.ndarray) -> Weigher:
+    """The configured weighting. `difficulty`: of each instance, for weighting `difficulty`."""
+    settings, code = run.curriculum, run.curriculum.reference == "code"
+    weigher = Weigher(settings.m, settings.anti, instances.pairwise, epsilon=CODE_EPSILON if code else 0.0)
+    if settings.weighting == DIFFICULTY:
+        return replace(weigher, ease=ease_of(difficulty))
+    if WEIGHTINGS[settings.weighting] is None:
+        return weigher
+    value = values_of(settings.weighting, split, code)
+    level = 1 if code else run.evaluation.relevance_level
+    return replace(weigher, value=value, relevant=split.grade >= level)
+
+
+def objective(run: TrainingRun, step: int) -> str:
+    """The loss in force at an optimiser step (from 0): `curriculum.objective_switch` until `switch_at` of all steps."""
+    settings = run.curriculum
+    if settings.objective_switch != "none" and step < settings.switch_at * total_steps(run) - 1e-9:
+        return settings.objective_switch
+    return run.training.loss
+
+
+def total_steps(run: TrainingRun) -> int:
+    """Optimiser steps of a training that does not end early."""
+    return run.training.max_iterations * run.training.batches_per_iteration
 
 
 class Batcher:

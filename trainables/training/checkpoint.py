@@ -17,9 +17,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from trainables.data.cache import digest_of
-from trainables.errors import DataError, Problem
-from trainables.files import full_disk_named, opened, read_text, write_text
+from trainables.core.cache import digest_of
+from trainables.core.errors import DataError, Problem
+from trainables.core.files import full_disk_named, opened, read_text, write_text
 
 BEST, DEV_SCORES = "best.safetensors", "dev scores"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum has state to keep

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import DataError, Problem
 from trainables.data.columns import required_split
-from trainables.errors import DataError, Problem
-from trainables.evaluation.judging import judge_of
 from trainables.evaluation.metrics import dev_key
+from trainables.evaluation.per_query import judge_of
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainables.errors import DataError, Problem
-from trainables.files import require_regular
+from trainables.core.errors import DataError, Problem
+from trainables.core.files import require_regular
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
 

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from lightgbm.basic import LightGBMError
 from safetensors import SafetensorError
 
-from trainables.storage import patiently
+from trainables.core.storage import patiently
 from trainables.training.checkpoint import latest_iteration, save_iteration
 from trainables.training.device import release
 from trainables.training.factory import AnyTraining

@@ -1,4 +1,8 @@
-"""One training of a ranker of trees: iterations of boosting rounds, each followed by an evaluation on dev."""
+"""First stages of boosting on disk: trainings that begin alike share their trees.
+
+The booster after r rounds equals, to the bit, the first r trees of any longer booster of the same training. So one
+entry serves every switch point up to its length, and longer stages continue from it.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +16,79 @@ import lightgbm as lgb
 import numpy as np
 import torch
 
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
+from trainables.core.cache import cache_root, cached, digest_of, entry_in_cache
+from trainables.core.errors import WorkFailed
+from trainables.core.files import read_text
+from trainables.core.randomness import generator
 from trainables.curriculum.subset import SUBSETS, Labelled
-from trainables.data.cache import digest_of
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.combine import some_queries
-from trainables.errors import WorkFailed
 from trainables.evaluation.metrics import Evaluator, dev_key
-from trainables.randomness import generator
 from trainables.rankers import ranker_settings
 from trainables.rankers.lambdamart import Objective, parameters, require_features
 from trainables.rankers.settings import LambdaMartSettings
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
-from trainables.training.prefixes import MODEL, Prefixes, cut, read_trees
 from trainables.training.progress import STATE, Progress, read_state
 from trainables.training.ranker_folder import CONFIG
+
+MODEL = "model.txt"
+
+
+def read_trees(path: Path) -> lgb.Booster:
+    """A booster from its file. Raises ValueError if the file was cut short: LightGBM would end the process."""
+    text = read_text(path)
+    if "\nend of trees\n" not in text:
+        raise ValueError(f"{path} ends before its trees do")
+    return lgb.Booster(model_str=text)
+
+
+def cut(booster: lgb.Booster, rounds: int) -> lgb.Booster:
+    """A copy with the first `rounds` trees, made through LightGBM's text form, which keeps every number to the bit."""
+    return lgb.Booster(model_str=booster.model_to_string(num_iteration=rounds))
+
+
+class Prefixes:
+    """The boosters of one stage by their number of rounds. `key`: digest of everything that determines their trees.
+
+    Each is a folder in the cache, complete or absent, so that any number of processes may read and add. Two that grow
+    the same trees at the same time both do the work, and one result is kept.
+    """
+
+    def __init__(self, key: str):
+        self.kind = f"trees/{key}"
+        self._read: tuple[int, lgb.Booster] | None = None
+
+    def rounds(self) -> list[int]:
+        """The lengths in the cache, ascending."""
+        folder = cache_root() / self.kind
+        return sorted(int(entry.name) for entry in folder.glob("[0-9]*")) if folder.is_dir() else []
+
+    def at(self, rounds: int) -> lgb.Booster | None:
+        """The booster after that many rounds, cut from a longer one if need be; None if none is long enough."""
+        if self._read is None or self._read[0] < rounds:
+            for longer in sorted((length for length in self.rounds() if length >= rounds), reverse=True):
+                if (folder := entry_in_cache(self.kind, self._name(longer))) is not None:
+                    self._read = longer, read_trees(folder / MODEL)
+                    break
+            else:
+                return None
+        return cut(self._read[1], rounds)
+
+    def keep(self, rounds: int, booster: lgb.Booster) -> None:
+        """Adds a booster, unless one at least as long is there."""
+        if max(self.rounds(), default=0) >= rounds:
+            return
+
+        def write(folder: Path) -> None:
+            booster.save_model(folder / MODEL, num_iteration=rounds)
+
+        cached(self.kind, self._name(rounds), write)
+
+    def _name(self, rounds: int) -> str:
+        return f"{rounds:06d}"
+
 
 FORMAT = 2  # raise when the same settings grow other trees
 LOSS_METRIC = "ndcg@10"  # lambdarank gives no loss of its own: 1 - this metric on training queries is reported

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtr
 
 from trainables.evaluation.significance import bootstrap_ci
-from tune_cl.configurations import differences
-from tune_cl.confirmation.plan import SeedRun
+from tune_cl.confirmation.request import Configuration, SeedRun, configurations, setting
 from tune_cl.confirmation.training import ended_result, read_values
 from tune_cl.confirmation.verdict import Corrected, judge, verdict_of
-from tune_cl.search.space import Flat
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.state import CURRICULUM, SearchState, differences, seedless, training_key
+from tune_cl.space.space import Flat
 
 Runs = Sequence[SeedRun]
 
@@ -118,3 +120,64 @@ def _comparison(judged: Corrected, interval: tuple[float, float]) -> dict[str, A
 
 def failure(run: SeedRun, reason: str) -> dict[str, Any]:
     return {"label": run.configuration.label, "seed": run.seed, "reason": reason, "folder": str(run.folder)}
+
+
+def ablations(state: SearchState, baseline: Configuration, experiment: Experiment) -> dict[str, Configuration | None]:
+    """The ablation of every configuration of the search, by the configuration's label; None if its curriculum is
+    already the baseline's.
+
+    If the baseline or a configuration of the search equals the ablation, it serves as such; configurations that differ
+    only in their curricula share one. Neither labels nor sharing depend on which are confirmed.
+    """
+    searched = configurations(state, baseline)
+    known = {training_key(one.params): one for one in (*searched.values(), baseline)}
+    found: dict[str, Configuration | None] = {}
+    for label, configuration in searched.items():
+        choice = experiment.ablated(configuration.choice)
+        params = seedless(experiment.training_run(choice).in_force())
+        if params == configuration.params:
+            found[label] = None
+            continue
+        if (key := training_key(params)) not in known:
+            label_of_own = _label(choice, params, configuration, known.values())
+            known[key] = Configuration(label_of_own, configuration.trial, choice, params)
+        found[label] = known[key]
+    return found
+
+
+def _label(choice: Flat, params: Flat, configuration: Configuration, known: Iterable[Configuration]) -> str:
+    opened = [key for key in choice if key in params and not key.startswith(CURRICULUM)]
+    label = ", ".join(["plain", *(setting(key, params[key]) for key in opened)])
+    return f"{label} ({configuration.trial})" if any(one.label == label for one in known) else label
+
+
+LEAST = 0.05  # a smaller chance than this is not worth a training
+FEWEST = 2  # seeds that all get: one tells nothing about how much seeds matter
+
+
+def chances(dev: np.ndarray, total: int) -> np.ndarray:
+    """Each configuration's chance to end above the present leader after `total` seeds, float64 [C]; the leader's is 1.
+
+    dev: [1 + C, n], mean over queries by configuration and seed, the baseline in row 0, FEWEST <= n <= total. The
+    difference between two rows varies between seeds with twice the residual variance of the rows x seeds table,
+    estimated over all rows; its mean over the seeds to come is predicted from that over the seeds seen (a
+    t-distribution).
+    """
+    rows, seen = dev.shape
+    means = dev[1:].mean(axis=1)
+    behind = means.max() - means
+    if seen == total:
+        return (behind == 0).astype(np.float64)
+    rest = dev - dev.mean(axis=1, keepdims=True) - dev.mean(axis=0) + dev.mean()
+    freedom = (rows - 1) * (seen - 1)
+    variance = 2 * float((rest**2).sum()) / freedom * (1 / seen + 1 / (total - seen))
+    spread = (total - seen) / total * np.sqrt(variance)
+    t = np.divide(-behind, spread, out=np.where(behind > 0, -np.inf, 0.0), where=spread > 0)
+    return np.where(behind > 0, stdtr(freedom, t), 1.0)
+
+
+def survivors(dev: np.ndarray, total: int) -> np.ndarray:
+    """Which configurations get another seed, bool [C]; `dev` and `total` as in `chances`."""
+    if dev.shape[1] < FEWEST:
+        return np.ones(len(dev) - 1, bool)
+    return chances(dev, total) >= LEAST

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from trainables.config import TrainingRun
+from trainables.config.keys import TrainingRun
+from trainables.core.storage import patiently
 from trainables.data.columns import required_split
-from trainables.evaluation.judging import judge_of, scores_file, values_file, write_judged
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.trec import read_per_query
-from trainables.storage import patiently
+from trainables.evaluation.per_query import judge_of, scores_file, values_file, write_judged
+from trainables.evaluation.trec_files import read_per_query
 from trainables.training.checkpoint import SEAL, read_json, require_whole, seal, write_folder, write_json
 from trainables.training.factory import AnyTraining, make_training
 from trainables.training.materials import Materials

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from trainables.counting import counted
+from trainables.core.prose import counted
 from trainables.evaluation.significance import SeededTest, adjust, seeded_test
 
 Verdict = Literal["better", "no difference shown", "worse"]

@@ -1,16 +1,93 @@
-"""The drawings of the report, from plain numbers."""
+"""Scales, axes and paths. Drawings are 480 wide, so that text stays legible on a phone and two fit side by side."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from trainables.counting import counted
-from tune_cl.report.markup import Html, cut, number, tag
-from tune_cl.report.svg import BOTTOM, LEFT, RIGHT, TOP, Point, Scale, drawing, frame, path, rule, scale, text
+from trainables.core.prose import counted
+from tune_cl.report.markup import Html, coordinate, cut, key_name, number, plain, tag
+from tune_cl.space.parameters import Integer, Leaf, LogUniform, Range
+
+WIDTH = 480.0
+MARGIN = 0.04  # free space on either side of an axis, as a share of its values' span
+LEFT, RIGHT, TOP, BOTTOM = 56.0, 468.0, 30.0, 42.0  # of the plotting area; BOTTOM is the room below it
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Linear map from [low, high] of the data to [start, end] of the drawing."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def ticks(self, most: int = 6) -> list[float]:
+        """At most `most` + 1 round numbers inside the range, 1, 2 or 5 times a power of ten apart."""
+        raw = (self.high - self.low) / most
+        power = 10.0 ** math.floor(math.log10(raw))
+        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def scale(values: Iterable[float], start: float, end: float) -> Scale:
+    """A scale for all finite values, with MARGIN of their span free on either side."""
+    known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(known), max(known)
+    room = (high - low) * MARGIN or max(abs(high), 1.0) * 0.05
+    return Scale(low - room, high + room, start, end)
+
+
+def drawing(height: float, label: str, *children: object) -> Html:
+    """An SVG, with `label` for those who cannot see it."""
+    box = f"0 0 {coordinate(WIDTH)} {coordinate(height)}"
+    return tag("svg", *children, viewBox=box, role="img", aria_label=label)
+
+
+def text(x: float, y: float, words: object, role: str = "tick", anchor: str = "middle") -> Html:
+    return tag("text", words, x=x, y=y, class_=role, text_anchor=anchor)
+
+
+def rule(x1: float, y1: float, x2: float, y2: float, role: str) -> Html:
+    return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=role)
+
+
+def frame(x: Scale, y: Scale, x_label: str, y_label: str, bottom: float, whole: bool = False) -> list[Html]:
+    """Grid, ticks and names of both axes. `whole`: x takes whole numbers."""
+    parts = [text(4.0, 16.0, y_label, "axis", "start"), text(RIGHT, bottom + 36, x_label, "axis", "end")]
+    for tick in y.ticks():
+        parts += [rule(LEFT, y(tick), RIGHT, y(tick), "grid"), text(LEFT - 6, y(tick) + 4, f"{tick:g}", anchor="end")]
+    for tick in x.ticks():
+        if not whole or tick == int(tick):
+            parts.append(text(x(tick), bottom + 18, f"{tick:g}"))
+    return parts
+
+
+def path(points: Sequence[Point], stepped: bool = False) -> str:
+    """The `d` of a line through the points, interrupted where a coordinate is not finite."""
+    parts, pen = [], False
+    for x, y in points:
+        if not (math.isfinite(x) and math.isfinite(y)):
+            pen = False
+            continue
+        at = f"{coordinate(x)} {coordinate(y)}"
+        if not pen:
+            parts.append(f"M{at}")
+        else:
+            parts.append(f"H{coordinate(x)}V{coordinate(y)}" if stepped else f"L{at}")
+        pen = True
+    return "".join(parts)
+
 
 HEIGHT = 300.0
 ROW = 40.0  # height of a row in charts of rows
@@ -159,3 +236,99 @@ def bars(differences: np.ndarray) -> list[float]:
 def _queries(values: np.ndarray) -> str:
     gained, lost = int((values > 0).sum()), int((values < 0).sum())
     return f"{counted(gained, 'query')} gained, {lost} lost, {len(values) - gained - lost} unchanged"
+
+
+START, END, ABSENT = 18.0, 396.0, 446.0
+AXIS_HEIGHT = 72.0
+LETTER = 8.0  # width of a letter on a phone
+ABSENT_NAME = "absent"
+
+
+@dataclass(frozen=True)
+class Traveller:
+    """A trial as a line. `chosen`: its opened parameters that exist; `place`: its rank from 0 (worst) to 1."""
+
+    trial: str
+    number: int
+    chosen: Mapping[str, Any]
+    dev: float
+    place: float
+    tip: str
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where one parameter's values are: choices by name, numbers by `scale` (`whole`: whole numbers)."""
+
+    key: str
+    positions: Mapping[str, float]
+    scale: Scale | None
+    log: bool = False
+    whole: bool = False
+
+    def __call__(self, chosen: Mapping[str, Any]) -> float:
+        if self.key not in chosen:
+            return ABSENT
+        value = chosen[self.key]
+        if self.scale is None:
+            return self.positions[plain(value)]
+        return self.scale(math.log10(value) if self.log else value)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        if self.scale is None:
+            return [(x, name) for name, x in self.positions.items()]
+        ticks = [tick for tick in self.scale.ticks() if not self.whole or tick == int(tick)]
+        return [(self.scale(tick), f"{10**tick:.3g}" if self.log else f"{tick:g}") for tick in ticks]
+
+
+def axis_of(key: str, leaf: Leaf, travellers: Sequence[Traveller]) -> Axis:
+    """The axis of an opened parameter: its listed values evenly spaced, or the range that the trials cover."""
+    seen = [traveller.chosen[key] for traveller in travellers if key in traveller.chosen]
+    if isinstance(leaf, Range):
+        log, whole = isinstance(leaf, LogUniform), isinstance(leaf, Integer)
+        return Axis(key, {}, scale([math.log10(value) if log else value for value in seen], START, END), log, whole)
+    names = list(dict.fromkeys(map(plain, [*(leaf.values() or ()), *seen])))
+    step = (END - START) / max(len(names) - 1, 1)
+    return Axis(key, {name: START + i * step for i, name in enumerate(names)}, None)
+
+
+def parallel_chart(leaves: Mapping[str, Leaf], travellers: Sequence[Traveller], metric: str) -> Html:
+    """All opened parameters and the dev value; the better a trial's rank, the stronger its colour."""
+    axes = [axis_of(key, leaf, travellers) for key, leaf in leaves.items()]
+    values = scale([traveller.dev for traveller in travellers], START, END)
+    heights = [44 + AXIS_HEIGHT * row for row in range(len(axes) + 1)]
+    parts = []
+    for traveller in sorted(travellers, key=lambda traveller: traveller.place):
+        nudge = traveller.number * 7 % 13 - 6.0  # keeps lines through the same choices apart
+        across = [axis(traveller.chosen) + (0 if axis.scale else nudge) for axis in axes]
+        points = list(zip(across, heights[:-1], strict=True))
+        parts.append(_travel([*points, (values(traveller.dev), heights[-1])], traveller))
+    for axis, y in zip(axes, heights[:-1], strict=True):
+        absent = any(axis.key not in traveller.chosen for traveller in travellers)
+        parts += _axis(key_name(axis.key), axis.ticks(), y, absent)
+    parts += _axis(f"dev {metric}", [(values(tick), f"{tick:g}") for tick in values.ticks()], heights[-1], False)
+    return drawing(heights[-1] + 34, "parameters and dev value of each trial", *parts)
+
+
+def _travel(points: Sequence[tuple[float, float]], traveller: Traveller) -> Html:
+    d = path(points)
+    colour = f"--mix:{100 * traveller.place:.0f}%"
+    tip = f"{traveller.tip}: {number(traveller.dev)}"
+    strokes = [tag("path", d=d, class_="hit"), tag("path", d=d, class_="stroke")]
+    return tag("g", *strokes, class_="line way", style=colour, data_trial=traveller.trial, data_tip=tip)
+
+
+def _axis(name: str, ticks: Sequence[tuple[float, str]], y: float, absent: bool) -> list[Html]:
+    parts = [rule(START - 10, y, END + 10, y, "zero"), text(START - 10, y - 10, name, "axis halo", "start")]
+    apart = (END - START) / max(len(ticks) - 1, 1)
+    crowded = LETTER * max((len(label) for _, label in ticks), default=0) > apart / 1.5  # outer labels shift inward
+    fits = int((2 if crowded else 1) * apart / 1.5 / LETTER)
+    for i, (x, label) in enumerate(ticks):
+        anchor = "start" if x < START + 25 else "end" if x > END - 25 else "middle"
+        at = x - 8 if anchor == "start" else x + 8 if anchor == "end" else x
+        below = y + 18 + (14 if crowded and i % 2 else 0)
+        parts += [rule(x, y - 4, x, y + 4, "zero"), text(at, below, cut(label, max(fits, 4)), "tick halo", anchor)]
+    if absent:
+        parts += [tag("circle", cx=ABSENT, cy=y, r=3.0, class_="ring")]
+        parts += [text(RIGHT, y + 18, ABSENT_NAME, "tick halo", "end")]
+    return parts

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tune_cl.confirmation.verdict import corrected
-from tune_cl.report.configurations import ablations, mean
 from tune_cl.report.findings import Document, Findings
 from tune_cl.report.markup import number, p_value, plain, signed
-from tune_cl.report.verdict import Row, best_row, rows
+from tune_cl.report.verdict_section import Row, ablations, best_row, mean, rows
 
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",

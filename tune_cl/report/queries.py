@@ -2,15 +2,172 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
 import numpy as np
 
-from trainables.counting import counted
-from trainables.errors import UserError, WorkFailed
-from tune_cl.report.analysis import mean_interval
+from trainables.core.errors import DataError, Problem, UserError, WorkFailed
+from trainables.core.prose import counted
+from trainables.curriculum.scoring import word_counts
+from trainables.data import load_data
+from trainables.data.columns import RankingData, required_split
+from trainables.evaluation.trec_files import read_per_query
+from tune_cl.confirmation.verdict import leader
+from tune_cl.history.search_folder import found_again
+from tune_cl.history.state import Dev, TrialState
 from tune_cl.report.charts import interval_chart, queries_a_bar, strip_chart
-from tune_cl.report.findings import Findings
-from tune_cl.report.markup import Html, cut, figure, legend, number, paragraph, signed, tag
-from tune_cl.report.per_query import Groups, NothingToShow, PerQuery, by_domain, by_length, by_turns, per_query
+from tune_cl.report.findings import (
+    FEWEST_ENDED,
+    Document,
+    Findings,
+    RankAgreement,
+    mean_interval,
+    rank_agreement,
+    slow_bias,
+    words,
+)
+from tune_cl.report.markup import NONE, Html, cut, figure, legend, number, p_value, paragraph, plain, signed, table, tag
+from tune_cl.schedulers import setup_of
+
+MOST_TURNS = 8  # queries with so many or more share a group
+MOST_DOMAINS = 12
+
+
+class NothingToShow(Exception):
+    """Why a search has no values of single queries, in a sentence."""
+
+
+@dataclass(frozen=True)
+class PerQuery:
+    """Values of Q queries of one split.
+
+    label            the best curriculum in words, and how many seeds its values come from
+    row              int64 [Q] position of each query in the split
+    best, baseline   float64 [Q]
+    """
+
+    data: RankingData
+    split: str
+    label: str
+    row: np.ndarray
+    best: np.ndarray
+    baseline: np.ndarray
+
+    @property
+    def query(self) -> np.ndarray:
+        """Index of each query in the data, int64 [Q]."""
+        return self.data.splits[self.split].query[self.row].astype(np.int64)
+
+    @property
+    def differences(self) -> np.ndarray:
+        return self.best - self.baseline
+
+
+def per_query(findings: Findings) -> PerQuery:
+    """Means over seeds from the confirmation's files; without a confirmation, what trials left on dev.
+
+    Raises NothingToShow if there is nothing to compare, DataError if data or files are missing or have changed.
+    """
+    split, label, best, baseline = _files(findings)
+    ours, theirs = _mean(best, findings.metric), _mean(baseline, findings.metric)
+    data = load_data(findings.experiment.base_run().data)
+    _check(data, findings)
+    ids = [data.query_ids[int(query)] for query in required_split(data, split).query]
+    rows = [row for row, name in enumerate(ids) if name in ours and name in theirs]
+    if not rows:
+        raise DataError(Problem(str(best[0]), f"holds no query of {split}", "files of a search on this data"))
+    values = [np.array([known[ids[row]] for row in rows]) for known in (ours, theirs)]
+    return PerQuery(data, split, label, np.array(rows), values[0], values[1])
+
+
+def _check(data: RankingData, findings: Findings) -> None:
+    digest = findings.state.data.get("digest")
+    if digest and digest != data.digest:
+        wrong, right = "has changed since the search", "it takes the data that the search read"
+        raise DataError(Problem("data.source", f"'{data.name}' {wrong}", right))
+
+
+def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
+    """The split, the label of the best, and the TSV files of the best and of the baseline."""
+    confirmed, folder = findings.confirmation, findings.place.folder
+    if confirmed and (top := leader(confirmed)):
+        label = f"{top['label']}, means over {counted(len(top['runs']), 'seed')}"
+        return confirmed["split"], label, _tables(top, folder), _tables(confirmed["baseline"], folder)
+    if not findings.pairs:
+        raise NothingToShow(_unpaired(findings))
+    ended = [pair for pair in findings.pairs if all(trial.artifacts for trial in pair)]
+    if not ended:
+        missing = " and ".join(trial.trial for trial in findings.pairs[0] if not trial.artifacts)
+        raise NothingToShow(f"There are no values of single queries yet: they come with the end of {missing}.")
+    files = [[found_again(str(trial.artifacts), folder) / "dev.per_query.tsv" for trial in pair] for pair in ended]
+    seeds = "one seed" if len(ended) == 1 else f"means over {counted(len(ended), 'seed')}"
+    return "dev", f"{words(ended[0][0])}, {seeds}", [best for best, _ in files], [plain for _, plain in files]
+
+
+def _unpaired(findings: Findings) -> str:
+    if not findings.baseline:
+        return "The baseline has given no dev value."
+    if not findings.ranked:
+        return findings.in_terms("No trial with a curriculum has given a dev value.")
+    return "The best configuration and the baseline have no dev values of one seed."
+
+
+def _tables(entry: Document, folder: Path) -> list[Path]:
+    """The per-query tables beside the run files of an entry."""
+    runs = [found_again(run["run_file"], folder) for run in entry["runs"]]
+    return [run.with_name(f"{run.name.partition('.')[0]}.per_query.tsv") for run in runs]
+
+
+def _mean(files: Sequence[Path], metric: str) -> dict[str, float]:
+    """Means over the files, by query id; queries that any file lacks are left out."""
+    tables = [read_per_query(path, metric) for path in files]
+    common = [name for name in tables[0] if all(name in table for table in tables)]
+    return {name: sum(table[name] for table in tables) / len(tables) for name in common}
+
+
+# -- groups of queries -------------------------------------------------------------------------------------------
+
+Groups = list[tuple[str, np.ndarray]]  # name, and which of the Q queries belong to the group, bool [Q]
+
+
+def by_turns(values: PerQuery) -> Groups:
+    """By number of utterances; queries with MOST_TURNS or more share a group."""
+    turns = np.minimum(values.data.turns[values.query], MOST_TURNS)
+    return [(_turns(int(count)), turns == count) for count in np.unique(turns)]
+
+
+def _turns(count: int) -> str:
+    return f"{count}{' or more' if count == MOST_TURNS else ''} turn{'s' if count > 1 else ''}"
+
+
+def by_domain(values: PerQuery) -> Groups:
+    """By domain: the MOST_DOMAINS largest, largest first."""
+    domain = values.data.domain[values.query]
+    kinds, sizes = np.unique(domain, return_counts=True)
+    largest = kinds[np.argsort(-sizes, kind="stable")][:MOST_DOMAINS]
+    return [(values.data.domains[int(kind)] or "(no name)", domain == kind) for kind in largest]
+
+
+def by_length(values: PerQuery) -> Groups:
+    """Three groups of about equal size by mean words of an utterance (the scoring `context_words`), short to long.
+
+    Queries of equal length stay together, so a group may be empty: it is left out.
+    """
+    data, query = values.data, values.query
+    counts = np.concatenate([[0], np.cumsum(word_counts(data.utterances))])
+    totals = np.diff(counts[data.utterance_offsets])[query]
+    length = totals / np.maximum(data.turns[query], 1)
+    edges = np.quantile(length, [1 / 3, 2 / 3])
+    bucket = np.searchsorted(edges, length)
+    low, high = (f"{edge:.3g}" for edge in edges)
+    names = [f"to {low}", f"{low} to {high}", f"over {high}"]
+    return [(name, bucket == i) for i, name in enumerate(names) if (bucket == i).any()]
+
 
 SHOWN = 5  # queries that gained most, and that lost most
 KEYS = (("best", "best curriculum"), ("baseline", "plain training"))
@@ -105,3 +262,166 @@ def _answer(row: int, findings: Findings, values: PerQuery) -> tuple[str, str]:
         return "Relevant", "no candidate of this query is relevant"
     label = data.classes[split.grade[start]].capitalize() if pair else "Relevant"
     return label, cut(data.documents[int(split.document[start + found[0]])], TEXT)
+
+
+LEVEL = 0.05
+SPLITS = ("curriculum.pacing", "curriculum.m", "curriculum.objective_switch", "curriculum.subset")
+Ended = list[tuple[TrialState, Dev]]
+
+
+def ranking_section(findings: Findings) -> list[Html]:
+    """How well the values at each rung would have ranked the trials that ran to the end, audited ones included."""
+    ended = findings.ended
+    parts = [paragraph(_stopping(findings)), *_audit(findings)]
+    if len(ended) < FEWEST_ENDED:
+        told = f"Too few trials ran to the end ({len(ended)}) to say how well early values ranked them: "
+        return [*parts, paragraph(f"{told}at least {FEWEST_ENDED} are needed.")]
+    lines = [(rung, *_agreement(findings, ended, rung)) for rung in findings.experiment.rungs]
+    parts.append(table(["rung (iteration)", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3]))
+    parts.append(paragraph(_over_whom(findings)))
+    return [*parts, *_splits(findings), *_slow(findings)]
+
+
+def audited(findings: Findings) -> Ended:
+    """Trials that the scheduler would have stopped, finished for the audit."""
+    return [(trial, at) for trial, at in findings.ended if trial.audit is not None]
+
+
+def _stopping(findings: Findings) -> str:
+    search = findings.experiment.search
+    ended = [trial.reason or "" for trial in findings.state.by_number() if trial.outcome == "stopped_early"]
+    others = Counter(reason for reason in ended if "search." in reason)  # budgets, by their keys
+    also = "".join(f" {count} more ended early because {reason}." for reason, count in sorted(others.items()))
+    if search.scheduler == "none":
+        return f"No scheduler stopped trials; the table says how well early values would have ranked them.{also}"
+    stopped = len(ended) - others.total()
+    told = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early.{also}"
+    if finished := len(audited(findings)):
+        told += f" It would have stopped {finished} more, which were finished on purpose (search.audit)."
+    if _judges_inside(findings):
+        return f"{told} Trials were judged while still inside their curriculum, too."
+    if search.grace == "scaled":
+        return f"{told} Trials were judged after trainings that were planned for their rung, curriculum included."
+    if search.grace == "curriculum":
+        return f"{told} No trial was judged before its own curriculum was over."
+    return f"{told} Trials could be judged while still inside their curriculum (search.grace: {search.grace})."
+
+
+def _judges_inside(findings: Findings) -> bool:
+    """Whether the scheduler judges trials inside their curricula whatever `search.grace` says."""
+    scheduler = findings.experiment.search.scheduler
+    return scheduler == "pbt" or (scheduler == "model" and setup_of(findings.experiment).promotion)
+
+
+def _audit(findings: Findings) -> list[Html]:
+    """What stopping would have cost, as far as the audited trials show."""
+    finished = audited(findings)
+    passed = [at.dev for trial, at in findings.ended if trial.audit is None and not trial.baseline]
+    if not finished or not passed:
+        return []
+    top, best = max(finished, key=lambda pair: pair[1].dev), max(passed)
+    above = sum(at.dev > best for _, at in finished)
+    usual = float(np.median(passed))
+    level = sum(at.dev > usual for _, at in finished)
+    told = (
+        f"Of the {len(finished)} audited trials {above} ended above the best trial that was let through "
+        f"({number(best)}), {level} above the median of those ({number(usual)}). "
+    )
+    if above:
+        told += f"Stopping would have lost {number(top[1].dev - best)} {findings.metric} ({words(top[0])})."
+    else:
+        told += f"Stopping lost nothing among them: the best of them ended at {number(top[1].dev)}."
+    return [paragraph(told)]
+
+
+def _over_whom(findings: Findings) -> str:
+    told = f"Rank correlation of the best value up to each rung with the final one, over {len(findings.ended)} trials."
+    search = findings.experiment.search
+    if search.scheduler == "none":
+        return told
+    if search.scheduler == "pbt":
+        return f"{told} None was stopped, but a copy of another trial went on with that one's weights."
+    if audited(findings):
+        return (
+            f"{told} The audited ones are a sample of the stopped, so each stands for several: the stopped "
+            "count for too little in τ."
+        )
+    told += " Only trials that were let through ran to the end: how the stopped ones would have ended is not known."
+    if search.grace == "scaled":
+        return f"{told} The values at a rung are those of the trainings planned for it; the baseline had none."
+    return f"{told} search.audit: N finishes up to N of them to find out."
+
+
+def _until(findings: Findings, trial: TrialState, rung: int) -> float:
+    """The best value up to the rung, under grace `scaled` of the training planned for it; NaN if there is none."""
+    if findings.experiment.search.grace == "scaled":
+        earlier = trial.before()
+        while earlier and max(earlier.dev(findings.metric), default=0) != rung:
+            earlier = earlier.before()
+        if earlier is None:
+            return math.nan
+        trial = earlier
+    values = [value for _, value in takewhile(lambda item: item[0] <= rung, trial.dev(findings.metric).items())]
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+def _early_and_final(findings: Findings, ended: Ended, rung: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Best value up to the rung, final value and end of the curriculum of the trials with a value by then, [N] each."""
+    lines = [(_until(findings, trial, rung), at.dev, findings.past_curriculum(trial)) for trial, at in ended]
+    early, final, past = np.array(lines, np.float64).reshape(-1, 3).T
+    known = ~np.isnan(early)
+    return early[known], final[known], past[known]
+
+
+def _agreement(findings: Findings, ended: Ended, rung: int) -> tuple[object, ...]:
+    """The number of trials, τ and its interval, as table cells."""
+    early, final, _ = _early_and_final(findings, ended, rung)
+    found: RankAgreement | None = rank_agreement(early, final)
+    if not found:
+        return len(final), NONE, "too few, or all equal"
+    return found.trials, number(found.tau, 2), f"[{number(found.low, 2)}, {number(found.high, 2)}]"
+
+
+def _splits(findings: Findings) -> list[Html]:
+    """The same within trials that have a value of an opened key in common, for keys that divide curricula by kind."""
+    keys = [key for key in SPLITS if key in findings.experiment.space.leaves]
+    groups: dict[tuple[str, str], Ended] = defaultdict(list)
+    for trial, at in findings.ended:
+        for key in keys:
+            if key in trial.params and not trial.baseline:
+                groups[key.removeprefix("curriculum."), plain(trial.params[key])].append((trial, at))
+    large = {names: ended for names, ended in sorted(groups.items()) if len(ended) >= FEWEST_ENDED}
+    names = ", ".join(key.removeprefix("curriculum.") for key in keys)
+    if not large:
+        few = f"No split by {names}: no value has {FEWEST_ENDED} trials that ran to the end."
+        return [paragraph(few)] if keys else []
+    lines = [(f"{key} {value}", rung, *_agreement(findings, ended, rung))
+             for (key, value), ended in large.items() for rung in findings.experiment.rungs]  # fmt: skip
+    told = table(["trials with", "rung", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3, 4])
+    return [tag("details", tag("summary", f"Split by {names}"), told)]
+
+
+def _slow(findings: Findings) -> list[Html]:
+    """Whether the first rung is unfair to slow curricula."""
+    rungs = findings.experiment.rungs
+    found = slow_bias(*_early_and_final(findings, findings.ended, rungs[0])) if rungs else None
+    if not found:
+        told = "Too few slow and quick curricula ran to the end to say whether stopping early is unfair to slow ones."
+        return [paragraph(told)]
+    way = "worse" if found.places > 0 else "better"
+    told = (
+        f"At iteration {rungs[0]} the {found.slow} trials with the longer curricula stood on average "
+        f"{abs(found.places):.1f} places {way} than at the end, set against the other {found.fast} "
+        f"(Mann-Whitney p {p_value(found.p)}): "
+    )
+    biased = found.p <= LEVEL and found.places > 0
+    search = findings.experiment.search
+    if not biased:
+        told += "no bias against them is shown."
+    elif search.scheduler in ("none", "pbt"):
+        told += "stopping early would be unfair to slow curricula."
+    elif search.grace == "curriculum" and not _judges_inside(findings):
+        told += "stopping early would be unfair to slow curricula without this grace (search.grace: curriculum)."
+    else:
+        told += "stopping early is unfair to slow curricula."
+    return [paragraph(told)]

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import chdtri, log_ndtr, roots_hermitenorm, roots_legendre
 
-from tune_cl.search.config import SearchConfig, price_of_an_hour
-from tune_cl.state import SearchState
+from tune_cl.experiment.search_keys import SearchConfig, price_of_an_hour
+from tune_cl.history.state import SearchState
 
 if TYPE_CHECKING:
-    from tune_cl.experiment import Experiment
+    from tune_cl.experiment.experiment import Experiment
+
 
 FEWEST_FINISHED = 8  # trials that a distribution of final values is fitted to
 NODES, NEGLIGIBLE = 64, 1e-15  # of a quadrature: points per dimension, and the share of a distribution's tails left out

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import stdtr
 
-from trainables.randomness import generator
+from trainables.core.randomness import generator
 
 LEVEL = 0.2  # a configuration worse than the incumbent at this significance level gets no further seed
 LOWEST_SEED = 2**20  # confirmations use seeds from 1 on, which must not be those that a configuration was chosen by

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainables.registry import Entry, Registry
+from trainables.core.registry import Entry, Registry
 
 _HERE = Path(__file__).parent
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
 
-from trainables.files import read_text, write_text
+from trainables.core.files import read_text, write_text
 
 FILE = "tracking.json"
 log = logging.getLogger(__name__)

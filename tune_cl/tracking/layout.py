@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from trainables.config import flatten
+from trainables.config.keys import flatten
 from trainables.evaluation.metrics import dev_key
-from tune_cl.journal import Event
-from tune_cl.tracking.uri import masked
-from tune_cl.wording import in_order, rankers, trial_words
+from tune_cl.history.journal import Event
+from tune_cl.history.tracking_uri import masked
+from tune_cl.space.wording import in_order, rankers, trial_words
 
 PARENT = "search"  # key of the parent run; a child's is its trial id, or `confirmation_key`
 PARAM_LENGTH = 6000  # mlflow.utils.validation.MAX_PARAM_VAL_LENGTH

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from trainables.core.errors import DataError, Problem
+from trainables.core.registry import Entry, Registry
 from trainables.data.readers import conversation, insurance_qa, letor, quora, sick, snli, squad, trec, wikiqa
-from trainables.errors import DataError, Problem
-from trainables.registry import Entry, Registry
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
     from trainables.data.columns import RankingData, Task
 
 
@@ -32,7 +32,7 @@ class Reader(Protocol):
         """The data without a digest. Raises DataError with the place of everything that is wrong.
 
         `workspace` is the folder in which the cache entry is built; columns too large for memory are written
-        there while they are read (trainables.data.store).
+        there while they are read (trainables.data.data_cache).
         """
         ...
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.counting import counted
+from trainables.core.errors import DataError, Problem
+from trainables.core.prose import counted
 from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
 from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Split, TextColumn, places_of_ids
-from trainables.data.readers.ids import MISSING
+from trainables.data.readers.rows import MISSING
 from trainables.data.words import index_words, look_up
-from trainables.errors import DataError, Problem
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 NEARLY_ALL = 0.9  # share of the queries whose judgments name a non-relevant document, for candidates from the qrels
 

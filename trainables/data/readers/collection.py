@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from trainables.data.columns import TextColumn
+from trainables.data.data_cache import TextWriter
 from trainables.data.readers.assembly import Rated
-from trainables.data.readers.ids import MISSING, IdIndex, hash_of
-from trainables.data.readers.rows import usable_id
-from trainables.data.store import TextWriter
+from trainables.data.readers.rows import MISSING, IdIndex, hash_of, usable_id
 
 _BATCH = 1 << 16  # ratings whose ids are looked up together
 

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.counting import counted
+from trainables.core.errors import DataError, Problem
+from trainables.core.prose import counted
 from trainables.data.columns import RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import Lines, plain_or_gz
-from trainables.errors import DataError, Problem
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 TASK: Task = "ranking"
 FILES = {"train": "train.tsv", "dev": "valid.tsv", "test": "test.tsv"}

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables.core.errors import DataError, Problem
+from trainables.core.randomness import generator
 from trainables.data.columns import RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
-from trainables.errors import DataError, Problem
-from trainables.randomness import generator
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 TASK: Task = "ranking"
 VOCABULARY = "vocabulary"

@@ -13,15 +13,16 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
-from trainables.counting import counted
+from trainables.core.errors import DataError, Problem, WorkFailed
+from trainables.core.prose import counted
 from trainables.data.columns import MAX_GRADE, SPLITS, RankingData
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings
 from trainables.data.readers.rows import usable_id
-from trainables.errors import DataError, Problem, WorkFailed
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 PREFIX = "ir_datasets:"
 FORM = f"{PREFIX}NAME or {PREFIX}NAME?train=PART&dev=PART&test=PART"

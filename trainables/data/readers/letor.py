@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainables.core.errors import DataError, Problem
+from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, ONE_DOMAIN, RankingData, Split, Task, TextColumn
+from trainables.data.data_cache import ArrayWriter
 from trainables.data.readers.rows import Lines, plain_or_gz
-from trainables.data.store import ArrayWriter
-from trainables.errors import DataError, Problem
-from trainables.randomness import generator
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 TASK: Task = "ranking"
 FILES = {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}

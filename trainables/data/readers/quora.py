@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.counting import counted
+from trainables.core.errors import DataError, Problem
+from trainables.core.prose import counted
+from trainables.core.randomness import generator
 from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.rows import Lines, Rows, plain_or_gz, usable_id
 from trainables.data.readers.sentence_pairs import DUPLICATE, Pair, classification, require_auto, wrong_pair
-from trainables.errors import DataError, Problem
-from trainables.randomness import generator
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 TASK: Task = "classification"
 WHOLE = "quora_duplicate_questions.tsv"

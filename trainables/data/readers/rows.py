@@ -1,16 +1,50 @@
-"""Rows of text files, plain or gzipped. A problem is noted with its line and does not end the reading."""
+"""The numbers of TREC files as trec_eval reads them: Python takes more for numbers, such as 1_0 for 10."""
 
 from __future__ import annotations
 
 import gzip
+import math
 import re
 import zlib
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, TypeGuard, cast
 
-from trainables.errors import Problem
-from trainables.files import opened, require_regular
+import numpy as np
+
+from trainables.core.errors import Problem
+from trainables.core.files import opened, require_regular
+from trainables.data.columns import MAX_GRADE, TextColumn
+
+FLOAT32_END = 2.0**128 - 2.0**103  # smallest number that rounds to an infinite float32, as which trec_eval keeps scores
+_WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
+_NUMBER = re.compile(r"[-+.eE0-9]+")
+
+
+class Wrong(Exception):
+    """(what is wrong, what would be right) for one row."""
+
+
+def score_of(field: str) -> float:
+    """The score; raises Wrong unless it is a number that is finite as a float32."""
+    try:
+        score = float(field) if _NUMBER.fullmatch(field) else math.nan
+    except ValueError:
+        score = math.nan
+    if not abs(score) < FLOAT32_END:
+        raise Wrong(f"score '{field}'", "write a finite number in the range of float32")
+    return score
+
+
+def grade_of(field: str, least: float = -math.inf) -> int:
+    """The grade; raises Wrong unless it is a whole number from `least` to MAX_GRADE."""
+    if not (_WHOLE.fullmatch(field) and least <= int(field) <= MAX_GRADE):
+        raise Wrong(f"grade '{field}'", f"write a whole number up to {MAX_GRADE}")
+    return int(field)
+
 
 MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
 _BOM = b"\xef\xbb\xbf"
@@ -159,3 +193,52 @@ def is_text(value: object) -> TypeGuard[str]:
 def usable_id(name: str) -> bool:
     """Whether the id fits a TREC file: not empty, no white space."""
     return name.split() == [name]
+
+
+MISSING = -1
+
+
+def hash_of(name: str) -> int:
+    """A 64-bit hash of an id."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+class IdIndex:
+    """Finds ids by their sorted 64-bit hashes: 16 bytes per id, whatever its length. On a hit the ids are compared too.
+
+    hashes  `hash_of` of each id, in the order of `ids`
+    """
+
+    def __init__(self, ids: TextColumn, hashes: array):
+        self._ids = ids
+        unsorted = np.frombuffer(hashes, np.uint64) if len(hashes) else np.empty(0, np.uint64)
+        self._order = np.argsort(unsorted, kind="stable")
+        self._sorted = unsorted[self._order]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def rows(self, names: Sequence[str]) -> np.ndarray:
+        """Row of each of N ids (the first of equal ones), MISSING if it is unknown; int64 [N]."""
+        wanted = np.fromiter(map(hash_of, names), np.uint64, len(names))
+        places = np.searchsorted(self._sorted, wanted)
+        return np.fromiter(map(self._row, names, wanted.tolist(), places.tolist()), np.int64, len(names))
+
+    def _row(self, name: str, wanted: int, place: int) -> int:
+        while place < len(self._sorted) and int(self._sorted[place]) == wanted:
+            if self._ids[self._order[place]] == name:
+                return int(self._order[place])
+            place += 1
+        return MISSING
+
+    def repeats(self) -> Iterator[tuple[int, int]]:
+        """(row, first row with the same id) of each row that repeats an id, by row."""
+        later = np.flatnonzero(self._sorted[1:] == self._sorted[:-1]) + 1
+        shared = np.unique(np.concatenate([later - 1, later]))
+        found = []
+        for _, places in groupby(shared.tolist(), key=lambda place: int(self._sorted[place])):
+            first: dict[str, int] = {}
+            for row in self._order[list(places)].tolist():
+                if (start := first.setdefault(self._ids[row], row)) != row:
+                    found.append((row, start))
+        yield from sorted(found)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainables.core.errors import DataError, Problem
 from trainables.data.columns import NO_RANK, ONE_DOMAIN, RankingData, Split, TextColumn
 from trainables.data.readers.rows import usable_id
-from trainables.errors import DataError, Problem
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 NLI = ("contradiction", "entailment", "neutral")
 DUPLICATE = ("different", "duplicate")

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.counting import counted
+from trainables.core.errors import DataError, Problem
+from trainables.core.prose import counted
 from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.rows import Lines, is_text, plain_or_gz
 from trainables.data.readers.sentence_pairs import NLI, Pair, classification, require_auto, wrong_pair
-from trainables.errors import DataError, Problem
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 TASK: Task = "classification"
 NEEDED = ("gold_label", "sentence1", "sentence2", "pairID")

@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.counting import counted
+from trainables.core.errors import DataError, Problem
+from trainables.core.prose import counted
 from trainables.data.columns import RankingData, Task, TextColumn
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.rows import is_text, open_bytes, plain_or_gz, read_whole, usable_id
-from trainables.errors import DataError, Problem
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 TASK: Task = "ranking"
 FILES = {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}

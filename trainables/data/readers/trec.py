@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainables.core.errors import DataError, Problem
 from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings, wrong_text
-from trainables.data.readers.ids import IdIndex
-from trainables.data.readers.rows import Rows, plain_or_gz
-from trainables.data.trec_numbers import Wrong, grade_of, score_of
-from trainables.errors import DataError, Problem
+from trainables.data.readers.rows import IdIndex, Rows, Wrong, grade_of, plain_or_gz, score_of
 
 if TYPE_CHECKING:
-    from trainables.config import DataConfig
+    from trainables.config.keys import DataConfig
+
 
 TASK: Task = "ranking"
 COLLECTION = ("DOCUMENT", "TEXT")

@@ -1,0 +1,430 @@
+"""Terms of English texts: stemmed words without stop words, as Lucene's English analysis makes them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from trainables.config.keys import TrainingRun
+from trainables.core.countdown import Countdown
+from trainables.core.errors import DataError, Problem
+from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn, require_texts_to_rank
+from trainables.data.combine import some_queries
+from trainables.data.readers.assembly import Rated, grades_of
+from trainables.data.words import UNKNOWN, number_words, words
+
+if TYPE_CHECKING:
+    from gensim.parsing.porter import PorterStemmer
+
+
+STOPPED = -2
+# Lucene's EnglishAnalyzer.ENGLISH_STOP_WORDS_SET, which Anserini uses too.
+STOP_WORDS = frozenset(
+    {
+        "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if",
+        "in", "into", "is", "it", "no", "not", "of", "on", "or", "such", "that",
+        "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
+    }
+)  # fmt: skip
+
+
+@cache
+def _stemmer() -> PorterStemmer:
+    from gensim.parsing.porter import PorterStemmer  # takes a second to import
+
+    return PorterStemmer()
+
+
+def term(word: str) -> str | None:
+    """Porter stem of a word, None for a stop word."""
+    return None if word in STOP_WORDS else _stemmer().stem(word)
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text in their order."""
+    return [found for found in map(term, words(text)) if found is not None]
+
+
+class TermNumbers(dict[bytes, int]):
+    """Number of a word's term in a vocabulary, UNKNOWN if that lacks it, STOPPED for a stop word.
+
+    Each distinct word is stemmed only once, when it is first met.
+    """
+
+    def __init__(self, vocabulary: Mapping[str, int]):
+        super().__init__()
+        self._vocabulary = vocabulary
+
+    def __missing__(self, word: bytes) -> int:
+        found = term(word.decode())
+        self[word] = STOPPED if found is None else self._vocabulary.get(found, UNKNOWN)
+        return self[word]
+
+
+_DOCUMENTS = 1 << 16  # read at once
+_NONE = np.empty(0, np.int32)
+_ROUNDING = 1e-6  # relative; more than float32, as which scores are compared, can round away
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Occurrences:
+    """Where terms occur in a collection of N documents, in the order of the text.
+
+    term      int32 [W]
+    document  int32 [W]
+    position  int32 [W]  place among the document's terms, without stop words
+    lengths   int64 [N]  number of terms per document
+    """
+
+    term: np.ndarray
+    document: np.ndarray
+    position: np.ndarray
+    lengths: np.ndarray
+
+
+def find_terms(documents: TextColumn, vocabulary: dict[str, int]) -> Occurrences:
+    """Occurrences of a vocabulary's terms; memory holds these and a block of the collection."""
+    numbers = TermNumbers(vocabulary)
+    progress = Countdown("read", len(documents), "document")
+    texts, start = iter(documents), 0
+    parts = [(_NONE, _NONE, _NONE, np.empty(0, np.int64))]
+    while block := list(islice(texts, _DOCUMENTS)):
+        parts.append(_find_in(block, start, numbers))
+        start += len(block)
+        progress.tell(start)
+    term, document, position, lengths = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return Occurrences(term, document, position, lengths)
+
+
+def _find_in(texts: list[str], start: int, numbers: TermNumbers) -> Columns:
+    number, offsets = number_words(texts, numbers.__getitem__)
+    owner = np.repeat(np.arange(len(texts)), np.diff(offsets))
+    counted = number != STOPPED
+    number, owner = number[counted], owner[counted]
+    lengths = np.bincount(owner, minlength=len(texts))
+    position = np.arange(len(owner)) - (np.cumsum(lengths) - lengths)[owner]
+    wanted = number >= 0
+    return number[wanted], (start + owner[wanted]).astype(np.int32), position[wanted].astype(np.int32), lengths
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What queries and their candidates share: one row per candidate and term (or window) of its query in it.
+
+    candidate  int64 [M]    ascending
+    count      float64 [M]  how often the term occurs in the document
+    weight     float64 [M]  inverse document frequency, times the term's count in the query
+    length     float64 [M]  length of the document over the mean length
+    candidates              number of candidates of all queries, C
+    """
+
+    candidate: np.ndarray
+    count: np.ndarray
+    weight: np.ndarray
+    length: np.ndarray
+    candidates: int
+
+    def bm25(self, k1: float, b: float) -> np.ndarray:
+        """Scores by Lucene's BM25 (`trainables.data.bm25`), float64 [C]; 0 for a candidate without a match."""
+        saturated = self.count / (self.count + k1 * (1 - b + b * self.length))
+        return np.bincount(self.candidate, self.weight * saturated, minlength=self.candidates)
+
+
+class Postings:
+    """The terms of given queries in all documents.
+
+    `queries`: texts by the number that `Split.query` uses. Statistics (document frequencies, mean length) are
+    those of the whole collection.
+    """
+
+    def __init__(self, documents: TextColumn, queries: dict[int, str]):
+        vocabulary: dict[str, int] = {}
+        self._numbers = {query: _numbers(terms(text), vocabulary) for query, text in queries.items()}
+        self.occurrences = find_terms(documents, vocabulary)
+        self.size = len(vocabulary)
+        lengths = self.occurrences.lengths
+        self.relative_length = lengths / max(lengths.mean() if len(lengths) else 0.0, 1e-9)
+
+    def __len__(self) -> int:
+        return len(self.occurrences.lengths)
+
+    def numbers(self, split: Split) -> list[list[int]]:
+        """Term numbers of the split's queries, in their order."""
+        return [self._numbers[query] for query in split.query.tolist()]
+
+    @cached_property
+    def counts(self) -> csr_array:
+        """How often each term occurs in each document, float64 [N, terms]."""
+        return count_matrix(self.occurrences.document, self.occurrences.term, (len(self), self.size))
+
+    @cached_property
+    def idf(self) -> np.ndarray:
+        """ln(1 + (N - n + .5) / (n + .5)), n the documents with the term; float64 [terms]."""
+        holding = np.bincount(self.counts.indices, minlength=self.size)
+        return np.log1p((len(self) - holding + 0.5) / (holding + 0.5))
+
+    def saturated(self, k1: float, b: float) -> csr_array:
+        """f / (f + norm) of BM25 for each term in each document with it, float64 [terms, N]."""
+        lists = cast(csr_array, self.counts.T.tocsr())
+        norm = k1 * (1 - b + b * self.relative_length)
+        lists.data /= lists.data + norm[lists.indices]
+        return lists
+
+    def best(self, split: Split, saturated: csr_array, depth: int) -> tuple[np.ndarray, np.ndarray]:
+        """(offsets int64 [Q + 1], document int32 [C]): the `depth` best documents for each query by BM25, and those
+        that may tie with the last of them, by row.
+
+        Reads the lists of a query's terms and no document: nothing is looked up or sorted for the millions of documents
+        that a common word matches, such as their ids.
+        """
+        found, scores = [np.empty(0, np.int32)], np.empty(len(self))
+        for numbers in self.numbers(split):
+            scores[:] = 0
+            for number in numbers:
+                part = slice(*saturated.indptr[number : number + 2])
+                scores[saturated.indices[part]] += self.idf[number] * saturated.data[part]
+            found.append(_highest(scores, depth))
+        return np.cumsum([len(rows) for rows in found]), np.concatenate(found)
+
+    def matches(self, split: Split) -> Matches:
+        return self.match(split, self.numbers(split), self.counts, self.idf)
+
+    def match(self, split: Split, queries: Sequence[Sequence[int]], counts: csr_array, idf: np.ndarray) -> Matches:
+        """Matches of the columns of `counts` (terms, or windows of terms) that a query has, in its candidates.
+
+        `queries`: the columns of each query, repeats included; `idf`: float64 [columns].
+        """
+        asked = _rows(_query_matrix(queries, len(idf)), split.owner)
+        held = _rows(counts, split.document)
+        in_document = _pattern(asked).multiply(held).tocsr()
+        in_query = asked.multiply(_pattern(held)).tocsr()  # the same cells in the same order
+        candidate = np.repeat(np.arange(len(split.document)), np.diff(in_document.indptr))
+        length = self.relative_length[split.document[candidate]]
+        weight = in_query.data * idf[in_query.indices]
+        return Matches(candidate, in_document.data, weight, length, len(split.document))
+
+    def matching(self, split: Split) -> tuple[np.ndarray, np.ndarray]:
+        """(offsets int64 [Q + 1], document int32 [C]): all documents with a term of the query, by row."""
+        asked = _pattern(_query_matrix(self.numbers(split), self.size))
+        found = cast(csr_array, asked @ _pattern(self.counts).T)
+        found.sort_indices()
+        return found.indptr.astype(np.int64), found.indices.astype(np.int32)
+
+
+def _highest(scores: np.ndarray, depth: int) -> np.ndarray:
+    """Rows of the `depth` highest scores above 0, and of those that may tie with the last of them; int32, ascending."""
+    rest = len(scores) - depth
+    least = np.partition(scores, rest)[rest] * (1 - _ROUNDING) if rest > 0 else 0.0
+    return np.flatnonzero((scores > 0) & (scores >= least)).astype(np.int32)
+
+
+def _numbers(found: list[str], vocabulary: dict[str, int]) -> list[int]:
+    return [vocabulary.setdefault(each, len(vocabulary)) for each in found]
+
+
+def count_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
+    """How often each cell (row, column) is given, float64, in canonical form."""
+    matrix = csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _query_matrix(queries: Sequence[Sequence[int]], columns: int) -> csr_array:
+    owner = np.repeat(np.arange(len(queries)), [len(query) for query in queries])
+    flat = np.array([number for query in queries for number in query], np.int64)
+    return count_matrix(owner, flat, (len(queries), columns))
+
+
+def _rows(matrix: csr_array, rows: np.ndarray) -> csr_array:
+    return cast(csr_array, matrix[rows])
+
+
+def _pattern(matrix: csr_array) -> csr_array:
+    return csr_array((np.ones_like(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+CELLS = 1 << 20  # queries times documents matched at once: some 300 MB where queries are long
+Params = dict[str, Any]
+Scorer = Callable[[Params], np.ndarray]
+Search = Callable[[Split], tuple[np.ndarray, np.ndarray]]  # offsets int64 [Q + 1], document int32 [C]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What is ranked for the queries of a split; documents ranked below `depth` count as not retrieved."""
+
+    split: Split
+    depth: int | None = None
+
+
+class Baseline(ABC):
+    """An unsupervised ranker of one data set.
+
+    splits      those it will score; their queries must be known from the start
+    collection  whether to rank all documents, to a depth of `data.top_k`, instead of the splits' candidates; if so,
+                the candidates of `data` must be the judged documents, because grades are taken from them
+    """
+
+    grid: ClassVar[tuple[Params, ...]] = ()  # parameters to choose from; empty = nothing to choose
+    retrieves: ClassVar[bool] = False  # whether it can rank a whole collection
+    ranker: ClassVar[str | None] = None  # the ranker whose `ranker.*` keys, with their defaults, it reads
+
+    def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
+        require_texts_to_rank(data)
+        if collection and not self.retrieves:
+            raise ValueError(f"{type(self).__name__} ranks candidates only")
+        self.data = data
+        self.run = run
+        self.collection = collection
+
+    @abstractmethod
+    def defaults(self) -> Params:
+        """Parameters of the default setting; a point of `grid` replaces some of them."""
+
+    @abstractmethod
+    def scorer(self, split: Split) -> Scorer:
+        """Computes all that no parameter changes; the result maps parameters to scores, float64 [C]."""
+
+    def pools(self, name: str, params: Params | None = None) -> Iterator[Pool]:
+        """What is ranked on a split, in parts of consecutive queries that fit in memory. With `params`, documents that
+        these rank below the depth may be missing."""
+        yield Pool(self.data.splits[name])
+
+
+class Lexical(Baseline):
+    """Scores by the terms that query and document share."""
+
+    retrieves = True
+
+    def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
+        super().__init__(data, run, splits, collection)
+        queries = np.concatenate([data.splits[name].query for name in splits])
+        self.postings = Postings(data.documents, {query: data.query_text(query) for query in queries.tolist()})
+        if not self.postings.occurrences.lengths.any():
+            raise DataError(Problem("data.source", f"no document of '{data.name}' has a word", "data with texts"))
+
+    def pools(self, name: str, params: Params | None = None) -> Iterator[Pool]:
+        if not self.collection:
+            yield from super().pools(name)
+            return
+        split, step = self.data.splits[name], max(1, CELLS // max(1, len(self.postings)))
+        search = self.postings.matching if params is None else self.search(params)
+        progress = Countdown("ranked for", len(split), "query")
+        for start in range(0, len(split), step):
+            end = min(start + step, len(split))
+            part = some_queries(split, np.arange(start, end))
+            yield Pool(self._with_candidates(part, *search(part)), self.run.data.top_k)
+            progress.tell(end)
+
+    def search(self, params: Params) -> Search:
+        """Finds, for the queries of a split, all documents that these parameters may rank within the depth."""
+        return self.postings.matching
+
+    def _with_candidates(self, split: Split, offsets: np.ndarray, document: np.ndarray) -> Split:
+        """The split with these documents as candidates, none of them in a run."""
+        owner = np.repeat(np.arange(len(split)), np.diff(offsets))
+        judged = Rated(split.owner, split.document, split.grade)
+        return replace(
+            split,
+            offsets=offsets,
+            document=document,
+            grade=grades_of(judged, owner, document, len(self.postings)),
+            rank=np.full(len(document), NO_RANK, np.int32),
+            score=np.full(len(document), np.nan),
+            given=None,
+        )
+
+
+class Bm25Baseline(Lexical):
+    """Lucene's BM25 over stemmed terms; the formula is that of `trainables.data.bm25`."""
+
+    grid = tuple({"k1": k1 / 10, "b": b / 20} for k1 in range(1, 41) for b in range(21))
+
+    def defaults(self) -> Params:
+        """`data.bm25.k1` and `data.bm25.b`, by default .9 and .4 (Anserini)."""
+        return self.run.data.bm25.model_dump()
+
+    def search(self, params: Params) -> Search:
+        saturated = self.postings.saturated(params["k1"], params["b"])
+        return lambda split: self.postings.best(split, saturated, self.run.data.top_k)
+
+    def scorer(self, split: Split) -> Scorer:
+        matches = self.postings.matches(split)
+        return lambda params: matches.bm25(params["k1"], params["b"])
+
+
+WINDOW = 8
+STEPS = 10  # of a weight from 0 to 1 in the grid
+
+
+class Sdm(Lexical):
+    """Weights tw, ow, uw (sum 1); k1 and b are those of `data.bm25`."""
+
+    grid = tuple(
+        {"tw": tw / STEPS, "ow": ow / STEPS, "uw": (STEPS - tw - ow) / STEPS}
+        for tw in range(STEPS, -1, -1)
+        for ow in range(STEPS - tw, -1, -1)
+    )
+
+    def defaults(self) -> Params:
+        return {"tw": 0.85, "ow": 0.1, "uw": 0.05, **self.run.data.bm25.model_dump()}
+
+    def scorer(self, split: Split) -> Scorer:
+        parts = [self.postings.matches(split), self._windows(split, True), self._windows(split, False)]
+        k1, b = self.run.data.bm25.k1, self.run.data.bm25.b
+        terms, ordered, unordered = (part.bm25(k1, b) for part in parts)
+        # A query of one term has no windows: its score is that of the term, whatever the weights.
+        single = np.array([len(numbers) == 1 for numbers in self.postings.numbers(split)], bool)[split.owner]
+
+        def score(params: Params) -> np.ndarray:
+            combined = params["tw"] * terms + params["ow"] * ordered + params["uw"] * unordered
+            return np.where(single, terms, combined)
+
+        return score
+
+    def _windows(self, split: Split, ordered: bool) -> Matches:
+        """Matches of the queries' neighbours in the split's candidates."""
+        postings = self.postings
+        pairs = [
+            [_key(first, second, postings.size, ordered) for first, second in pairwise(numbers)]
+            for numbers in postings.numbers(split)
+        ]
+        known = np.unique(np.array([key for query in pairs for key in query], np.int64))
+        counts = count_windows(postings.occurrences, known, postings.size, ordered)
+        idf = postings.idf[known // postings.size] + postings.idf[known % postings.size]
+        columns = [np.searchsorted(known, query).tolist() for query in pairs]
+        return postings.match(split, columns, counts, idf)
+
+
+def _key(first: int, second: int, size: int, ordered: bool) -> int:
+    return first * size + second if ordered else min(first, second) * size + max(first, second)
+
+
+def count_windows(occurrences: Occurrences, known: np.ndarray, size: int, ordered: bool) -> csr_array:
+    """How often each pair of terms forms an ordered or unordered window in each document, float64 [N, pairs].
+
+    `known`: int64 [pairs], ascending: first term * size + second term, for unordered windows the smaller first.
+    """
+    rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for step in range(1, 2 if ordered else WINDOW):  # positions ascend: `step` occurrences on is as far or farther
+        first, second = slice(None, -step), slice(step, None)
+        document = occurrences.document[first]
+        apart = occurrences.position[second] - occurrences.position[first]
+        near = (document == occurrences.document[second]) & (apart < (2 if ordered else WINDOW))
+        left = occurrences.term[first][near].astype(np.int64)
+        right = occurrences.term[second][near].astype(np.int64)
+        key = left * size + right if ordered else np.minimum(left, right) * size + np.maximum(left, right)
+        at = np.searchsorted(known, key)
+        asked = np.flatnonzero(at < len(known))
+        asked = asked[known[at[asked]] == key[asked]]
+        rows.append(document[near][asked])
+        columns.append(at[asked])
+    return count_matrix(np.concatenate(rows), np.concatenate(columns), (len(occurrences.lengths), len(known)))

@@ -1,0 +1,83 @@
+"""Mean word vectors compared by cosine: the baseline of the similarity-learning study (gensim, 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from trainables.baselines.lexical import Baseline, Params, Scorer
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import ConfigError, Problem
+from trainables.data.columns import RankingData, Split, required_split
+from trainables.rankers.settings import TRAINED_VECTORS
+
+if TYPE_CHECKING:
+    from trainables.rankers.ranker import Tokens
+
+
+_PAIRS = 1 << 16  # compared at once
+
+
+class Embedding(Baseline):
+    """Cosine of the mean vectors of query and document over the words that have one.
+
+    A text without such a word scores 0 (the study drew a random vector for it). Vectors are trained on the
+    collection, or read from the file that `ranker.vectors` names.
+    """
+
+    ranker = "embedding"
+
+    def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
+        super().__init__(data, run, splits, collection)
+        if "vectors" not in run.ranker:
+            raise ConfigError(
+                Problem(
+                    "ranker.name", f"{run.ranker['name']} has no word vectors", f"{self.ranker}, or another that has"
+                )
+            )
+        if run.ranker["vectors"] == TRAINED_VECTORS:
+            required_split(data, "train")  # vectors are trained on its queries too
+
+    def defaults(self) -> Params:
+        """`ranker.vectors`, and for trained ones `ranker.vector_size` and `ranker.word2vec`."""
+        ranker = self.run.ranker
+        trained = ("vector_size", "word2vec") if ranker["vectors"] == TRAINED_VECTORS else ()
+        return {key: ranker[key] for key in ("vectors", *trained)}
+
+    def scorer(self, split: Split) -> Scorer:
+        from trainables.rankers.word_vectors import (
+            FIRST_WORD,
+            word_text_side,  # imports torch
+        )
+
+        ranker = self.run.ranker
+        keys = {"from_front": False, "seed": 0, "model": ranker["word2vec"]}
+        side = word_text_side(self.data, ranker["vectors"], ranker["vector_size"], **keys)
+        table = np.asarray(side.arrays["vectors"], np.float64)
+        table[:FIRST_WORD] = 0  # padding and unknown words
+        documents, at = np.unique(split.document, return_inverse=True)
+        query = _mean_directions(side.queries, split.query, table)[split.owner]
+        scores = _dots(query, _mean_directions(side.documents, documents, table), at)
+        return lambda params: scores
+
+
+def _mean_directions(tokens: Tokens, rows: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Direction of the mean of each text's vectors, at unit length, float64 [rows, D]; 0 for a text without a word."""
+    lengths = tokens.lengths[rows]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    ids = tokens.ids[np.repeat(tokens.offsets[rows] - ends[:-1], lengths) + np.arange(ends[-1])]
+    sums = csr_array((np.ones(len(ids)), ids, ends), shape=(len(rows), len(table))) @ table
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    return np.divide(sums, norms, out=np.zeros_like(sums), where=norms > 0)
+
+
+def _dots(left: np.ndarray, right: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """left[i] · right[at[i]], float64 [C]."""
+    scores = np.empty(len(left))
+    for start in range(0, len(left), _PAIRS):
+        part = slice(start, start + _PAIRS)
+        scores[part] = np.einsum("ij,ij->i", left[part], right[at[part]])
+    return scores

@@ -1,0 +1,417 @@
+"""The configuration of one training: a typed tree whose keys have the same names in YAML, `--set`, Ray and MLflow.
+
+A configuration is written as a nested mapping or as flat dotted keys (`curriculum.pacing`); `flatten`
+and `unflatten` convert between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+
+from trainables.core.errors import ConfigError, Problem, nearest
+from trainables.core.registry import Registry
+from trainables.core.validation import OneOf, problems_of, shown, takes_bool
+from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.subset import SUBSETS
+from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.evaluation.metrics import METRICS
+from trainables.rankers import RANKERS, ranker_settings
+
+
+def curriculum_misfits(run: TrainingRun) -> list[Problem]:
+    """A Problem for each configured key that this kind of ranker cannot follow."""
+    name, curriculum = run.ranker["name"], run.curriculum
+    if not run.grows_trees:
+        right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
+        wrong = f"{name} is not trained on a subset first"
+        return [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
+    right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
+    used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
+    problems = [
+        Problem(f"curriculum.{key}", f"'{value}' does not apply to {name}, which grows trees on all its data", right)
+        for key, value in used.items()
+        if value != "none"
+    ]
+    if curriculum.objective_switch not in ("none", "mse"):
+        wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
+        problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))
+    if run.training.pretrain_data is not None:
+        wrong = f"{name} starts from no weights"
+        problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
+    return problems
+
+
+def one_of(registry: Registry) -> OneOf:
+    """The value must be a name of the registry."""
+
+    def check(name: str) -> str:
+        if name not in registry:
+            raise ValueError(f"unknown value '{name}'; {nearest(name, registry)}")
+        return name
+
+    return OneOf(check, registry)
+
+
+def infinity(value: object) -> object:
+    return math.inf if isinstance(value, str) and value.lower() in ("inf", "infinity") else value
+
+
+Unbounded = Annotated[float, AllowInfNan(True), BeforeValidator(infinity)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def no_number(cls, value: Any, field: ValidationInfo) -> Any:
+        """Keeps true and false from being read as 1 and 0."""
+        if isinstance(value, bool) and not takes_bool(cls.model_fields[str(field.field_name)].annotation):
+            raise ValueError(f"{shown(value)} is not possible")
+        return value
+
+
+class Bm25Config(Section):
+    k1: float = Field(default=0.9, ge=0, description="term frequency saturation (Anserini's default)")
+    b: float = Field(default=0.4, ge=0, le=1, description="length normalisation (Anserini's default)")
+
+
+class DataConfig(Section):
+    source: str = Field(default="docstrings", min_length=1, description="docstrings | PATH | ir_datasets:NAME")
+    candidates: Literal["auto", "run", "qrels", "bm25"] = Field(
+        default="auto",
+        description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25",
+    )
+    top_k: int = Field(default=100, ge=1, description="candidates a query kept from a first-stage run")
+    unretrieved_positives: Literal["drop", "keep"] = Field(
+        default="drop", description="relevant training documents outside the run; keep: as candidates of rank 0"
+    )
+    bm25: Bm25Config = Bm25Config()
+
+
+def teacher_ranker(value: Any) -> Any:
+    """The complete settings of a ranker that is given as a name or a mapping."""
+    if value is None:
+        return None
+    if problems := ranker_problems(value):
+        raise ValueError("; ".join(f"{problem.place}: {problem.wrong}" for problem in problems))
+    return ranker_settings({"name": value} if isinstance(value, str) else value).model_dump()
+
+
+class TeacherConfig(Section):
+    """How the teacher of scorings model_margin and model_loss is trained: like the ranker, except for these keys."""
+
+    ranker: Annotated[dict[str, Any] | None, BeforeValidator(teacher_ranker)] = Field(
+        default=None, description="a ranker's name, or its settings as under ranker; null: the ranker that is trained"
+    )
+    lr: float | None = Field(default=None, gt=0, description="null: training.lr")
+    max_iterations: int | None = Field(default=None, ge=1, description="null: training.max_iterations")
+    seed: int = Field(default=111, ge=0, description="of the teacher's training (Penha & Hauff's)")
+
+
+class CurriculumConfig(Section):
+    scoring: Annotated[str, one_of(SCORINGS)] = Field(
+        default="random", description="difficulty that orders the training data"
+    )
+    pacing: Annotated[str, one_of(PACINGS)] = Field(default="none", description="share of the order open at a step")
+    n: float = Field(default=2, ge=1, description="root of pacing root")
+    stages: int = Field(default=3, ge=2, le=100, description="stages of pacing step")
+    delta: float = Field(default=0.33, gt=0, le=1, description="share open at the start")
+    T: float = Field(default=0.9, gt=0, le=1, description="share of all training steps after which everything is open")
+    weighting: Annotated[str, one_of(WEIGHTINGS)] = Field(
+        default="none", description="heuristic that weights easy samples up"
+    )
+    m: Unbounded = Field(default=20, ge=1, description="iterations until all weights are 1, or inf")
+    anti: bool = Field(default=False, description="turns difficulty round: hard samples first, or weighted up")
+    sampling: Literal["with_replacement", "without_replacement"] = Field(
+        default="with_replacement",
+        description="without_replacement: each open instance comes once before any comes again",
+    )
+    warm: float = Field(default=0.0, ge=0, lt=1, description="share of each batch drawn from everything at all times")
+    weight_reduction: Literal["auto", "sample", "batch_mean"] = Field(
+        default="auto",
+        description="sample: mean of weight times loss; batch_mean: product of both means; auto: by reference",
+    )
+    objective_switch: Literal["none", "mse", "pointwise"] = Field(
+        default="none", description="loss before the configured one: squared error on the grade, or cross-entropy"
+    )
+    switch_at: float = Field(default=0.2, gt=0, lt=1, description="share of all steps before the objective switches")
+    subset: Annotated[str, one_of(SUBSETS)] = Field(
+        default="none", description="training data of the first trees (ranker lambdamart)"
+    )
+    subset_share: float = Field(default=0.25, gt=0, le=1, description="of the queries, for subsets of queries")
+    feature: int = Field(default=1, ge=1, description="number of subset feature_ndcg's feature, as in the files")
+    feature_cutoff: int = Field(default=10, ge=1, description="ranks that subset feature_ndcg's nDCG reads")
+    switch: int = Field(
+        default=100, ge=1, description="trees before the subset, or objective_switch, gives way (ranker lambdamart)"
+    )
+    refresh: int = Field(default=1, ge=1, description="iterations between new orders of scoring self_paced")
+    reference: Literal["paper", "code"] = Field(
+        default="paper", description="which to follow where the papers' code differs from their text"
+    )
+    vectors: str = Field(
+        default="train", min_length=1, description="word vectors of scoring semantic_std: train, or a file"
+    )
+    teacher: TeacherConfig = TeacherConfig()
+
+    @property
+    def reads_scoring(self) -> bool:
+        """Whether the order or the weights depend on `scoring`."""
+        return self.pacing != "none" or self.weighting == "difficulty"
+
+    @property
+    def is_self_paced(self) -> bool:
+        """Whether the difficulty is the ranker's own loss, updated every `refresh` iterations."""
+        return self.reads_scoring and self.scoring == "self_paced"
+
+    @property
+    def reduces_by_batch_mean(self) -> bool:
+        """Whether a batch's loss is the product of two means; `reference` decides for `auto`."""
+        return self.weight_reduction == "batch_mean" or (self.weight_reduction, self.reference) == ("auto", "code")
+
+    def idle(self) -> set[str]:
+        """Keys that the other settings leave without effect: δ without pacing, m without weighting, ..."""
+        needs = PACINGS[self.pacing].needs
+        idle = {"n", "stages", "delta"} - needs
+        if self.pacing == "step" and self.reference == "code":
+            idle.add("delta")
+        if self.pacing == "none":
+            idle |= {"T", "warm"}
+        if self.weighting == "none":
+            idle |= {"m", "weight_reduction"}
+        if not self.reads_scoring:
+            idle.add("scoring")
+            idle |= {"anti"} if self.weighting == "none" else set()
+        if not self.is_self_paced:
+            idle.add("refresh")
+        if self.objective_switch == "none":
+            idle.add("switch_at")
+        if not self._differs_by_reference():
+            idle.add("reference")
+        return idle
+
+    def of_trees(self) -> set[str]:
+        """Keys that have an effect on a ranker of trees."""
+        keys = {"subset", "objective_switch", *SUBSETS[self.subset].keys}
+        if self.subset != "none" or self.objective_switch != "none":
+            keys.add("switch")
+        return keys
+
+    def _differs_by_reference(self) -> bool:
+        scored = self.reads_scoring and "reference" in SCORINGS[self.scoring].needs
+        return scored or self.weighting != "none" or "reference" in PACINGS[self.pacing].needs
+
+
+class TrainingConfig(Section):
+    loss: Literal["pointwise", "mse", "pairwise", "hinge", "cross_entropy"] = Field(
+        default="pairwise",
+        description="pointwise: binary cross-entropy; mse: squared error on the grade; the others compare a pair",
+    )
+    margin: float = Field(default=1.0, gt=0, description="margin of loss hinge")
+    lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
+    weight_decay: float = Field(default=0.0, ge=0)
+    warmup: float = Field(default=0.0, ge=0, lt=1, description="share of all steps with a linearly rising rate")
+    schedule: Literal["constant", "linear"] = Field(
+        default="constant", description="rate after warm-up; linear falls to 0"
+    )
+    clip: Unbounded = Field(default=1.0, gt=0, description="largest gradient norm, or inf")
+    batch_size: int = Field(default=16, ge=1, description="samples a step; a pair of documents is one sample")
+    micro_batch: int | None = Field(
+        default=None, ge=1, description="samples through the ranker at a time: less memory, same steps; null: all"
+    )
+    batches_per_iteration: int = Field(default=32, ge=1, description="optimiser steps between dev evaluations")
+    max_iterations: int = Field(default=20, ge=1)
+    patience: int = Field(default=15, ge=1, description="iterations without a better dev value before training ends")
+    max_length: int = Field(
+        default=128, ge=8, description="tokens of query and document together (bert) or of a document"
+    )
+    negatives: Annotated[Literal["all"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")] = Field(
+        default=1, description="N: negatives drawn anew for each positive; all: every candidate or pair is an instance"
+    )
+    window: int = Field(default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting")
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    pretrain_data: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="data, as under data.source, that the ranker is trained on first; null: none"
+    )
+    pretrain_iterations: int = Field(default=20, ge=1, description="most iterations on pretrain_data")
+    pretrain_lr: float | None = Field(default=None, gt=0, description="learning rate there; null: training.lr")
+    pretrain_relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade of pretrain_data")
+    pretrain_seed: int = Field(default=0, ge=0, description="of the training on pretrain_data")
+
+    def pretraining(self) -> dict[str, Any]:
+        """The keys and values of the pre-training; empty if there is none."""
+        keys = {key: value for key, value in self.model_dump().items() if key.startswith("pretrain_")}
+        return keys if self.pretrain_data is not None else {}
+
+
+class EvaluationConfig(Section):
+    relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
+
+
+DEFAULT_RANKER = "conv_knrm"
+OF_TREES = {"data.source", "training.lr", "training.max_iterations", "training.patience"}
+NOT_OF_TREES = ("data.", "curriculum.", "training.")  # except OF_TREES and CurriculumConfig.of_trees
+ONLY_OF_TREES = {"subset", "subset_share", "feature", "feature_cutoff", "switch"}
+
+
+class TrainingRun(Section):
+    """Everything that determines one training."""
+
+    data: DataConfig = DataConfig()
+    ranker: dict[str, Any] = {}  # all settings: short_forms fills them in
+    curriculum: CurriculumConfig = CurriculumConfig()
+    training: TrainingConfig = TrainingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    metric: Annotated[str, one_of(METRICS)] = "map"
+    seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def short_forms(cls, tree: Any) -> Any:
+        """Expands `data: PATH` and `ranker: NAME` to mappings; fills in the ranker, its settings and default lr."""
+        if not isinstance(tree, Mapping):
+            return tree
+        tree = {"ranker": DEFAULT_RANKER, **tree}
+        for key, field in (("data", "source"), ("ranker", "name")):
+            if isinstance(tree.get(key), str):
+                tree[key] = {field: tree[key]}
+        if isinstance(tree.get("ranker"), Mapping):
+            settings = ranker_settings(tree["ranker"])
+            tree["ranker"] = settings.model_dump()
+            training = tree.get("training", {})
+            if settings.default_lr is not None and isinstance(training, Mapping):
+                tree["training"] = {"lr": settings.default_lr, **training}
+        return tree
+
+    @property
+    def grows_trees(self) -> bool:
+        """Whether the ranker is an ensemble of trees over features; else it is a network over texts."""
+        return RANKERS[self.ranker["name"]].grows_trees
+
+    @property
+    def draws(self) -> bool:
+        """Whether the training draws anything at random; else it is the same under every seed."""
+        return ranker_settings(self.ranker).draws
+
+    def in_force(self) -> dict[str, Any]:
+        """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""
+        flat = flatten(self.model_dump())
+        curriculum = self.curriculum
+        if self.grows_trees:
+            kept = {f"curriculum.{key}" for key in curriculum.of_trees()} | OF_TREES
+            return {key: value for key, value in flat.items() if key in kept or not key.startswith(NOT_OF_TREES)}
+        idle = curriculum.idle() | ONLY_OF_TREES
+        needs = SCORINGS[curriculum.scoring].needs if curriculum.reads_scoring else frozenset()
+        if "vectors" not in needs:
+            idle.add("vectors")
+        if "teacher" not in needs:
+            idle |= {key.removeprefix("curriculum.") for key in flat if key.startswith("curriculum.teacher.")}
+        for key in idle:
+            flat.pop(f"curriculum.{key}")
+        if self.training.loss != "hinge":
+            flat.pop("training.margin")
+        if not self.training.pretraining():
+            flat = {key: value for key, value in flat.items() if not key.startswith("training.pretrain_")}
+        return flat
+
+
+def without_effect(keys: Iterable[str], in_force: Iterable[str]) -> list[str]:
+    """The keys that are neither in force (see `TrainingRun.in_force`) nor a section that holds one in force."""
+    read = [f"{key}." for key in in_force]
+    return [key for key in keys if not any(name.startswith(f"{key}.") for name in read)]
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mapping to dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted keys to nested mapping."""
+    tree: dict[str, Any] = {}
+    for dotted, value in flat.items():
+        *path, last = dotted.split(".")
+        node = tree
+        for key in path:
+            node = node.setdefault(key, {})
+        node[last] = value
+    return tree
+
+
+def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
+    """Dotted key -> pydantic field, for every leaf of the tree."""
+    keys: dict[str, FieldInfo] = {}
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            keys |= known_keys(field.annotation, f"{prefix}{name}.")
+        else:
+            keys[f"{prefix}{name}"] = field
+    return keys
+
+
+class RankerName(Section):
+    """Holds the one key that every ranker has."""
+
+    name: Annotated[str, one_of(RANKERS)] = Field(default=DEFAULT_RANKER, description="the kind of ranker")
+
+
+def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
+    """Dotted key -> field, for everything a training reads; `ranker.*` keys are those of the named rankers."""
+    fields = known_keys(TrainingRun)
+    del fields["ranker"]
+    for ranker in rankers:
+        fields |= ranker_fields(ranker)
+    return fields | known_keys(RankerName, "ranker.")
+
+
+def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
+    """Dotted key -> field of one ranker's settings."""
+    return known_keys(RANKERS[ranker].settings, "ranker.")
+
+
+def validated(tree: Mapping[str, Any]) -> TrainingRun:
+    """The training that a nested mapping describes; raises ConfigError with every problem in it."""
+    problems = ranker_problems(tree["ranker"]) if "ranker" in tree else []
+    try:
+        run = TrainingRun.model_validate({key: value for key, value in tree.items() if key != "ranker" or not problems})
+    except ValidationError as error:
+        raise ConfigError([*problems, *problems_of(error, known_keys(TrainingRun))]) from None
+    if problems := problems or curriculum_misfits(run):
+        raise ConfigError(problems)
+    return run
+
+
+def ranker_problems(ranker: Any) -> list[Problem]:
+    """What is wrong with the value of `ranker`: a name, or a mapping with one."""
+    keys = {"name": ranker} if isinstance(ranker, str) else ranker
+    if not isinstance(keys, Mapping):
+        return [Problem("ranker", f"{shown(ranker)} is not a ranker", "a name, or a mapping with the key name")]
+    try:
+        ranker_settings(keys)
+    except ConfigError as error:
+        return error.problems
+    except ValidationError as error:
+        return problems_of(error, ranker_fields(keys["name"]), "ranker.")
+    return []

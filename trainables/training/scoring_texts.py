@@ -1,0 +1,190 @@
+"""A batch's gradient, computed in as many parts as memory requires; the sum is the gradient of the whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainables.core.errors import WorkFailed
+from trainables.rankers.ranker import RankerModule, Tokens, on_device
+from trainables.training.device import Precision
+
+Result = TypeVar("Result")
+
+OUT_OF_MEMORY = (
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",  # other processes have filled the device before the first product
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    "unable to find an engine to execute this computation",  # what remains when none of cuDNN's algorithms has room
+)
+"""Messages of CUDA, and of libraries that bypass PyTorch's allocator; the last one can have other causes too."""
+
+
+@dataclass(frozen=True)
+class Lack:
+    """A device had too little memory; `words` is its message."""
+
+    words: str
+
+
+def attempt(work: Callable[[], Result], device: torch.device) -> Result | Lack:
+    """What the work returns, or a Lack if the device has too little memory for it; the memory is free again then."""
+    if isinstance(result := _unless_out_of_memory(work), Lack) and device.type == "cuda":
+        torch.cuda.empty_cache()
+    return result
+
+
+def _unless_out_of_memory(work: Callable[[], Result]) -> Result | Lack:
+    try:
+        return work()
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        return Lack(str(error).partition("\n")[0])
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether the error means that a device lacks memory."""
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in OUT_OF_MEMORY)
+
+
+@contextmanager
+def enough_memory(device: torch.device) -> Iterator[None]:
+    """For work that would not fit with a smaller batch either: raises WorkFailed with advice if memory runs out."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise WorkFailed(
+            f"the ranker, or what its optimiser keeps, does not fit in the memory of {device}; a smaller ranker, a "
+            "smaller training.max_length, or a larger share of a GPU (search.resources.gpu) may help"
+        ) from error
+
+
+class Accumulation:
+    """Sums a batch's gradient over micro-batches of at most `samples` samples (None: the whole batch at once).
+
+    When the device runs out of memory, `samples` is halved for good and the batch is repeated. Parts draw other dropout
+    masks than the whole batch would; all else is the same up to rounding. `notes` tells the user once that memory ran
+    out; whoever reports on a training takes them, since a process on a cluster has no terminal.
+    """
+
+    def __init__(self, samples: int | None, device: torch.device):
+        self.samples, self.device = samples, device
+        self.told = False
+        self.notes: list[str] = []
+
+    def backward(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
+        """Sums loss_of(part) over the parts of a batch of `size` samples. Leaves the sum's gradient in the module's
+        parameters and returns the sum, detached. Raises WorkFailed if not even one sample fits."""
+        state = self._random_state()
+        while isinstance(loss := attempt(lambda: self._sum(module, size, loss_of), self.device), Lack):
+            self._halve(size, loss)
+            self._set_random_state(state)
+        return loss
+
+    def _sum(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
+        """One attempt, with parts of `samples` samples."""
+        module.zero_grad(set_to_none=True)
+        step = min(self.samples or size, size)
+        total = torch.zeros((), device=self.device)
+        for start in range(0, size, step):
+            loss = loss_of(slice(start, min(start + step, size)))
+            loss.backward()
+            total = total + loss.detach()
+        return total
+
+    def _halve(self, size: int, lack: Lack) -> None:
+        samples = min(self.samples or size, size)
+        if samples == 1:
+            raise WorkFailed(
+                f"one sample's gradient does not fit in the memory of {self.device} ({lack.words}); "
+                "a smaller training.max_length, or for bert ranker.checkpointing: true, may help"
+            )
+        self.samples = (samples + 1) // 2
+        if not self.told:
+            self.told = True
+            self.notes.append(
+                f"{self.device} is out of memory with {samples} samples at a time: going on with {self.samples} "
+                f"(training.micro_batch), or fewer; batches, loss and gradient stay the same"
+            )
+
+    def _random_state(self) -> list[Tensor]:
+        """The state that dropout draws from: that of the CPU's generator, and of the GPU's if the device is one."""
+        own = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
+        return [torch.get_rng_state(), *own]
+
+    def _set_random_state(self, state: list[Tensor]) -> None:
+        torch.set_rng_state(state[0])
+        if len(state) > 1:
+            torch.cuda.set_rng_state(state[1], self.device)
+
+
+TOKENS_A_BATCH = {"cpu": 2048, "cuda": 32768}
+
+
+def score_candidates(
+    module: RankerModule,
+    queries: Tokens,
+    documents: Tokens,
+    query_rows: np.ndarray,
+    document_rows: np.ndarray,
+    device: torch.device,
+    precision: Precision,
+    first_stage: np.ndarray | None = None,
+) -> np.ndarray:
+    """Scores of B query-document pairs given as token rows, float32 [B], in the order given; for a ranker with K
+    classes, their logits, float32 [B, K]. `first_stage`: the pairs' first-stage scores, float32 [B], for a ranker that
+    reads them."""
+    if not len(query_rows):
+        return np.empty(0, np.float32)
+    module.eval()
+
+    def scores_of(rows: np.ndarray) -> Tensor:
+        inputs = module.collate(queries, documents, query_rows[rows], document_rows[rows])
+        if first_stage is not None:
+            inputs["first_stage"] = torch.from_numpy(first_stage[rows])
+        return module(**on_device(inputs, device)).float()
+
+    costs = module.costs(queries, documents, query_rows, document_rows)
+    order = np.argsort(costs, kind="stable")
+    with torch.inference_mode(), precision.autocast(device):
+        found = torch.cat(list(_in_batches(scores_of, costs, order, device))).cpu().numpy()  # one wait for the device
+    scores = np.empty_like(found)
+    scores[order] = found
+    return scores
+
+
+def _in_batches(
+    scores_of: Callable[[np.ndarray], Tensor], costs: np.ndarray, order: np.ndarray, device: torch.device
+) -> Iterator[Tensor]:
+    """Yields the scores of the pairs batch by batch, in `order`, the cheapest first. Each time the device runs out of
+    memory, the padded size of the batches is lowered. Raises WorkFailed if one pair alone does not fit."""
+    budget, start = TOKENS_A_BATCH[device.type], 0
+    while start < len(order):
+        rows = order[start : start + _fitting(costs, order[start:], budget)]
+        scores = attempt(partial(scores_of, rows), device)
+        if not isinstance(scores, Lack):
+            start += len(rows)
+            yield scores
+        elif len(rows) > 1:
+            budget = len(rows) // 2 * int(costs[rows[-1]])
+        else:
+            right = "a smaller training.max_length may help"
+            raise WorkFailed(f"one pair does not fit in the memory of {device} ({scores.words}); {right}")
+
+
+def _fitting(costs: np.ndarray, order: np.ndarray, budget: int) -> int:
+    """How many pairs from the start of `order` (cheapest first) make a batch of padded size `budget`; at least one."""
+    count = max(1, budget // max(1, int(costs[order[0]])))
+    return max(1, min(count, budget // max(1, int(costs[order[min(count, len(order)) - 1]]))))

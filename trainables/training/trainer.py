@@ -1,0 +1,307 @@
+"""One training of one configuration: iterations of optimiser steps, each followed by an evaluation on dev."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from trainables.config.keys import TrainingRun
+from trainables.config.task_fit import require_fit
+from trainables.core.errors import DataError, Problem, WorkFailed
+from trainables.core.randomness import generator, torch_seed
+from trainables.data.columns import RankingData, Split, required_split
+from trainables.data.instances import Batch, Instances, make_instances
+from trainables.evaluation.metrics import dev_key
+from trainables.evaluation.per_query import judge_of
+from trainables.rankers.first_stage import first_stage_for
+from trainables.rankers.ranker import RankerModule, on_device, sent
+from trainables.training import checkpoint, losses
+from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
+from trainables.training.device import best_device, choose_precision, keep_freed_memory
+from trainables.training.materials import Materials, ranker_of
+from trainables.training.pretrained import load_start
+from trainables.training.progress import STATE, Progress, read_state
+from trainables.training.ranker_folder import WEIGHTS
+from trainables.training.saved_ranker import write_ranker
+from trainables.training.scoring_texts import Accumulation, enough_memory, score_candidates
+
+
+class Training(Progress):
+    """State of one training. All randomness is a function of (seed, step), and `save` includes what the curriculum
+    remembers; so `load` followed by `iterate` gives the numbers of an uninterrupted run."""
+
+    def __init__(self, run: TrainingRun, materials: Materials, device: str | None = None):
+        super().__init__(run, materials)
+        self.device = torch.device(device) if device else best_device()
+        keep_freed_memory()
+        with enough_memory(self.device):
+            self.module = self._build_module()
+        self.precision = choose_precision(run.training.precision, self.device, self.module)
+        self.optimizer = torch.optim.AdamW(
+            self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
+        )
+        self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
+        split, instances = training_instances(run, materials)
+        self.curriculum = make_curriculum(run, materials, split, instances)
+        self.batcher = Batcher(
+            materials,
+            split,
+            instances,
+            self.curriculum.sampler,
+            self.module,
+            run.training.batch_size,
+            run.training.window,
+        )
+        self.accumulation = Accumulation(run.training.micro_batch, self.device)
+        self.best_weights: dict[str, Tensor] = {}
+
+    def _build_module(self) -> RankerModule:
+        torch.manual_seed(torch_seed(self.run.seed, "initial weights"))
+        ranker, settings = ranker_of(self.run)
+        outputs = len(self.materials.data.classes) or 1
+        module = ranker.build(self.materials.text, settings, self.run.training.max_length, outputs)
+        if self.run.training.pretrain_data is not None:
+            load_start(module, self.run, self.materials)
+        return module.to(self.device)
+
+    @property
+    def machine(self) -> str:
+        return f"precision: {self.precision.reason}; device: {self.device}"
+
+    def take_notes(self) -> list[str]:
+        notes, self.accumulation.notes = self.accumulation.notes, []
+        return notes
+
+    # -- one iteration -------------------------------------------------------------------------------------------
+
+    def iterate(self) -> dict[str, float]:
+        """Trains `batches_per_iteration` steps, evaluates on dev, keeps the best weights; returns the metrics of
+        docs/tracking.md. Raises WorkFailed when the loss is no longer a number."""
+        started = time.perf_counter()
+        self._refresh_difficulty()
+        metrics = self._train()
+        scores = self.score(self.dev)
+        value = self.evaluate(scores)
+        if value > self.best_value:
+            self.best_iteration = self.iteration + 1
+            self.best_weights = {}  # room for the new ones
+            with enough_memory(self.device):
+                self.best_weights = checkpoint.kept_state(self.module)
+            self.best_scores = scores
+        metrics[dev_key(self.run.metric)] = value
+        metrics["seconds"] = time.perf_counter() - started
+        self.history.append(metrics)
+        return metrics
+
+    def _train(self) -> dict[str, float]:
+        steps = self.run.training.batches_per_iteration
+        first = self.iteration * steps
+        torch.manual_seed(torch_seed(self.run.seed, "dropout", self.iteration))
+        self.module.train()
+        started = time.perf_counter()
+        total, weight, pairs = torch.zeros((), device=self.device), 0.0, 0
+        for step, batch in enumerate(self.batcher.batches(first, steps), first):
+            loss, mean_weight, count = self._step(step, batch)
+            total, weight, pairs = total + loss, weight + mean_weight, pairs + count
+        mean_loss = float(total) / steps
+        if not math.isfinite(mean_loss):
+            raise WorkFailed(
+                f"the training loss became {mean_loss} in iteration {self.iteration + 1}; a lower training.lr may help"
+            )
+        return {
+            "train_loss": mean_loss,
+            "available_share": self.curriculum.sampler.schedule.share(first + steps - 1),
+            "mean_weight": weight / steps,
+            "samples_per_second": pairs / (time.perf_counter() - started),
+        }
+
+    def _step(self, step: int, batch: Batch) -> tuple[Tensor, float, int]:
+        """One optimiser step: its loss (on the device), mean weight, and number of query-document pairs."""
+        weights = self.curriculum.weigher(batch, self.iteration)
+        rate = rate_factor(self.run, step)
+        for group, base in zip(self.optimizer.param_groups, self.base_rates, strict=True):
+            group["lr"] = base * rate
+        batch_mean = self.run.curriculum.reduces_by_batch_mean
+
+        def loss_of(part: slice) -> Tensor:
+            per_sample = self._losses(batch[part], objective(self.run, step), self._forward)
+            on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
+            return losses.reduced(per_sample, on_loss, batch_mean, part)
+
+        loss = self.accumulation.backward(self.module, len(weights), loss_of)
+        with enough_memory(self.device):
+            torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
+            self.optimizer.step()
+        pairs = len(weights) * (2 if self.batcher.instances.pairwise else 1)
+        return loss, float(weights.mean()), pairs
+
+    def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
+        """Loss of each sample, [B]. `score`: candidate rows to scores.
+
+        Under a pointwise loss, a pair's loss is the mean of its two documents' losses.
+        """
+        if self.materials.data.task == "classification":
+            return self._class_losses(batch.positive, loss, score)
+        if self.batcher.instances.pairwise:
+            rows = np.concatenate([batch.positive, batch.negative])
+        else:
+            rows = np.where(batch.positive >= 0, batch.positive, batch.negative)
+        scores = score(rows)
+        if loss in losses.PAIRWISE:
+            positive, negative = scores.chunk(2)
+            return losses.pairwise(loss, positive, negative, self.run.training.margin)
+        grades = sent(torch.from_numpy(self.batcher.split.grade[rows]), scores.device)
+        of_documents = losses.pointwise(loss, scores, grades, self.run.evaluation.relevance_level)
+        return of_documents.view(-1, len(batch.instance)).mean(0)
+
+    def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
+        """Loss of each pair to classify, [B]."""
+        logits = score(rows)
+        classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
+        return losses.classification(loss, logits, classes, self.run.training.margin)
+
+    def _forward(self, rows: np.ndarray) -> Tensor:
+        inputs = self.batcher.inputs(rows)
+        with self.precision.autocast(self.device):
+            return self.module(**on_device(inputs, self.device))
+
+    def _refresh_difficulty(self) -> None:
+        """Self-paced learning: every `curriculum.refresh` iterations, each instance's loss becomes its difficulty."""
+        settings = self.run.curriculum
+        due = settings.is_self_paced and self.iteration and self.iteration % settings.refresh == 0
+        step = self.iteration * self.run.training.batches_per_iteration
+        if due and self.curriculum.reads_difficulty(step, self.iteration):
+            self.curriculum.refresh(self._instance_losses(step))
+
+    def _instance_losses(self, step: int) -> np.ndarray:
+        """Loss of each training instance under the current weights, its negative drawn once, float64 [I]."""
+        instances = np.arange(len(self.batcher.instances))
+        drawn = self.batcher.instances.draw(instances, generator(self.run.seed, "self-paced", step))
+        per_sample = self._losses(Batch(instances, *drawn), objective(self.run, step), self._scores_of_rows)
+        return per_sample.numpy().astype(np.float64)
+
+    def _scores_of_rows(self, rows: np.ndarray) -> Tensor:
+        """Scores, or class logits, of training candidates on the CPU; each row is scored once."""
+        distinct, places = np.unique(rows, return_inverse=True)
+        return torch.from_numpy(self._score(self.batcher.split, distinct)[places])
+
+    # -- evaluation ----------------------------------------------------------------------------------------------
+
+    def score(self, split: Split) -> np.ndarray:
+        """Scores of all candidates of a split with the current weights, float32 [C]; or class logits, [C, K]."""
+        return self._score(split, np.arange(len(split.document)))
+
+    def _score(self, split: Split, rows: np.ndarray) -> np.ndarray:
+        """Scores of some candidate rows of a split, float32 [rows]; or class logits, [rows, K]."""
+        text = self.materials.text
+        first_stage = first_stage_for(self.module, split)
+        return score_candidates(
+            self.module,
+            text.queries,
+            text.documents,
+            split.query[split.owner[rows]],
+            split.document[rows],
+            self.device,
+            self.precision,
+            None if first_stage is None else first_stage[rows],
+        )
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Callable[[Path], None]:
+        weights, moments = checkpoint.trained_state(self.module), checkpoint.optimizer_state(self.optimizer)
+        best = (self.best_weights, self.best_scores) if self.has_best else None  # replaced as a whole, never changed
+        remembered = {name: array.copy() for name, array in self.curriculum.state().items()}
+        document = self.document() | {"micro_batch": self.accumulation.samples}
+
+        def write(folder: Path) -> None:
+            save_file(weights, folder / "weights.safetensors")
+            save_file(moments, folder / "optimizer.safetensors")
+            if best:
+                checkpoint.save_best(*best, folder / checkpoint.BEST)
+            if remembered:
+                checkpoint.save_arrays(remembered, folder / checkpoint.CURRICULUM)
+            checkpoint.write_json(folder / STATE, document)
+            checkpoint.seal(folder)
+
+        return write
+
+    def load(self, folder: Path) -> None:
+        """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
+        self.take_up(folder)
+        self._restore(folder)
+        if self.has_best:
+            self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
+
+    def adopt(self, folder: Path) -> None:
+        """Continues from what another configuration of the same ranker learned on the same data: weights, moments and
+        completed iterations, but not its best weights. A pass without replacement begins anew: the other's pool may be
+        larger. Raises DataError for another ranker or data."""
+        checkpoint.require_whole(folder)
+        state = read_state(folder)
+        other = TrainingRun.model_validate(state["run"])
+        if other.ranker != self.run.ranker or state["data"] != self.materials.digest:
+            raise DataError(Problem(str(folder), "is of another ranker or data", "a checkpoint of the same ones"))
+        self._restore(folder)
+        self.curriculum.sampler.begin_pass()
+        self.history = state["history"]
+        self.best_iteration = self.adopted = self.iteration
+
+    def save_ranker(self, folder: Path) -> None:
+        """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights."""
+        checkpoint.load_trained_state(self.module, self.best_weights)
+        write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
+
+    def take_ranker(self, folder: Path) -> None:
+        """Takes the weights that `save_ranker` wrote, to score with."""
+        checkpoint.require_whole(folder)
+        self.module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
+
+    def _restore(self, folder: Path) -> None:
+        """Restores weights, optimiser, the curriculum's state and the size of micro-batches."""
+        checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder / "weights.safetensors"))
+        checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
+        if (folder / checkpoint.CURRICULUM).is_file():
+            self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))
+        self.accumulation.samples = read_state(folder)["micro_batch"]
+
+
+def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:
+    """The training split and its instances (`split_instances`)."""
+    split = required_split(materials.data, "train")
+    return split, split_instances(run, materials.data, split)
+
+
+def split_instances(run: TrainingRun, data: RankingData, split: Split) -> Instances:
+    """The instances of a split under the configured loss and negatives; for pairs to classify, every pair.
+
+    Raises ConfigError if the configuration does not fit the data's task, DataError if no instance is left.
+    """
+    require_fit(run, data.task)
+    if data.task == "classification":
+        return Instances.of_pairs(split)
+    pairwise = run.training.loss in losses.PAIRWISE
+    return make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
+
+
+def rate_factor(run: TrainingRun, step: int) -> float:
+    """Learning-rate factor at a step (from 0): linear warm-up, then constant or linear to 0."""
+    settings = run.training
+    total = total_steps(run)
+    warmup = settings.warmup * total
+    if step < warmup:
+        return (step + 1) / (warmup + 1)
+    return 1.0 if settings.schedule == "constant" else (total - step) / (total - warmup)
+
+
+def test_metrics(run: TrainingRun, materials: Materials, split: Split, scores: np.ndarray) -> dict[str, float]:
+    """All metrics of `list metrics`, as means over the split's queries; for pairs to classify only the accuracy."""
+    judge = judge_of(materials.data, split, run.evaluation.relevance_level)
+    return {name: float(values.mean()) for name, values in judge(scores).items()}

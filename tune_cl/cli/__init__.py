@@ -1,0 +1,233 @@
+"""The console, `tune-cl COMMAND ...`. Handles exit status, error lines and `--json` for all commands."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import io
+import json
+import logging
+import math
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import pairwise
+from shlex import join
+from types import ModuleType
+from typing import Any, NoReturn
+
+from trainables.core.errors import Interrupted, Problem, UserError, WorkFailed, nearest
+from trainables.core.prose import VisibleLog, visible
+from tune_cl.process import SIGNALS, program, silence, stoppable
+
+COMMANDS = {
+    "run": "search a space of curricula and rankers",
+    "resume": "go on with a search after a stop, crash or kill",
+    "confirm": "did a curriculum beat the baseline? new seeds, paired tests, a verdict",
+    "report": "what a search found: an HTML page, a LaTeX table or CSV",
+    "check": "validate a search space and forecast its cost",
+    "train": "one training, no search, no Ray",
+    "rerank": "apply a trained ranker",
+    "score": "difficulty of each training instance",
+    "pace": "share of the training data available at given steps",
+    "weigh": "sample weight at given iterations",
+    "baseline": "unsupervised baselines: bm25, sdm, embedding; tuned on dev if you want",
+    "evaluate": "trec_eval metrics and paired tests of run files",
+    "data": "what a data set holds, and what its splits share",
+    "cluster": "a cluster file for ray up or KubeRay, to fill in",
+    "list": "what there is: rankers, scorings, pacings, spaces, ...",
+}
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+SHOWN = 60  # characters shown of a name that is too long
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports usage errors in the same form as all other errors."""
+
+    def error(self, message: str) -> NoReturn:
+        place, wrong = self.prog, message
+        found = re.match(r"argument ([^:]+): (.*)", message)
+        if found:
+            place, wrong = found.group(1), found.group(2)
+        raise UserError(Problem(place, wrong, f"see {self.prog} --help"))
+
+
+def console() -> NoReturn:
+    """`tune-cl` as a process. Signals are ignored once the command is done: while Ray and other libraries shut down,
+    Ctrl-C would end in a traceback and status 1. The empty code makes Python forget a Ctrl-C that left other code in a
+    string, such as a dataclass has: it would end `python -m` by the signal, not with the status."""
+    status = main()
+    exec("")
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(status)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit status (0, 1, 2 or 130)."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments
+    _prepare_streams()
+    try:
+        with stoppable():
+            return _run(arguments)
+    except UserError as error:
+        _say(debug, *error.lines())
+        return BAD_INPUT
+    except Interrupted as stop:
+        _say(False, str(stop))
+        return INTERRUPTED
+    except KeyboardInterrupt as again:
+        _say(debug, _last_words(again, arguments))
+        return INTERRUPTED
+    except WorkFailed as error:
+        _say(debug, f"error: {error}")
+        return FAILED
+    except BrokenPipeError:  # the reader of our output is gone
+        silence(sys.stdout.fileno())
+        return FAILED
+    except Exception as error:  # noqa: BLE001 - the last resort: a line for the user, the traceback under --debug
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            _say(debug, str(Problem(f"{str(error.filename)[:SHOWN]}...", "the name is too long", "a shorter one")))
+            return BAD_INPUT
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is not None:
+            _say(debug, f"error: {error.filename}: {error.strerror}; make room on that disk")
+            return FAILED
+        _say(debug, f"error: {type(error).__name__}: {error}; --debug shows where")
+        return FAILED
+
+
+def _last_words(stop: BaseException | None, arguments: Sequence[str]) -> str:
+    """The message of an Interrupted, even if another Ctrl-C came while it was being handled. A command that raised none
+    goes on when it is given again: what it had in the cache by then, such as a teacher's iterations, is found there."""
+    while stop is not None and not isinstance(stop, Interrupted):
+        stop = stop.__context__
+    if stop:
+        return str(stop)
+    from tune_cl.history.tracking_uri import masked  # here: it loads what few commands need
+
+    return f"stopped. Go on with: {program('tune-cl')} {masked(join(arguments))}"
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return DONE
+    if arguments[0] == "--version":
+        print(_version())
+        return DONE
+    flags = [argument for argument in arguments if argument in ("--json", "--debug")]
+    name, *rest = [argument for argument in arguments if argument not in flags] or [""]
+    if name not in COMMANDS:
+        raise UserError(Problem("tune-cl", f"unknown command '{name}'", nearest(name, COMMANDS)))
+    _require_values(rest)
+    command = import_module(f"tune_cl.cli.commands.{name}")
+    options = parser_of(name, command).parse_args(rest)
+    if "--json" not in flags:
+        document = command.execute(options)
+        print(visible(command.render(document)))
+        return DONE
+    with _stdout_kept_clean() as stdout:
+        document = command.execute(options)
+        stdout.write(visible(json.dumps(_plain(document), ensure_ascii=False)) + "\n")
+    return DONE
+
+
+def parser_of(name: str, command: ModuleType) -> Parser:
+    """What a command of COMMANDS takes."""
+    parser = Parser(
+        prog=f"tune-cl {name}",
+        description=COMMANDS[name],
+        epilog=command.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # --js would be taken for --json, which is read before
+    )
+    command.add_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout, all else on stderr")
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    return parser
+
+
+def _require_values(arguments: list[str]) -> None:
+    """Raises UserError for options with an empty value, as from an unset shell variable: an empty path would mean the
+    current folder."""
+    given = [*pairwise(arguments), *(part.split("=", 1) for part in arguments if "=" in part)]
+    empty = [option for option, value in given if option.startswith("--") and not value]
+    if empty:
+        raise UserError(Problem(option, "is empty", f"a value, or leave {option} out") for option in empty)
+
+
+def _prepare_streams() -> None:
+    """Prints `?` for characters that the terminal's encoding lacks: no result is lost for them. What would go to a
+    stream that the caller closed (`>&-`) goes nowhere; else the next file opened would have its number, and get it.
+    Warnings (`logging`) may quote what a server answered."""
+    if logging.lastResort:
+        logging.lastResort.setFormatter(VisibleLog())
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            silence(number)
+            setattr(sys, name, os.fdopen(number, "w"))
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="replace")
+
+
+@contextmanager
+def _stdout_kept_clean() -> Iterator[Any]:
+    """Yields the real stdout, while all that libraries and child processes write to file descriptor 1 goes to
+    stderr."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        # backslashreplace: a byte of a file name that is not UTF-8 becomes an escape that is valid JSON as well
+        with os.fdopen(kept, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as stdout:
+            yield stdout
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _plain(value: Any) -> Any:
+    """The value for JSON, which has no NaN or infinity: they become null, and the word used in configurations."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(
+        [
+            "tune-cl: find the training curriculum that really improves your ranker",
+            "",
+            *lines,
+            "",
+            "tune-cl COMMAND --help tells more.",
+        ]
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"tune-cl {version('tune-cl')}"
+
+
+def _say(debug: bool, *lines: str) -> None:
+    if debug:
+        lines = (traceback.format_exc().rstrip(), *lines)
+    print(*map(visible, lines), sep="\n", file=sys.stderr)

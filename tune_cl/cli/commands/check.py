@@ -1,0 +1,233 @@
+"""Example: tune-cl check penha2020_pacing --data ../data/wikiqa --set ranker.model=tiny
+
+Validates a search space without searching, and forecasts its cost from a few measured steps on this machine."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from trainables.config.keys import TrainingRun
+from trainables.core.prose import counted, say
+from tune_cl.cli.options import add_experiment, add_overrides, experiment_of
+from tune_cl.cli.tables import short, table
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.search_keys import Resources, SearchConfig
+from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, place_of
+from tune_cl.samplers import SEARCHERS
+from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
+from tune_cl.search.budget import budgets
+from tune_cl.search.throughput import Paces, forecast_by, paces_of
+from tune_cl.space.space_files import on_a_line
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_experiment(parser)
+    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"of search.warm_start: {STORAGE_HELP}")
+    add_overrides(parser)
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    experiment = experiment_of(options)
+    from trainables.curriculum.scoring import any_needs
+    from trainables.training.device import best_device  # imports torch: input errors come first
+    from trainables.training.factory import seconds_per_iteration
+    from trainables.training.materials import materials_for, materials_key
+    from trainables.training.pretrained import prepare_teacher, teacher_run
+    from tune_cl.ray.shared_materials import untrained
+
+    run, resources = experiment.base_run(), experiment.search.resources
+    device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
+    pace = partial(seconds_per_iteration, threads=_threads(resources), device=device)
+    known = untrained(experiment)
+    materials = known[materials_key(run)]
+    warmed = _warm_start(experiment, materials.data.digest, options.storage)
+    paces = paces_of(experiment, lambda run: pace(run, materials_for(run, known)))
+    teacher = teacher_run(run, materials.data.task)
+    taught = teacher.training.max_iterations if any_needs(experiment.scorings, "teacher") else 0
+    notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
+    if resources.gpu and device == "cpu" and not run.grows_trees:
+        notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
+    notes += _too_large(experiment)
+    for note in notes:
+        say(f"note: {note}")
+    document = experiment.describe(_at_a_time(experiment.search))
+    starts = _pretrained(experiment)
+    teaching = taught * pace(*prepare_teacher(run, materials.data)) if taught else 0.0
+    before = sum(start.training.pretrain_iterations * paces.of(start) for start in starts) + teaching
+    return document | {
+        **_in_short(experiment),
+        "pretraining_iterations": sum(start.training.pretrain_iterations for start in starts),
+        "teacher_iterations": taught,
+        **_spent(experiment, document["iterations_expected"], paces, before / 3600),
+    }
+
+
+def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float) -> dict[str, Any]:
+    """What a search takes if its trials would make so many iterations, and what ends it. `before`: hours before the
+    first trial, which no budget counts."""
+    search = experiment.search
+    span, told = forecast_by(paces, experiment, iterations, _at_a_time(search))
+    used_up = search.iterations is not None and iterations >= search.iterations
+    return {
+        "cost_forecast": None,
+        **told,
+        "hours_forecast": before + span.hours,
+        "gpu_hours_forecast": (before + span.training) * search.resources.gpu,
+        "budgets": budgets(search),
+        "paces": [asdict(pace) for pace in paces.kinds],
+        "ends_by": span.ends or ("search.iterations" if used_up else None),
+    }
+
+
+def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
+    """Notes on what the searches in `search.warm_start` contribute. Like `run`, raises ConfigError for one that does
+    not exist."""
+    if not experiment.search.warm_start:
+        return []
+    from tune_cl.search.warm_start import notes_of, warm_start
+
+    event = warm_start(experiment, digest, place_of(storage, experiment.name))
+    return notes_of(event) if event else []
+
+
+def _threads(resources: Resources) -> int:
+    """Threads of a trial, at most as many as this machine has cores."""
+    return min(resources.threads, os.cpu_count() or 1)
+
+
+def _pretrained(experiment: Experiment) -> list[TrainingRun]:
+    """A training for each pre-training; pre-trainings run one after another before the first trial."""
+    from trainables.training.materials import materials_key
+
+    runs = {materials_key(run): run for run in experiment.distinct_rankers()}
+    return [run for run in runs.values() if run.training.pretrain_data is not None]
+
+
+def _too_large(experiment: Experiment) -> list[str]:
+    """What a trial needs and this machine lacks, though a cluster's nodes may have it."""
+    from tune_cl.ray.slots import lacking  # imports Ray
+
+    return [f"{problem.place}: {problem.wrong}" for problem in lacking(experiment.search.resources)]
+
+
+def _at_a_time(search: SearchConfig) -> int:
+    from tune_cl.ray.slots import at_a_time  # imports Ray
+
+    return at_a_time(search)
+
+
+def _in_short(experiment: Experiment) -> dict[str, Any]:
+    """What a search of the space does, apart from its size and cost."""
+    search = experiment.search
+    return {
+        "space": experiment.name,
+        "data": experiment.value("data.source"),
+        "rankers": experiment.rankers,
+        "metric": experiment.metric,
+        "max_iterations": experiment.max_iterations,
+        "searcher": search.searcher,
+        "scheduler": search.scheduler,
+        "judged": _judged(experiment),
+        "reduction_factor": search.reduction_factor,
+        "rungs": experiment.rungs if search.scheduler in WITH_RUNGS else [],
+        "baseline": experiment.baseline_choice(),
+        "at_a_time": _at_a_time(search),
+    }
+
+
+def _judged(experiment: Experiment) -> str | None:
+    """When trials are judged, in words; None if they never are."""
+    search = experiment.search
+    if search.scheduler == "none":
+        return None
+    if search.scheduler == "pbt":
+        return f"every {search.interval} iterations"
+    if search.scheduler == "model" and setup_of(experiment).promotion:
+        return "after every iteration, inside its curriculum too"
+    return {
+        "curriculum": "not before its own curriculum is over",
+        "scaled": "after a training planned for its rung, curriculum included",
+        "none": "whether or not its curriculum is over",
+    }.get(str(search.grace), f"not before iteration {search.grace}")
+
+
+def render(document: dict[str, Any]) -> str:
+    rows = {name: told for name, told in _told(document).items() if told}
+    return table([f"space {document['space']}", ""], rows.items())
+
+
+def _told(document: dict[str, Any]) -> dict[str, str]:
+    """The document in words, by topic."""
+    trials, most = document["trials"], document["iterations_at_most"]
+    expected, combinations = document["iterations_expected"], document["combinations"]
+    many = "any number of" if combinations is None else f"{combinations:,}"
+    some = f" ({document['conditional']} only beside certain values of others)" if document["conditional"] else ""
+    baseline = ", ".join(f"{key} {_written(value)}" for key, value in document["baseline"].items())
+    before = document["pretraining_iterations"]
+    seconds, places = document["seconds_per_iteration"], document["at_a_time"]
+    mean = " on average" if len(document["paces"]) > 1 else ""
+    time = f"{_time(document['hours_forecast'])} without start-up"
+    return {
+        "trains": f"{', '.join(document['rankers'])} on {document['data']}, for {document['metric']} on dev",
+        "opens": f"{counted(document['parameters'], 'key')}{some}: {many} combinations",
+        "steps": "; ".join(document["steps"]),
+        "priors": "; ".join(document["priors"]),
+        "searcher": f"{document['searcher']}: {SEARCHERS.entries[document['searcher']].summary}",
+        "tries first": counted(document["points"], "configuration") + " of search.points" if document["points"] else "",
+        "trials": f"{trials}, the baseline included, of at most {document['max_iterations']} iterations",
+        "baseline": f"{baseline or 'as the configuration is by default'}; never stopped early",
+        "scheduler": _scheduler(document),
+        "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
+        "teacher": _before(document["teacher_iterations"], ": one more training, which a scoring needs"),
+        "pre-training": _before(before),
+        "time here": f"{time}, {places} at a time, {seconds:.3g} s an iteration{mean}",
+        "an iteration": _paces(document["paces"]),
+        "budgets": _budgets(document),
+        "cost": f"{document['cost_forecast']:.3g} at search.price" if document["cost_forecast"] is not None else "",
+        "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
+    }
+
+
+def _written(value: Any) -> str:
+    return short(value) if isinstance(value, float) else on_a_line(value)
+
+
+def _scheduler(document: dict[str, Any]) -> str:
+    summary = SCHEDULERS.entries[document["scheduler"]].summary
+    told = f"{document['scheduler']}: {summary.replace('reduction_factor', format(document['reduction_factor'], 'g'))}"
+    if rungs := document["rungs"]:
+        told += f"; {'rungs at iterations' if len(rungs) > 1 else 'a rung at iteration'} {', '.join(map(str, rungs))}"
+    return told + (f"; a trial is judged {document['judged']}" if document["judged"] else "")
+
+
+def _paces(paces: list[dict[str, Any]]) -> str:
+    """What an iteration of each kind of training takes, if there are several kinds."""
+    told = [f"{_kind(pace['of'])} {pace['seconds_per_iteration']:.3g} s" for pace in paces]
+    trials = [counted(round(pace["trials"]), "trial") for pace in paces]
+    return ", ".join(map("{} ({})".format, told, trials)) if len(paces) > 1 else ""
+
+
+def _kind(values: dict[str, Any]) -> str:
+    """The values of opened keys that tell trainings apart; rankers and encoders by name alone."""
+    named = ("ranker.name", "ranker.model")
+    return " ".join(str(of) if key in named else f"{key.rpartition('.')[2]} {of}" for key, of in values.items())
+
+
+def _budgets(document: dict[str, Any]) -> str:
+    told = ", ".join(f"{key} {_written(limit)}" for key, limit in document["budgets"].items())
+    ends = document["ends_by"] or "none is"
+    return f"{told}: the first that is reached ends the search; by this forecast {ends}" if told else ""
+
+
+def _before(iterations: int, what: str = "") -> str:
+    return f"at most {counted(iterations, 'iteration')} before the first trial{what}" if iterations else ""
+
+
+def _time(hours: float) -> str:
+    if hours >= 2:
+        return f"about {hours:.1f} hours"
+    return f"about {hours * 60:.0f} min" if hours * 60 >= 2 else f"about {hours * 3600:.0f} s"

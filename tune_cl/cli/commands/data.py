@@ -1,0 +1,120 @@
+"""Example: tune-cl data ../data/wikiqa
+
+Shows what a data set holds, what its splits share, and two examples a split. Texts or queries in two splits make a
+test too easy."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from tune_cl.cli.options import DATA_HELP, add_overrides
+from tune_cl.cli.tables import table
+
+if TYPE_CHECKING:
+    from trainables.data.columns import RankingData, Split
+
+
+EXAMPLES = 2  # of each split
+SHOWN = 2  # candidates of an example
+WIDTH = 100  # characters of a text, at most
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
+    add_overrides(parser)
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    from trainables.data import load_data
+    from trainables.data.hygiene import hygiene
+    from tune_cl.experiment.experiment import load_training_run
+
+    run = load_training_run(None, options.overrides, options.data)
+    data = load_data(run.data)
+    return {
+        "data": data.name,
+        "digest": data.digest,
+        "task": data.task,
+        "documents": len(data.documents),
+        "features": None if data.features is None else data.features.shape[1],
+        "domains": list(data.domains),
+        "relevance_level": run.evaluation.relevance_level,
+        **hygiene(data, run.evaluation.relevance_level),
+        "notes": list(data.notes),
+        "examples": {name: _examples(data, split) for name, split in data.splits.items()},
+    }
+
+
+def _examples(data: RankingData, split: Split) -> list[dict[str, Any]]:
+    """The first queries of a split, with their best-graded and worst-graded candidates."""
+    examples = []
+    for place in range(min(EXAMPLES, len(split))):
+        rows = range(int(split.offsets[place]), int(split.offsets[place + 1]))
+        graded = sorted(rows, key=lambda row: -split.grade[row])
+        chosen = graded if len(graded) <= SHOWN else [graded[0], graded[-1]]
+        query = int(split.query[place])
+        candidates = [
+            {"document": data.document_ids[int(split.document[row])], "grade": int(split.grade[row]),
+             **({"class": data.classes[int(split.grade[row])]} if data.classes else {}),
+             "text": data.documents[int(split.document[row])]}
+            for row in chosen
+        ]  # fmt: skip
+        utterances = data.query_utterances(query)
+        examples.append({"query": data.query_ids[query], "utterances": utterances, "candidates": candidates})
+    return examples
+
+
+def render(document: dict[str, Any]) -> str:
+    features = f", {document['features']} features" if document["features"] else ""
+    parts = [f"{document['data']}: {document['task']}, {document['documents']:,} documents{features}", ""]
+    ranking = document["task"] == "ranking"
+    parts += [_ranking_table(document["splits"]) if ranking else _class_table(document["splits"]), ""]
+    if document["shared"]:
+        parts += [_shared_table(document["shared"]), ""]
+    parts += [*(f"note: {note}" for note in document["notes"]), ""]
+    for split, examples in document["examples"].items():
+        for example in examples:
+            parts += _example_lines(split, example)
+    return "\n".join(parts).rstrip("\n")
+
+
+def _ranking_table(splits: dict[str, Any]) -> str:
+    rows = {
+        "queries": lambda each: f"{each['queries']:,}",
+        "candidates": lambda each: f"{each['candidates']:,}",
+        "candidates a query": lambda each: "{min} to {max}, mean {mean:.1f}".format(**each["group_sizes"]),
+        "judged candidates": lambda each: f"{each['judged_share']:.1%}",
+        "relevant a query": lambda each: f"{each['positives_per_query']:.2f}",
+        "queries without relevant": lambda each: f"{each['queries_without_positive']:,}",
+        "relevant, not candidates": lambda each: f"{each['positives_not_candidates']:,}",
+    }
+    return table(["", *splits], ([name, *map(shown, splits.values())] for name, shown in rows.items()))
+
+
+def _class_table(splits: dict[str, Any]) -> str:
+    classes = next(iter(splits.values()))["classes"]
+    return table(
+        ["split", "pairs", *classes],
+        ([name, each["queries"], *each["classes"].values()] for name, each in splits.items()),
+    )
+
+
+def _shared_table(shared: list[dict[str, Any]]) -> str:
+    rows = ([" and ".join(row["splits"]), row["queries"], row["documents"], row["document_texts"]] for row in shared)
+    return table(["shared by", "queries", "documents", "document texts"], rows)
+
+
+def _example_lines(split: str, example: dict[str, Any]) -> list[str]:
+    utterances = example["utterances"]
+    turns = f" ({len(utterances)} turns, the last shown)" if len(utterances) > 1 else ""
+    lines = [f"{split} {example['query']}{turns}: {_short(utterances[-1])}"]
+    return lines + [
+        f"  {each.get('class', each['grade']):>2}  {each['document']}: {_short(each['text'])}"
+        for each in example["candidates"]
+    ]
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"

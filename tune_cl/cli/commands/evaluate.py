@@ -1,0 +1,187 @@
+"""Example: tune-cl evaluate qrels.test.txt bm25.run ranker.run --metrics map,ndcg@20 --relevance-level 2
+
+Judges TREC run files as trec_eval does, averaged over all queries of the qrels (trec_eval -c). From the second run on,
+a paired t-test over queries against the first run."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import pytrec_eval
+
+from trainables.core.errors import ConfigError, DataError, Problem
+from trainables.core.prose import say
+from trainables.data.columns import MAX_GRADE
+from trainables.evaluation.metrics import ACCURACY, KNOWN, METRICS, Metric, parse_metrics
+from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
+from trainables.evaluation.trec_files import read_qrels, read_run
+from tune_cl.cli.tables import table
+
+T = TypeVar("T")
+Qrels = Mapping[str, Mapping[str, int]]
+Run = Mapping[str, Mapping[str, float]]
+
+CORRECTION = "holm"
+BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg", "accuracy": "P.1"}
+CUT_MEASURES = {"map": "map_cut", "p": "P", "recall": "recall", "ndcg": "ndcg_cut"}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("qrels", metavar="QRELS", help="TREC qrels file, plain or .gz")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="TREC run files; the first is the reference")
+    names = ",".join(name for name in METRICS if name != ACCURACY)  # of rankings accuracy is p@1
+    parser.add_argument("--metrics", default=names, help=f"parted by commas; {KNOWN} (default %(default)s)")
+    parser.add_argument("--relevance-level", type=int, default=1, metavar="N", help="lowest relevant grade (default 1)")
+    parser.add_argument("--correction", help=f"{', '.join(CORRECTIONS)} (default {CORRECTION})")
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    metrics = [name.strip() for name in options.metrics.split(",")]
+    document = evaluate(options.qrels, options.runs, metrics, options.relevance_level, options.correction or CORRECTION)
+    if options.correction and len(options.runs) == 1:
+        say("note: without effect on one run: --correction")
+    return document
+
+
+def evaluate(
+    qrels: str, runs: list[str], metrics: list[str], relevance_level: int = 1, correction: str = CORRECTION
+) -> dict[str, Any]:
+    """Judges TREC runs with pytrec_eval; each from the second on is compared with the first by a paired t-test.
+
+    Means are over all queries of the qrels (trec_eval's -c): a query that the run lacks counts 0, and
+    `queries_missing` says how many those are; queries without judgments are ignored. A note on stderr says if no
+    judgment reaches `relevance_level`. p-values are corrected, metric by metric, over the runs compared. `t` is
+    infinite if all differences are equal but not 0, and p is then 0 (`paired_t_test`).
+
+    Returns `{"runs": [{run, metrics, queries_missing, vs_first: {metric: {difference, t, p, p_adjusted, ci95}}}]}`.
+    Raises ConfigError for a wrong option, DataError for wrong files.
+    """
+    parsed = _check_options(runs, metrics, relevance_level, correction)
+    judged, read = _read_all(qrels, runs)
+    if len(runs) > 1 and len(judged) < 2:
+        raise DataError(Problem(qrels, "one query only", "a paired t-test needs judgments for two or more"))
+    highest = max(grade for grades in judged.values() for grade in grades.values())
+    if highest < relevance_level:
+        none = f"no judgment reaches grade {relevance_level} (--relevance-level), the highest is {highest}"
+        say(f"note: {qrels}: {none}: all metrics but ndcg are 0")
+    values = [per_query(judged, run, parsed, relevance_level) for run in read]
+    document: list[dict[str, Any]] = [
+        {
+            "run": path,
+            "metrics": {name: float(column.mean()) for name, column in columns.items()},
+            "queries_missing": len(judged.keys() - run.keys()),
+        }
+        for path, run, columns in zip(runs, read, values, strict=True)
+    ]
+    for entry, comparison in zip(document[1:], _compare(values, list(parsed), correction), strict=True):
+        entry["vs_first"] = comparison
+    return {"runs": document}
+
+
+def per_query(qrels: Qrels, run: Run, metrics: Mapping[str, Metric], relevance_level: int = 1) -> dict[str, np.ndarray]:
+    """Values by pytrec_eval, float64 [Q] for each metric, in the order of the qrels; 0 for a query the run lacks."""
+    measures = {_measure(metric) for metric in metrics.values()}
+    # A negative grade counts as 0 in all these measures, but pytrec_eval crashes or hangs on a query with no other.
+    judged = {query: {document: max(grade, 0) for document, grade in grades.items()} for query, grades in qrels.items()}
+    judge = pytrec_eval.RelevanceEvaluator(judged, measures, relevance_level=relevance_level)
+    results = judge.evaluate({query: ranked for query, ranked in run.items() if query in qrels})
+    values = {}
+    for name, metric in metrics.items():
+        key = _measure(metric).replace(".", "_")
+        values[name] = np.array([results[query][key] if query in results else 0.0 for query in qrels])
+        if metric.family == "mrr" and metric.cut is not None:
+            values[name][values[name] < 1 / metric.cut] = 0.0  # the first relevant document is below the cut
+    return values
+
+
+def _measure(metric: Metric) -> str:
+    """trec_eval's name for the measure; trec_eval has no reciprocal rank with a cut."""
+    if metric.cut is None or metric.family == "mrr":
+        return BARE_MEASURES[metric.family]
+    return f"{CUT_MEASURES[metric.family]}.{metric.cut}"
+
+
+def _check_options(runs: list[str], metrics: list[str], relevance_level: int, correction: str) -> dict[str, Metric]:
+    problems: list[Problem] = []
+    parsed = _collect(problems, lambda: parse_metrics(metrics, "--metrics"))
+    _collect(problems, lambda: CORRECTIONS[correction])
+    if relevance_level < 1:
+        problems.append(Problem("--relevance-level", f"{relevance_level} is below 1", "give 1 or more"))
+    if relevance_level > MAX_GRADE:
+        problems.append(Problem("--relevance-level", f"{relevance_level} is no grade", f"give {MAX_GRADE} or less"))
+    if not metrics:
+        problems.append(Problem("--metrics", "no metric", "name at least one, such as map"))
+    if not runs:
+        problems.append(Problem("RUN", "no run", "give at least one TREC run file"))
+    if problems or parsed is None:
+        raise ConfigError(problems)
+    return parsed
+
+
+def _read_all(qrels: str, runs: list[str]) -> tuple[Qrels, list[Run]]:
+    """Reads all files; raises one DataError with the problems of all of them."""
+    problems: list[Problem] = []
+    judged = _collect(problems, lambda: read_qrels(qrels))
+    read = [_collect(problems, lambda path=path: read_run(path)) for path in runs]
+    if judged is not None:
+        for path, run in zip(runs, read, strict=True):
+            if run is not None and not judged.keys() & run.keys():
+                wrong = f"no query of the run is in {qrels}"
+                problems.append(Problem(path, wrong, "give the qrels of this run's queries"))
+    if problems or judged is None:
+        raise DataError(problems)
+    return judged, [run for run in read if run is not None]
+
+
+def _collect(problems: list[Problem], work: Callable[[], T]) -> T | None:
+    try:
+        return work()
+    except (ConfigError, DataError) as error:
+        problems += error.problems
+        return None
+
+
+def _compare(values: list[dict[str, np.ndarray]], metrics: list[str], correction: str) -> list[dict[str, Any]]:
+    """{metric: {difference, t, p, p_adjusted, ci95}} for each run from the second on."""
+    first, *others = values
+    comparisons: list[dict[str, Any]] = [{} for _ in others]
+    for metric in metrics:
+        tests = [paired_t_test(other[metric], first[metric]) for other in others]
+        adjusted = adjust([test.p for test in tests], correction)
+        for comparison, test, p_adjusted in zip(comparisons, tests, adjusted, strict=True):
+            comparison[metric] = {
+                "difference": test.difference,
+                "t": test.t,
+                "p": test.p,
+                "p_adjusted": float(p_adjusted),
+                "ci95": list(test.ci95),
+            }
+    return comparisons
+
+
+def render(document: Mapping[str, Any]) -> str:
+    """The document for people: the means, then each comparison with the first run."""
+    runs = document["runs"]
+    parts = [table(["run", *runs[0]["metrics"]], ([entry["run"], *entry["metrics"].values()] for entry in runs))]
+    for entry in runs:
+        if entry["queries_missing"]:
+            parts.append(f"{entry['run']} lacks {entry['queries_missing']} judged queries; they count 0.")
+    for entry in runs[1:]:
+        parts.append(f"{entry['run']} against {runs[0]['run']}, paired t-test over queries:\n{_comparison(entry)}")
+    return "\n\n".join(parts)
+
+
+def _comparison(entry: Mapping[str, Any]) -> str:
+    columns = ["metric", "difference", "95 % from", "to", "t", "p", "p adjusted"]
+    rows = (
+        [name, test["difference"], *test["ci95"], test["t"], _p(test["p"]), _p(test["p_adjusted"])]
+        for name, test in entry["vs_first"].items()
+    )
+    return table(columns, rows)
+
+
+def _p(p: float) -> str:
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"

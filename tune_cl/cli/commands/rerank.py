@@ -1,0 +1,164 @@
+"""Examples:
+  tune-cl rerank runs/model --data ../data/mediqa --split test --output mediqa.run.txt
+  tune-cl rerank runs/model --query "how do I sort a table" --documents answers.txt
+
+DOCUMENTS has one document a line: its text, or its id, a tab and its text. A ranker that was trained on pairs to
+classify gives their classes: of data as predictions (TSV), of documents with the query as the first sentence."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainables.config.keys import DataConfig
+from trainables.core.errors import DataError, Problem, UserError
+from trainables.core.files import output_file, require_file
+from trainables.data import load_data
+from trainables.data.columns import RankingData
+from trainables.data.readers.rows import read_whole
+from trainables.evaluation.per_query import probabilities, scores_file, write_scores
+from trainables.training.ranker_folder import require_ranker
+from tune_cl.cli.options import DATA_HELP, add_split
+from tune_cl.cli.tables import table
+
+if TYPE_CHECKING:
+    from trainables.training.saved_ranker import SavedRanker, SavedTrees
+
+
+SPLIT = "test"  # that is re-ranked by default
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", help="folder of a trained ranker, as tune-cl train and run write it"
+    )
+    parser.add_argument("--data", help=f"re-rank the candidates of {DATA_HELP}")
+    add_split(parser, SPLIT, "candidates are re-ranked")
+    parser.set_defaults(split=None)  # to tell whether it was given
+    parser.add_argument(
+        "--output", type=Path, help="file to write (default: rerank.SPLIT.run.txt, or .predictions.tsv)"
+    )
+    parser.add_argument("--query", help="rank documents for this text")
+    parser.add_argument("--documents", type=Path, help="file with one document a line")
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    if (options.data is None) == (options.query is None) or (options.query is None) != (options.documents is None):
+        raise UserError(
+            Problem("rerank", "needs one task", "either --data DATA, or --query TEXT with --documents FILE")
+        )
+    if options.query is not None:
+        _require_none_of_data(options)
+    require_ranker(Path(options.checkpoint))
+    from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first
+    from trainables.training.saved_ranker import SavedTrees
+
+    ranker = load_saved(Path(options.checkpoint))
+    if options.query is None:
+        return _rank_data(ranker, options)
+    if isinstance(ranker, SavedTrees):
+        raise UserError(Problem("--query", f"{ranker.run.ranker['name']} reads features, no texts", "--data FOLDER"))
+    return _rank_texts(ranker, options)
+
+
+def _require_none_of_data(options: Namespace) -> None:
+    """Raises UserError for options that the ranking of documents for a text does not read."""
+    wrong = {
+        "output": "names a file for the ranking of data, and that of a text is printed",
+        "split": "names a part of data, and a text has none",
+    }
+    given = [key for key in wrong if getattr(options, key) is not None]
+    if given:
+        raise UserError(Problem(f"--{key}", wrong[key], f"--data DATA, or no --{key}") for key in given)
+
+
+def _rank_texts(ranker: SavedRanker, options: Namespace) -> dict[str, Any]:
+    if not options.query.strip():
+        raise UserError(Problem("--query", "is empty", "the words to rank documents for"))
+    ids, texts = _documents(options.documents)
+    rows = np.arange(len(texts))
+    scores = ranker.score([options.query], texts, np.zeros(len(rows), np.int64), rows)
+    if ranker.classes:
+        return {"predictions": _predictions(ids, ranker.classes, scores)}
+    best_first = sorted(rows.tolist(), key=lambda row: (-scores[row], row))
+    return {"ranking": [{"doc": ids[row], "score": float(scores[row])} for row in best_first]}
+
+
+def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -> list[dict[str, Any]]:
+    """The likeliest class of each document, and the probabilities of all classes, from logits [N, K]."""
+    rows = probabilities(logits).tolist()
+    return [
+        {"doc": name, "class": classes[row.index(max(row))], "probabilities": dict(zip(classes, row, strict=True))}
+        for name, row in zip(ids, rows, strict=True)
+    ]
+
+
+def _documents(path: Path) -> tuple[list[str], list[str]]:
+    """Ids (as given, or the line number from 1) and texts; the file may be gzipped."""
+    text = read_whole(path, problems := [], pipes=True)
+    if text is None:
+        raise DataError(problems)
+    texts: dict[str, str] = {}
+    known: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):  # read_text would end lines at a lone CR too
+        line = line.removesuffix("\r")
+        if line.strip():
+            name, tab, text = line.partition("\t")
+            name, text = (name, text) if tab else (str(number), line)
+            if not name.strip():
+                problems.append(Problem(f"{path}:{number}", "no id before the tab", "id, tab, text, or a text alone"))
+            elif not text.strip():
+                problems.append(Problem(f"{path}:{number}", f"document '{name}' has no text", "a text behind the tab"))
+            elif name in known:
+                wrong = f"document '{name}' stands in line {known[name]} already"
+                problems.append(Problem(f"{path}:{number}", wrong, "every id once"))
+            else:
+                texts[name], known[name] = text, number
+    if problems:
+        raise DataError(problems)
+    if not texts:
+        raise DataError(Problem(str(path), "holds no document", "one document a line"))
+    return list(texts), list(texts.values())
+
+
+def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str, Any]:
+    config = ranker.run.data
+    data = load_data(config if _same(options.data, config.source) else DataConfig(source=options.data))
+    name = options.split or SPLIT
+    if name not in data.splits:
+        raise DataError(Problem("--split", f"'{data.name}' has no {name} split", f"one of {', '.join(data.splits)}"))
+    _require_task(data, ranker.classes)
+    output = options.output or scores_file(Path(), f"rerank.{name}", data)
+    require_file("--output", output)
+    split = data.splits[name]
+    scores = ranker.score_split(data, name)
+    with output_file(output) as file:
+        write_scores(file, split, data, scores, ranker.run.ranker["name"])
+    return {"run_file": str(output)}
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two data sources are the same: trainings record the absolute path of a folder."""
+    return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
+
+
+def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
+    """Raises DataError for data of another task than the ranker's, or with other classes."""
+    if data.classes == classes:
+        return
+    holds = f"pairs to classify ({', '.join(data.classes)})" if data.classes else "documents to rank"
+    learned = f"classify pairs ({', '.join(classes)})" if classes else "rank documents"
+    right = "data with these classes" if classes else "data with documents to rank"
+    raise DataError(Problem("--data", f"'{data.name}' is {holds}, and the ranker learned to {learned}", right))
+
+
+def render(document: dict[str, Any]) -> str:
+    if "predictions" in document:
+        rows = ([row["doc"], row["class"], max(row["probabilities"].values())] for row in document["predictions"])
+        return table(["doc", "class", "probability"], rows)
+    if "run_file" in document:
+        return f"written to {document['run_file']}"
+    return table(["doc", "score"], ([row["doc"], row["score"]] for row in document["ranking"]))

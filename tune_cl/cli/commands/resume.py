@@ -1,0 +1,36 @@
+"""Example: tune-cl resume quickstart
+
+Nothing finished is done again; open trials go on from their last checkpoint. A search that is done only has what
+MLflow still lacks sent."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from typing import Any
+
+from trainables.core.prose import say
+from tune_cl.cli import search_result as result
+from tune_cl.cli.options import add_name, add_session, require_ray, tracking_uri_of
+from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import known_place
+from tune_cl.history.state import replay
+
+render = result.render
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_name(parser)
+    add_session(parser)
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    place = known_place(options.storage, options.name)
+    tracking_uri = tracking_uri_of(options, place)
+    place = replace(place, tracking_uri=tracking_uri)
+    require_ray(options)
+    if replay(read_events(place.journal)).end:
+        say(f"'{place.name}' is done; looking for what its report and MLflow lack")
+    from tune_cl.run_search import resume_search  # imports Ray and torch
+
+    return resume_search(place, tracking_uri, options.address)

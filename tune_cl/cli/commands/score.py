@@ -1,0 +1,194 @@
+"""What a difficulty looks like: the easiest and hardest instances as text, and the distribution as a picture."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from textwrap import shorten, wrap
+from typing import Any
+
+import numpy as np
+
+from trainables.core.prose import say
+from trainables.curriculum.sampler import easy_first
+from trainables.data.columns import RankingData, Split
+from trainables.data.instances import DRAWN, NONE, Instances
+from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
+from tune_cl.cli.tables import table
+
+SHOWN = 3
+DRAWN_ANEW = "(drawn anew each time among the less relevant candidates)"
+LETTERS = 300  # of a text
+BINS = 40
+WIDTH = 110  # of the printed examples
+PICTURE_WIDTH, PICTURE_LINES = 62, 3  # of a text in the picture
+
+
+@dataclass(frozen=True)
+class Example:
+    """One instance, its texts cut to LETTERS. `label`: relevant, other, or a pair's class."""
+
+    value: float
+    query_id: str
+    query: str
+    document: str
+    label: str
+
+
+def extremes(data: RankingData, split: Split, instances: Instances, values: np.ndarray) -> dict[str, list[Example]]:
+    """The SHOWN easiest and hardest instances, on each side of different queries, most extreme first."""
+    orders = {"easiest": easy_first(values), "hardest": easy_first(values, anti=True)}
+    return {name: [_example(data, split, instances, values, row) for row in _of_queries(instances, order)]
+            for name, order in orders.items()}  # fmt: skip
+
+
+def _of_queries(instances: Instances, order: np.ndarray) -> list[int]:
+    """The first SHOWN instances of an order that belong to different queries."""
+    _, first = np.unique(instances.query[order], return_index=True)
+    return order[np.sort(first)[:SHOWN]].tolist()
+
+
+def _example(data: RankingData, split: Split, instances: Instances, values: np.ndarray, row: int) -> Example:
+    query = int(split.query[instances.query[row]])
+    positive = int(instances.fixed_positive[row])
+    shown = positive if positive != NONE else int(instances.negative[row])
+    document = DRAWN_ANEW if shown == DRAWN else data.documents[int(split.document[shown])]
+    texts = [shorten(text, LETTERS, placeholder=" ...") for text in (data.query_text(query), document)]
+    label = "other" if positive == NONE else data.classes[split.grade[positive]] if data.classes else "relevant"
+    return Example(float(values[row]), data.query_ids[query], *texts, label=label)
+
+
+def as_document(found: Mapping[str, list[Example]]) -> dict[str, list[dict[str, Any]]]:
+    """The examples, for JSON."""
+    return {name: [asdict(example) for example in examples] for name, examples in found.items()}
+
+
+def as_text(found: Mapping[str, list[dict[str, Any]]]) -> str:
+    """The examples of a document, a block each."""
+    blocks = []
+    for name, examples in found.items():
+        blocks.append(f"\n{name}:")
+        for example in examples:
+            lines = [f"  {example['value']:.4g}  {example['query_id']}"]
+            lines += _indented("query: ", example["query"]) + _indented(f"{example['label']}: ", example["document"])
+            blocks.append("\n".join(lines))
+    return "\n".join(blocks)
+
+
+def _indented(label: str, text: str) -> list[str]:
+    return wrap(label + text, WIDTH, initial_indent="    ", subsequent_indent="      ")
+
+
+def plot_difficulty(path: Path, name: str, values: np.ndarray, found: Mapping[str, list[Example]]) -> None:
+    """Writes a histogram of the values, above the examples as text, as PNG or SVG."""
+    from matplotlib.figure import Figure
+
+    from tune_cl.cli.plots import save_figure
+
+    figure = Figure(figsize=(10, 7.5), layout="constrained")
+    axes = figure.subplot_mosaic([["values", "values"], ["easiest", "hardest"]], height_ratios=[1, 1.3])
+    _histogram(axes["values"], values)
+    axes["values"].set(xlabel=f"{name} (higher = harder)", ylabel="instances")
+    axes["values"].set_title(f"Difficulty {name} of {len(values):,} instances", loc="left")
+    for side, examples in found.items():
+        axes[side].set_axis_off()
+        axes[side].set_title(side, loc="left")
+        axes[side].text(0, 1, "\n\n".join(map(_caption, examples)), va="top", fontsize=8, parse_math=False)
+    save_figure(figure, path)
+
+
+def _histogram(axes: Any, values: np.ndarray) -> None:
+    """A histogram; if there are few distinct values, such as numbers of turns, a bar at each."""
+    places, counts = np.unique(values, return_counts=True)
+    if len(places) <= BINS:
+        gap = np.diff(places).min(initial=np.inf)
+        axes.bar(places, counts, width=0.8 * (gap if np.isfinite(gap) else 1.0))
+    else:
+        axes.hist(values, BINS)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _caption(example: Example) -> str:
+    lines = [f"{example.value:.4g}  {example.query_id}"]
+    for label, text in (("query", example.query), (example.label, example.document)):
+        lines += wrap(f"{label}: {text}", PICTURE_WIDTH, max_lines=PICTURE_LINES, placeholder=" ...")
+    return "\n".join(lines)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("data", metavar="DATA", help=DATA_HELP)
+    parser.add_argument("scoring", metavar="SCORING", help="see tune-cl list scorings")
+    add_split(parser, "train", "instances are scored")
+    parser.add_argument("--output", type=Path, help="TSV file (default: SCORING.SPLIT.tsv)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: the distribution, and examples as text")
+    add_overrides(parser)
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    from trainables.config.task_fit import require_scoring
+    from trainables.core.files import output_file, require_file, write_text
+    from trainables.curriculum.scoring import SCORINGS, difficulty
+    from trainables.data import load_data
+    from trainables.data.columns import required_split
+    from tune_cl.cli.commands.score import as_document, extremes, plot_difficulty
+    from tune_cl.cli.plots import require_format
+    from tune_cl.experiment.experiment import load_training_run
+
+    SCORINGS[options.scoring]  # raises for an unknown name before the data is read
+    if options.plot:
+        require_format(options.plot)
+    output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
+    require_file("--output", output)
+    run = load_training_run(None, options.overrides, options.data)
+    data = load_data(run.data)
+    require_scoring(options.scoring, data)
+    from trainables.training.pretrained import scored_of
+    from trainables.training.trainer import split_instances  # imports torch: input errors come first
+
+    split = required_split(data, options.split)
+    instances = split_instances(run, data, split)
+    started = time.perf_counter()
+    values, cached = difficulty(options.scoring, scored_of(run, data, split, instances))
+    seconds = time.perf_counter() - started
+    if len(values) > 1 and values.min() == values.max():
+        say(f"note: all {len(values):,} instances have the same value: they would keep the order of the data")
+    if options.scoring == "self_paced":
+        begins = "these values are the random order that self_paced begins with"
+        say(f"note: {begins}: it measures the ranker's own loss, which only a training has")
+    with output_file(output) as file:
+        write_text(file, "".join(_lines(data, split, instances, values)))
+    found = extremes(data, split, instances, values)
+    if options.plot:
+        plot_difficulty(options.plot, options.scoring, values, found)
+    return {
+        "count": len(values),
+        "min": float(values.min()),
+        "max": float(values.max()),
+        "mean": float(values.mean()),
+        "seconds": seconds,
+        "cached": cached,
+        "output": str(output),
+        "plot": str(options.plot) if options.plot else None,
+        "examples": as_document(found),
+    }
+
+
+def _lines(data, split, instances, values):
+    """TSV lines: query id, the instance's fixed documents joined by a space, value."""
+    query_ids = [data.query_ids[query] for query in split.query]
+    columns = (instances.query, instances.fixed_positive, instances.negative, values)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for query, positive, negative, value in rows:
+        documents = " ".join(data.document_ids[split.document[row]] for row in (positive, negative) if row >= 0)
+        yield f"{query_ids[query]}\t{documents}\t{value!r}\n"
+
+
+def render(document: dict[str, Any]) -> str:
+    from tune_cl.cli.commands.score import as_text
+
+    examples = document["examples"]
+    values = {key: value for key, value in document.items() if key != "examples"}
+    return table(["", "value"], values.items()) + "\n" + as_text(examples)

@@ -1,0 +1,88 @@
+"""Example: tune-cl weigh --difficulty .25 --m 20 --at 0 5 10 20 --plot weights.svg
+
+W(t, i) = D + (i / m)(1 - D) until iteration m, then 1 (MacAvaney et al. 2020, Eq. 3). In that paper the
+difficulty D is 1 for the easiest samples; --anti turns it round. --plot draws the named D among 0, .25, .5, .75, 1."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainables.core.errors import ConfigError, Problem
+from trainables.curriculum.weighting import weights
+from tune_cl.cli.plots import require_format
+from tune_cl.cli.tables import table
+
+OTHERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--difficulty", type=float, required=True, metavar="D", help="in [0, 1], 1 = easiest")
+    parser.add_argument("--m", type=float, default=20, help="iterations until all weights are 1, or inf (default 20)")
+    parser.add_argument(
+        "--at",
+        type=int,
+        nargs="+",
+        action="extend",
+        metavar="I",
+        help="iterations, counted from 0 (default: 0 to m, eleven of them)",
+    )
+    parser.add_argument("--anti", action="store_true", help="hard samples weigh more")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: this difficulty among others")
+
+
+def execute(options: Namespace) -> list[dict[str, Any]]:
+    _check(options)
+    iterations = options.at if options.at is not None else _default(options.m)
+    if options.plot:
+        _plot(options)
+    return [{"iteration": i, "weight": _weight(options, options.difficulty, i)} for i in iterations]
+
+
+def _weight(options: Namespace, difficulty: float, iteration: int) -> float:
+    ease = 1 - difficulty if options.anti else difficulty
+    return float(weights(np.asarray(ease), iteration, options.m))
+
+
+def _plot(options: Namespace) -> None:
+    """Plots the weights for the asked D among those for others, to a little beyond m."""
+    from tune_cl.cli.plots import (
+        Curve,
+        save_curves,  # imports matplotlib
+    )
+
+    iterations = range(round(1.2 * _default(options.m)[-1]) + 1)
+    curves = [
+        Curve(f"D = {shown:g}", [(i, _weight(options, shown, i)) for i in iterations], shown == options.difficulty)
+        for shown in sorted({*OTHERS, options.difficulty})
+    ]
+    title = f"Weight of a sample (m = {options.m:g}{', anti' if options.anti else ''})"
+    save_curves(options.plot, title, "iteration", "weight", curves)
+
+
+def _default(m: float) -> list[int]:
+    last = 100 if math.isinf(m) else math.ceil(m)
+    return sorted({round(last * i / 10) for i in range(11)})
+
+
+def _check(options: Namespace) -> None:
+    if options.plot:
+        require_format(options.plot)
+    problems = []
+    if not 0 <= options.difficulty <= 1:
+        problems.append(Problem("--difficulty", f"{options.difficulty:g} is out of range", "a number in [0, 1]"))
+    if not options.m >= 1:
+        problems.append(Problem("--m", f"{options.m:g} is below 1", "a number of iterations of at least 1, or inf"))
+    problems += [
+        Problem("--at", f"{i} lies before the start", "iterations of at least 0") for i in options.at or [] if i < 0
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def render(document: list[dict[str, Any]]) -> str:
+    return table(["iteration", "weight"], ([row["iteration"], f"{row['weight']:.6f}"] for row in document))

@@ -1,0 +1,195 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from trainables.core.errors import ConfigError, Problem
+from trainables.core.prose import say
+from trainables.data import DOCSTRINGS, require_source
+from trainables.rankers.settings import TRAINED_VECTORS
+from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, Place
+from tune_cl.history.state import replay
+from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.ray.access import AUTH_MODE, is_open
+from tune_cl.space.parameters import Choice, Leaf
+from tune_cl.space.space import Flat, Space
+
+DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the forms of tune-cl list data"
+CONNECT_SECONDS = 10.0  # for a cluster's head to accept a connection
+ANSWER_SECONDS = 30.0  # for it to answer, including the import of Ray
+REFUSED = 3
+ASK = f"""
+import sys
+from ray._raylet import GcsClient
+from ray.exceptions import AuthenticationError
+try:
+    GcsClient(address=sys.argv[1])
+except AuthenticationError:
+    sys.exit({REFUSED})
+"""
+
+
+def add_experiment(parser: ArgumentParser) -> None:
+    """Options for what is searched, and how much."""
+    parser.add_argument("space", metavar="SPACE", help="a shipped space (tune-cl list spaces) or a YAML file")
+    parser.add_argument("--data", help=DATA_HELP)
+    parser.add_argument("--ranker", help="see tune-cl list rankers")
+    parser.add_argument("--trials", type=int, help="trials, the baseline included")
+    parser.add_argument("--max-iterations", type=int, help="iterations a trial at most")
+    parser.add_argument("--seed", type=int, help="of sampling and of every training")
+
+
+def add_name(parser: ArgumentParser) -> None:
+    """The argument that names a search."""
+    parser.add_argument("name", metavar="NAME", help="of a search in the storage, as tune-cl run printed it")
+
+
+def add_split(parser: ArgumentParser, default: str, what: str) -> None:
+    """The option for a split; `what`: how it is used."""
+    told = f"whose {what} (default {default})"
+    parser.add_argument("--split", default=default, choices=["train", "dev", "test"], help=told)
+
+
+def add_overrides(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="overrides",
+        help="override a configuration key; VALUE is YAML; repeatable",
+    )
+
+
+def add_session(parser: ArgumentParser) -> None:
+    """Options for where a search runs and keeps its state."""
+    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
+    parser.add_argument(
+        "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
+    )
+    parser.add_argument("--address", help="of a Ray cluster: auto, or host:port (default: a local Ray)")
+    parser.add_argument(
+        "--allow-open-ray", action="store_true", help="start a local Ray even if RAY_AUTH_MODE opens it to everybody"
+    )
+
+
+def experiment_of(options: Namespace) -> Experiment:
+    """The experiment given by the options of `add_experiment` and `add_overrides`. Raises ConfigError for what is wrong
+    with it, DataError if its data is not there."""
+    flags = {"search.trials": options.trials, "training.max_iterations": options.max_iterations, "seed": options.seed}
+    given = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    experiment = load_experiment(options.space, [*given, *options.overrides], options.data, options.ranker)
+    require_source(experiment.base_run().data.source)
+    return experiment
+
+
+def tracking_uri_of(options: Namespace, place: Place) -> str:
+    """Where a search that has begun is tracked, by the options of `add_session` and its first event."""
+    first = replay(islice(read_events(place.journal), 1))
+    return resolve_tracking_uri(place.storage, options.tracking_uri, first.tracking_uri)
+
+
+def require_ray(options: Namespace) -> None:
+    """Raises ConfigError if no trials can run by the options of `add_session`: the cluster does not answer, or the
+    environment opens a local Ray to everybody and the user has not said that this is wanted."""
+    require_cluster(options.address)
+    if options.address is None and is_open():
+        mode = repr(os.environ[AUTH_MODE])
+        wrong = f"{mode} opens the local Ray: whoever reaches this machine over the network can run code as you"
+        if not options.allow_open_ray:
+            raise ConfigError(Problem(AUTH_MODE, wrong, "unset it, or add --allow-open-ray"))
+        say(f"warning: {AUTH_MODE}: {wrong}")
+
+
+def require_cluster(address: str | None) -> None:
+    """Raises ConfigError if no cluster's head answers at host:port (Ray would try for ever), if it refuses this
+    machine's token, or if `auto` finds no Ray."""
+    right = "auto, or host:port of a cluster's head that runs"
+    if address == "auto":
+        from ray._private.services import canonicalize_bootstrap_address
+
+        try:
+            address = canonicalize_bootstrap_address("auto")
+        except ConnectionError:
+            raise ConfigError(Problem("--address", "no Ray runs on this machine", right)) from None
+    if address is None or "://" in address:
+        return
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536):
+        raise ConfigError(Problem("--address", f"'{address}' is no host:port", right))
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(Problem("--address", f"'{address}' does not answer: {error}", right)) from None
+    _require_head(address)
+
+
+def _require_head(address: str) -> None:
+    """Asks the head in a process of its own, for Ray's client heeds neither Ctrl-C nor a time limit."""
+    command = [sys.executable, "-c", ASK, address]
+    try:
+        status = subprocess.run(command, capture_output=True, timeout=ANSWER_SECONDS, check=False).returncode
+    except subprocess.TimeoutExpired:
+        status = None
+    if status == REFUSED:
+        wrong = f"the cluster at '{address}' does not know the token of this machine, or wants one"
+        right = "RAY_AUTH_MODE=token, and the cluster's token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+        raise ConfigError(Problem("--address", wrong, right))
+    if status != 0:
+        right = "the port of its head, 6379 unless `ray start` was told another; not of a dashboard or for Ray clients"
+        raise ConfigError(Problem("--address", f"no Ray cluster answers at '{address}'", right))
+
+
+DATA = ("data.source", "training.pretrain_data")
+PATHS = {  # keys that may name a local file or folder, each with the one value that never does
+    **dict.fromkeys(DATA, DOCSTRINGS),
+    "ranker.vectors": TRAINED_VECTORS,
+    "curriculum.vectors": TRAINED_VECTORS,
+    "ranker.model": "tiny",
+}
+
+
+def in_any_folder(experiment: Experiment) -> Experiment:
+    """The experiment with its relative paths made absolute, for its trials work in other folders, and `resume` and
+    `confirm` may be called elsewhere."""
+    space, search = experiment.space, experiment.search
+    return replace(
+        experiment,
+        fixed=_absolutes(experiment.fixed),
+        baseline=_absolutes(experiment.baseline),
+        space=Space({key: _moved(key, leaf) for key, leaf in space.leaves.items()}, _absolutes(space.context)),
+        search=search.model_copy(update={"points": tuple(map(_absolutes, search.points))}),
+    )
+
+
+def _absolutes(flat: Mapping[str, Any]) -> Flat:
+    return {key: absolute(key, value) for key, value in flat.items()}
+
+
+def _moved(key: str, leaf: Leaf) -> Leaf:
+    when = {other: tuple(absolute(other, value) for value in values) for other, values in leaf.when.items()}
+    if isinstance(leaf, Choice):
+        leaf = replace(leaf, options=tuple(absolute(key, option) for option in leaf.options))
+    return replace(leaf, when=when)
+
+
+def absolute(key: str, value: Any) -> Any:
+    """The absolute path if the key's value is the path of a local file or folder, else the value."""
+    if key == "curriculum.teacher.ranker" and isinstance(value, Mapping):
+        return {name: absolute(f"ranker.{name}", one) for name, one in value.items()}
+    if key not in PATHS or not isinstance(value, str) or value == PATHS[key] or value.startswith("ir_datasets:"):
+        return value
+    path = Path(value).expanduser() if key in DATA else Path(value)
+    return str(path.absolute()) if path.exists() else value

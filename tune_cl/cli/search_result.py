@@ -1,0 +1,130 @@
+"""What `run` and `resume` show at the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from shlex import quote
+from typing import Any
+
+from trainables.core.prose import wrapped
+from trainables.rankers import RANKERS
+from tune_cl.cli.tables import short, table
+from tune_cl.history.search_folder import place_of
+from tune_cl.history.state import differences, over_shared_seeds, seedless
+from tune_cl.process import program
+from tune_cl.space.wording import in_terms, rankers
+
+PORT = 5000  # MLflow's own default
+OVER_SHARED = " over the seeds that both have"
+Shown = dict[str, Any]
+
+
+def render(document: Shown) -> str:
+    """The best trial beside the baseline, then the commands to run next. If the baseline is best of all, the best other
+    trial is shown beside it."""
+    best, baseline = document.get("best_curriculum", document["best"]), document["baseline"]
+    won = best is not None and best["trial_id"] == document["best"]["trial_id"]
+    curricula = document.get("over_curricula", True)
+    lines = [
+        wrapped(
+            f"search {document['search']}: {rankers(document)} on {document['data']}, {document['trials']} trials "
+            f"({document['stopped_early']} stopped early, {document['errored']} failed), "
+            f"{document['iterations']} iterations, {document['seconds']:.0f} s"
+        ),
+        *([wrapped(f"What ended the search: {document['ended_by']}.")] if document.get("ended_by") else []),
+        "",
+        _comparison(document, best, baseline, "best" if won else in_terms("best curriculum", curricula)),
+        "",
+        wrapped(_difference(document["metric"], best, baseline, won, curricula)),
+        "",
+        *_next(document, best, "Prove it:" if won else "Test it:"),
+    ]
+    return "\n".join(lines)
+
+
+def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, name: str) -> str:
+    """The dev values of both, and the opened parameters in which they differ."""
+    shown = {f"{name} ({best['trial_id']})": best} if best else {}
+    shown |= {"baseline": baseline or {"dev": None, "iteration": None, "params": {}}}
+    trials = list(shown.values())
+    rows = [(f"dev {document['metric']}", *(trial["dev"] for trial in trials))]
+    rows += [("at iteration", *(trial["iteration"] for trial in trials))]
+    if "dev_mean" in trials[0]:  # configurations were repeated (search.repeats)
+        rows += [("mean over seeds", *(trial.get("dev_mean") for trial in trials))]
+        rows += [("seeds", *(len(trial.get("seeds", ())) for trial in trials))]
+    for key in document.get("opened", dict.fromkeys(key for trial in trials for key in trial["params"])):
+        values = [trial["params"].get(key) for trial in trials]
+        if values[0] != values[-1]:
+            rows.append((key, *map(short, values)))
+    return table(["", *shown], rows)
+
+
+def _above(best: Shown, baseline: Shown) -> tuple[float, int, str]:
+    """By how much the trial is above the baseline on dev, over the seeds that both have; the number of these seeds; and
+    words on them if either has others."""
+    own, other = (dict(zip(trial.get("seeds", ()), trial.get("devs", ()), strict=True)) for trial in (best, baseline))
+    difference = over_shared_seeds(own, other)
+    if difference is None:
+        return best["dev"] - baseline["dev"], 1, ""
+    return difference, len(own.keys() & other.keys()), "" if own.keys() == other.keys() else OVER_SHARED
+
+
+def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bool, curricula: bool) -> str:
+    if baseline is None:
+        return "The baseline gave no dev value, so there is nothing to compare with."
+    if best is None:
+        none = "No trial with a curriculum" if curricula else "No other configuration"
+        return f"{none} gave a dev value, so there is nothing to compare with the baseline."
+    difference, seeds, over = _above(best, baseline)
+    told = f"{difference:+.4f} {metric}"
+    if difference <= 0:
+        none = in_terms("No curriculum was above plain training on dev", curricula)
+        return f"{none}: the best of them ({best['trial_id']}) is at {told}{over}."
+    if not won:
+        return f"{told} on dev{over}, but with fewer seeds than the baseline, which stays the best."
+    several = "a few seeds" if seeds > 1 else "one seed"
+    return f"{told} on dev{over}. The best of many trials on {several} looks better than it is: this is no verdict yet."
+
+
+def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
+    place = replace(place_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"])
+    ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
+    prove = [f"{confirm:<22}{place.command('confirm', document.get('address'))}{ablate}"] if best else []
+    return [
+        *prove,
+        f"Read the report:      {place.command('report')}",
+        *_open_mlflow(document),
+        f"Use the best ranker:  {_use(document)}",
+    ]
+
+
+def _use(document: Shown) -> str:
+    """The command that applies the best ranker, or why there is none to apply."""
+    if ranker := document["best_ranker"]:
+        return f"{program('tune-cl')} rerank {quote(ranker)} {_task(document)}"
+    return f"it was not kept, for no checkpoint of {document['best']['trial_id']} could be read"
+
+
+def _task(document: Shown) -> str:
+    """What to apply the best ranker to: one that reads features or a run's scores takes no bare texts."""
+    params = document["best"]["params"]
+    name = params.get("ranker.name", document["ranker"])
+    trees = name in RANKERS and RANKERS[name].grows_trees
+    return "--data FOLDER" if trees or params.get("ranker.add_first_stage") else "--query TEXT --documents FILE"
+
+
+def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:
+    """Whether the best trial may owe its gain to its curriculum or to other keys, for both differ."""
+    found = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
+    return found["has_curriculum"] and bool(found["also_differs"])
+
+
+def _open_mlflow(document: Shown) -> list[str]:
+    """How to open the trials in the MLflow UI: at the server or, for a database, by starting one."""
+    uri, view = document["tracking_uri"], document["mlflow_view"] or ""
+    if uri.startswith("http"):
+        return [f"Compare the trials:   {uri.rstrip('/')}/{view}"]
+    return [
+        f"Compare the trials:   {program('mlflow')} ui --host 127.0.0.1 --port {PORT} --backend-store-uri {quote(uri)}",
+        f"                      and open http://127.0.0.1:{PORT}/{view}",
+    ]

@@ -1,0 +1,228 @@
+"""The journal of a search: an append-only file of JSON lines, the source of its state and the spool of its tracking.
+
+One line is one event, its kind under the key `event`; times are unix seconds. The kinds, and what they hold:
+    search        name space data{name,digest} ranker rankers opened metric mode seed baseline yaml versions
+                  git_commit tracking_uri storage forecast time
+    session       number time                                      each start or resume that has work to do
+    warm_start    sources observations time                        what earlier searches found (`search.warm_start`)
+    forecast      iterations_expected seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast
+                  time [cost_forecast]                             where there is a price
+    trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
+                  [anew] [adopted] [repeat_of]                     anew: from the start; adopted{trial,iteration,
+                                                                   checkpoint}: from there, under other params;
+                  [changed]                                        repeat_of: trial whose configuration it trains again;
+                                                                   changed: its params are not those it began with
+    result        trial iteration metrics time [queries] [done]    iteration from 1, over all trainings of the trial
+    pause         trial iteration reason time                      it waits and may go on later
+    checkpoint    trial iteration path
+    machine       trial text time                                  what it computes with: precision, device, threads
+    note          trial text time                                  what the user should know, such as a lost checkpoint
+    end           trial outcome reason audit best{iteration,dev}   back: its last training was cut short, the one before
+                  artifacts time [back]                            it counts
+    interrupted   time                                             stopped, may be resumed
+    search_end    best pareto cost seconds ended_by time [checkpoint]
+    confirmation  label params seed metrics time [trial artifacts] one training of `confirm`
+    artifact      path [folder]                                    a file or folder for the parent run
+
+Numbers that are not finite are written as NaN, Infinity and -Infinity, Python's extension of JSON, so that every value
+reads back as it was written. Each line ends with the CRC-32 of what stands before it, under the key `crc`, which
+readers check and take off: a wrong digit would still be JSON. A line without it, as earlier versions wrote, passes.
+Knows neither Ray nor MLflow; `tune_cl.history.state` derives the state from the events.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+from zlib import crc32
+
+from trainables.core.errors import ConfigError, DataError, Problem
+from trainables.core.files import no_link, opened
+
+Event = dict[str, Any]
+FILE = "journal.jsonl"
+CHECK = b', "crc": "%08x"}\n'  # the end of a line
+LOCK = "journal.lock"
+PATIENCE, RETRY_SECONDS = 120.0, 5.0
+
+log = logging.getLogger(__name__)
+
+
+class Journal:
+    """The journal of one search, held by one process at a time.
+
+    `note` says what was cut from the end of the file if the last writer was killed in the middle of a line, else it is
+    None. `size`: bytes that are on disk and stay; a line after them may still be taken back, so whoever passes the
+    journal's content on reads no further. `patience`: seconds for which a failed write, on a full disk or storage that
+    is out of reach, is tried again.
+    Raises ConfigError if another process holds the search, DataError if the file is damaged.
+    """
+
+    alone = True
+    """Whether MLflow holds nothing that this journal lacks, such as what a machine lost since has sent it."""
+
+    def __init__(self, folder: Path, patience: float = PATIENCE):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.patience = patience
+        self.path = folder / FILE
+        self._lock = hold(folder / LOCK, folder.name)
+        try:
+            self.note = cut_torn_line(self.path)
+            self._file = FileIO(self.path, "a", opener=no_link)
+            self.size = os.fstat(self._file.fileno()).st_size
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def append(self, event: Event, patience: float | None = None) -> None:
+        """Adds one event in one write and returns once it is on disk. Raises OSError if the storage has not taken it
+        within `patience` seconds (None: the journal's own); then no part of the line is left."""
+        line, failed = encoded(event), None
+        patience = self.patience if patience is None else patience
+        while True:
+            try:
+                return self._write(line)
+            except OSError as error:
+                if patience and failed is None:
+                    failed = time.monotonic()
+                    log.warning("%s cannot be written, trying again for %.0f s: %s", self.path, patience, error)
+                if failed is None or time.monotonic() - failed >= patience:
+                    raise
+                time.sleep(min(RETRY_SECONDS, patience))
+
+    def extend(self, lines: bytes) -> None:
+        """Adds whole lines that another copy of the journal has after the last one here."""
+        self._write(lines)
+
+    def _write(self, line: bytes) -> None:
+        """Writes a line after those that stay, in place of what a failed attempt may have left. A file that was removed
+        would take the line as well, and nobody would find it."""
+        os.stat(self.path)
+        try:
+            self._file.truncate(self.size)
+            if self._file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+            os.fsync(self._file.fileno())
+        except BaseException:
+            self._file.truncate(self.size)
+            raise
+        self.size += len(line)
+
+    def events(self) -> Iterator[Event]:
+        """Every event so far, oldest first."""
+        return read_events(self.path)
+
+    def content(self) -> bytes:
+        """The lines that stay (`size`)."""
+        size = self.size  # taken first: the file may grow while it is read
+        return self.path.read_bytes()[:size]
+
+    def close(self) -> None:
+        """Lets another process hold the search."""
+        self._file.close()
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def encoded(event: Event) -> bytes:
+    """An event's line. Text that is not valid Unicode, as a path may be, is escaped, so that the file stays UTF-8."""
+    try:
+        line = json.dumps(event, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        line = json.dumps(event).encode()
+    return line[:-1] + CHECK % crc32(line[:-1])
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """The events of a journal, without holding it. A last line that is still being written, or that the next holder
+    will cut, is left out.
+
+    Raises DataError naming a line that is not an event.
+    """
+    with opened(path) as file:
+        for _, event in _whole_events(file, path):
+            yield event
+
+
+def _whole_events(file: BinaryIO, path: Path) -> Iterator[tuple[int, Event]]:
+    """Each event and the length of its line in bytes, up to a last line that was written only in part: without its end,
+    or with pages that never reached the disk. Raises DataError if a line before the last is damaged."""
+    for number, line in enumerate(file, 1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            event = parse(line, f"{path}:{number}")
+        except DataError:
+            if file.read(1):
+                raise
+            return
+        yield len(line), event
+
+
+def parse(line: bytes, place: str) -> Event:
+    """A line's event; raises DataError naming the place."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        event = None
+    if not isinstance(event, dict) or "event" not in event:
+        raise DataError(Problem(place, "not an event of a journal", "one JSON object a line with the key 'event'"))
+    if (check := event.pop("crc", None)) is not None:
+        content = line[: -len(CHECK % 0)]
+        if not line.endswith(CHECK % crc32(content)):
+            wrong = f"the event is not as it was written (its checksum is {check}, not {crc32(content):08x})"
+            raise DataError(Problem(place, wrong, "a journal as tune-cl wrote it"))
+    return event
+
+
+def cut_torn_line(path: Path) -> str | None:
+    """Cuts off a last line that its writer could not finish. Returns a note if there was one.
+
+    Raises DataError if a line before the last is damaged: that is no torn write.
+    """
+    if not path.exists():
+        return None
+    with open(path, "r+b", opener=no_link) as file:
+        whole = sum(length for length, _ in _whole_events(file, path))
+        torn = os.fstat(file.fileno()).st_size - whole
+        if not torn:
+            return None
+        file.truncate(whole)
+        os.fsync(file.fileno())
+    return f"{path}: the last event was written only in part ({torn} bytes) and has been dropped"
+
+
+def hold(path: Path, name: str) -> FileIO:
+    """A file that holds the lock at `path` until it is closed or the process ends.
+
+    Raises ConfigError naming the process that holds the lock, or for a link at `path`.
+    """
+    lock = FileIO(path, "a+", opener=no_link)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        holder = path.read_text(errors="replace").strip() or "another process"
+        raise in_use(name, holder) from None
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}\n".encode())
+    return lock
+
+
+def in_use(name: str, holder: str) -> ConfigError:
+    """The error that any command raises for a search that another process holds."""
+    return ConfigError(Problem("name", f"search '{name}' is in use by {holder}", "wait for that one, or stop it"))

@@ -1,0 +1,341 @@
+"""The state of a search, derived from the events of its journal. Knows neither Ray nor MLflow."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from statistics import fmean
+from typing import Any
+
+from trainables.core.errors import DataError, Problem
+from trainables.core.files import names_folder
+from trainables.evaluation.metrics import dev_key
+from tune_cl.history.journal import Event
+from tune_cl.space.space import Flat, identity
+
+RUNNING = "running"
+RAN_TO_THE_END = ("completed", "baseline")  # outcomes
+OUTSIDE = ("session", "confirmation")  # events before which the search did not run: that time is left out
+NO_STANDING = (0, 0.0)  # of a configuration without a finished training
+
+
+@dataclass(frozen=True)
+class Dev:
+    """A value of the configured metric on dev, and the iteration (from 1) that reached it."""
+
+    iteration: int
+    dev: float
+
+
+def over_shared_seeds(own: Mapping[int, float], other: Mapping[int, float]) -> float | None:
+    """By how much one configuration is above another, on average over the seeds that both have; None without any."""
+    shared = own.keys() & other.keys()
+    return fmean(own[seed] - other[seed] for seed in shared) if shared else None
+
+
+@dataclass
+class TrialState:
+    """One trial: what it was given, what it reported, and how it ended (`outcome`, None until then)."""
+
+    trial: str
+    number: int
+    params: dict[str, Any]
+    seed: int
+    baseline: bool
+    chosen: dict[str, Any] = field(default_factory=dict)
+    results: dict[int, dict[str, float]] = field(default_factory=dict)
+    checkpoints: dict[int, str] = field(default_factory=dict)
+    replaced: list[str] = field(default_factory=list)
+    """Checkpoints in whose place others of the same iteration came after a kill: never read, yet to be deleted."""
+    offset: int = 0
+    """Iterations of its previous trainings (grace `scaled`), after which those of its present one are counted."""
+    formers: tuple[int, ...] = ()
+    """The `offset` of each training before the present one, in their order."""
+    until: int | None = None
+    """The last iteration of the training that counts, if a later one was cut short."""
+    paused: bool = False
+    adopted: dict[str, Any] | None = None
+    """Where its present weights come from (scheduler pbt): trial, iteration, checkpoint."""
+    repeat_of: str | None = None
+    """The first trial of its configuration, if this one trains it again under another seed (`search.repeats`)."""
+    outcome: str | None = None
+    reason: str | None = None
+    audit: int | None = None
+    """The iteration at which the scheduler would have stopped it, if it was finished for the audit."""
+    artifacts: str | None = None
+
+    def dev(self, metric: str) -> dict[int, float]:
+        """Values of the metric on dev by iteration of the present training."""
+        key, results = dev_key(metric), sorted(self.results.items())
+        return {at - self.offset: values[key] for at, values in results if self.counts(at) and key in values}
+
+    def counts(self, iteration: int) -> bool:
+        """Whether an iteration belongs to the present training."""
+        return self.offset < iteration <= (self.until or math.inf)
+
+    def best(self, metric: str) -> Dev | None:
+        """The highest value, at the earliest iteration that reached it; NaN does not count."""
+        own = self.adopted["iteration"] if self.adopted else 0  # earlier values are not of the present weights
+        values = self.dev(metric).items()
+        known = {iteration: value for iteration, value in values if iteration > own and not math.isnan(value)}
+        at = max(known, key=known.__getitem__, default=None)
+        return None if at is None else Dev(at, known[at])
+
+    def before(self) -> TrialState | None:
+        """The trial as its previous training left it; None if there was none."""
+        if not self.formers:
+            return None
+        return replace(self, offset=self.formers[-1], until=self.offset, formers=self.formers[:-1])
+
+    @property
+    def configuration(self) -> str:
+        """The first trial of its configuration."""
+        return self.repeat_of or self.trial
+
+    @property
+    def iterations(self) -> int:
+        """Iterations reported, over all its trainings."""
+        return len(self.results)
+
+
+@dataclass
+class SearchState:
+    """One search; the fields up to `forecast` are those of its `search` event, `end` is its `search_end` event."""
+
+    name: str
+    data: dict[str, Any]
+    ranker: str  # the baseline's
+    rankers: list[str]  # all that trials may have
+    metric: str
+    seed: int
+    baseline: str
+    yaml: str
+    time: float  # of the newest event
+    tracking_uri: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    git_commit: str | None = None
+    forecast: dict[str, Any] = field(default_factory=dict)
+    sessions: int = 0
+    seconds: float = 0.0  # from the start of each session to its last event
+    trials: dict[str, TrialState] = field(default_factory=dict)
+    machines: dict[str, list[str]] = field(default_factory=dict)  # by ranker: what its trials computed with, each once
+    iterations: int = 0  # of all trials
+    training_seconds: float = 0.0  # of all iterations; both are kept as sums, for budgets need them at every result
+    end: Event | None = None
+    confirmations: list[Event] = field(default_factory=list)
+    artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
+    warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
+
+    @property
+    def search_seeds(self) -> set[int]:
+        """The seeds whose trainings had a say in what was chosen, without those of repeats: no confirmation has one."""
+        return {self.seed, *self.warm_seeds}
+
+    def best(self) -> tuple[TrialState, Dev] | None:
+        """The first of `ranked`."""
+        return next(iter(self.ranked()), None)
+
+    def ranked(self, among: Iterable[str] | None = None) -> list[tuple[TrialState, Dev]]:
+        """Trials, all or those named, by their best dev value, highest first, the baseline included; the lowest number
+        wins a tie.
+
+        Once any configuration was repeated, trials are ranked by their configuration: by the number of seeds with which
+        it ran to the end, then by the mean over them. Failed trials are left out: what they reported may be wrong.
+        """
+        asked = self.by_number() if among is None else sorted(map(self.trials.__getitem__, among), key=_number)
+        sound = [trial for trial in asked if trial.outcome != "failed"]
+        reached = [(trial, at) for trial in sound if (at := trial.best(self.metric))]
+        standing = self.standing() if self.repeats else {}
+        return sorted(reached, key=lambda pair: (*standing.get(pair[0].configuration, NO_STANDING), -pair[1].dev))
+
+    def standing(self) -> dict[str, tuple[int, float]]:
+        """What configurations with finished trainings are ranked by, the lowest first: seeds, then the mean."""
+        return {name: (-len(values), -fmean(values)) for name, values in self.finals().items()}
+
+    @property
+    def repeats(self) -> bool:
+        """Whether any configuration was trained again under another seed."""
+        return any(trial.repeat_of for trial in self.trials.values())
+
+    def finals(self) -> dict[str, list[float]]:
+        """Best dev values of the trainings that ran to their end, by configuration, in the order of the trials."""
+        found: dict[str, list[float]] = {}
+        for trial, dev in self._finals():
+            found.setdefault(trial.configuration, []).append(dev)
+        return found
+
+    def by_seed(self) -> dict[str, dict[int, float]]:
+        """Like `finals`, with the values by seed."""
+        found: dict[str, dict[int, float]] = {}
+        for trial, dev in self._finals():
+            found.setdefault(trial.configuration, {})[trial.seed] = dev
+        return found
+
+    def _finals(self) -> Iterator[tuple[TrialState, float]]:
+        for trial in self.by_number():
+            if trial.outcome in RAN_TO_THE_END and (at := trial.best(self.metric)):
+                yield trial, at.dev
+
+    def by_number(self) -> list[TrialState]:
+        return sorted(self.trials.values(), key=_number)
+
+    def baseline_trial(self) -> TrialState | None:
+        return self.trials.get(self.baseline)
+
+    def open_trials(self) -> list[TrialState]:
+        """Trials that have begun and not ended, with which a resumed search goes on."""
+        return [trial for trial in self.by_number() if trial.outcome is None]
+
+    def counts(self) -> Counter[str]:
+        """Number of trials by outcome; those that have not ended count as 'running'."""
+        return Counter(trial.outcome or RUNNING for trial in self.trials.values())
+
+    def seconds_until(self, when: float) -> float:
+        """`seconds` if an event of this session happens at the unix time `when`."""
+        return self.seconds + max(0.0, when - self.time)
+
+    def apply(self, event: Event) -> None:
+        """Takes in one event; kinds that do not concern the state are ignored."""
+        if "time" in event:
+            self.seconds = self.seconds if event["event"] in OUTSIDE else self.seconds_until(event["time"])
+            self.time = event["time"]
+        match event["event"]:
+            case "session":
+                self.sessions, self.end = event["number"], None
+            case "trial":
+                self._begin(event)
+            case "result":  # the first report of an iteration stays: after a kill a trial repeats some
+                self._take(self.trials[event["trial"]].results, event)
+            case "checkpoint":
+                trial = self.trials[event["trial"]]
+                if known := trial.checkpoints.get(event["iteration"]):
+                    trial.replaced.append(known)
+                trial.checkpoints[event["iteration"]] = event["path"]
+            case "machine":
+                known = self.machines.setdefault(self.trials[event["trial"]].params.get("ranker.name", self.ranker), [])
+                if event["text"] not in known:
+                    known.append(event["text"])
+            case "pause":
+                self.trials[event["trial"]].paused = True
+            case "end":
+                trial = self.trials[event["trial"]]
+                if event.get("back"):
+                    trial = self.trials[event["trial"]] = trial.before() or trial
+                trial.outcome, trial.reason = event["outcome"], event.get("reason")
+                trial.audit, trial.artifacts = event.get("audit"), event.get("artifacts")
+            case "forecast":
+                self.forecast = self.forecast | {key: event[key] for key in event if key not in ("event", "time")}
+            case "search_end":
+                self.end, self.artifacts = event, set()
+            case "confirmation":
+                self.confirmations.append(event)
+            case "warm_start":
+                self.warm_seeds.update(*(source.get("seeds", ()) for source in event["sources"]))
+            case "artifact":
+                self.artifacts.add(event["path"])
+
+    def _take(self, results: dict[int, dict[str, float]], event: Event) -> None:
+        """Takes in a trial's result."""
+        if event["iteration"] not in results:
+            results[event["iteration"]] = shared(event["metrics"])
+            self.iterations += 1
+            self.training_seconds += event["metrics"]["seconds"]
+
+    def _begin(self, event: Event) -> None:
+        if known := self.trials.get(event["trial"]):
+            known.outcome = known.reason = None
+            known.paused = False
+            if event.get("anew"):
+                known.formers = (*known.formers, known.offset)
+                known.offset = max(known.results, default=0)
+            if adopted := event.get("adopted"):
+                known.adopted, known.chosen, known.params = adopted, as_chosen(event["chosen"]), event["params"]
+            return
+        if not names_folder(event["trial"]):  # its files would lie elsewhere
+            raise TypeError(f"trial {event['trial']!r} is no name of a folder")
+        keys = ("trial", "number", "params", "seed", "baseline")
+        values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
+        more = {"chosen": as_chosen(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}
+        self.trials[event["trial"]] = TrialState(**values, **more)
+
+
+def _number(trial: TrialState) -> int:
+    return trial.number
+
+
+def as_chosen(values: dict[str, Any]) -> dict[str, Any]:
+    """Values as a search space has them, with tuples where JSON has lists."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+
+
+def shared(values: dict[str, Any]) -> dict[str, Any]:
+    """The same values under interned keys, which all trials share: keys took half of the memory of a trial's
+    parameters."""
+    return {sys.intern(key): values[key] for key in values}
+
+
+def replay(events: Iterable[Event], seen: Callable[[SearchState, Event], None] | None = None) -> SearchState:
+    """The state after these events. `seen` is called with the state after each event but the first.
+
+    Raises DataError if there is none, the first is not `search`, or one lacks a key or names a trial that has not
+    begun.
+    """
+    state: SearchState | None = None
+    for number, event in enumerate(events, 1):
+        try:
+            if state is None:
+                state = begun(event)
+            else:
+                state.apply(event)
+                if seen:
+                    seen(state, event)
+        except (KeyError, TypeError) as wrong:
+            what = f"event '{event['event']}' does not fit: {wrong}"
+            raise DataError(Problem(f"journal:{number}", what, "a journal as tune-cl wrote it")) from wrong
+    if state is None:
+        raise DataError(Problem("journal", "holds no event", "a journal that begins with the event 'search'"))
+    return state
+
+
+def begun(event: Event) -> SearchState:
+    """The state right after the event `search`; raises KeyError for another event, TypeError if a key is missing."""
+    if event["event"] != "search":
+        raise KeyError("a journal begins with the event 'search'")
+    known = {entry.name for entry in fields(SearchState)}
+    return SearchState(**{key: value for key, value in event.items() if key in known})
+
+
+CURRICULUM = "curriculum."
+
+
+def seedless(params: Mapping[str, Any]) -> Flat:
+    """Parameters without the seed, with lists for tuples, as in the trials' parameters, which come from the journal."""
+    values = {key: value for key, value in params.items() if key != "seed"}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def training_key(params: Mapping[str, Any]) -> Hashable:
+    """Equal for equal parameters, whatever the seed."""
+    values = seedless(params).items()
+    return identity({key: tuple(value) if isinstance(value, list) else value for key, value in values})
+
+
+def differences(ours: Flat, theirs: Flat) -> dict[str, Any]:
+    """Whether a configuration (`ours`) and the baseline (`theirs`) differ in their curricula, and the keys in force
+    outside the curriculum in which they differ. Parameters are as from `seedless`."""
+    differing = [key for key in {**ours, **theirs} if key not in ours or key not in theirs or ours[key] != theirs[key]]
+    also = [key for key in differing if not key.startswith(CURRICULUM)]
+    return {"has_curriculum": len(also) < len(differing), "also_differs": also}
+
+
+def over_curricula(state: SearchState) -> bool:
+    """Whether trials chose among curricula or have another one than the baseline; else the search was over other keys
+    only. True as long as there are no trials to tell."""
+    baseline = state.baseline_trial()
+    others = [trial for trial in state.by_number() if not trial.baseline]
+    if not (baseline and others) or any(key.startswith(CURRICULUM) for trial in others for key in trial.chosen):
+        return True
+    return differences(seedless(others[0].params), seedless(baseline.params))["has_curriculum"]

@@ -1,0 +1,88 @@
+"""How commands are written for users to type."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from types import FrameType
+from typing import Any
+
+
+def program(name: str) -> str:
+    """How to call a console script of this installation from here, whether or not its environment is active."""
+    if shutil.which(name):
+        return name
+    return quote(os.path.relpath(Path(sys.executable).parent / name))
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_asked = False  # whether a signal has asked the command to stop
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Lets SIGTERM, with which Slurm, Kubernetes and systemd end a job, and SIGHUP, which comes when a terminal is
+    closed or a connection breaks, stop a command as Ctrl-C does. A signal that is ignored stays so: Ctrl-C in a job
+    that a shell started in the background, SIGHUP under `nohup`."""
+    global _asked
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
+        yield
+        return
+    before = {number: signal.signal(number, _stop) for number in SIGNALS if _heeded(number)}
+    tell = sys.unraisablehook
+
+    def tell_others(lost: Any) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):  # which `stop_if_asked` raises again
+            tell(lost)
+
+    sys.unraisablehook = tell_others
+    try:
+        yield
+    finally:
+        _asked, sys.unraisablehook = False, tell
+        for number, heard in before.items():
+            signal.signal(number, heard)
+
+
+def _heeded(number: signal.Signals) -> bool:
+    return number == signal.SIGTERM or signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    global _asked
+    _asked = True
+    if number == signal.SIGHUP:
+        _leave_terminal()
+    signal.default_int_handler(number, frame)
+
+
+def _leave_terminal() -> None:
+    """Sends what is yet to be said nowhere if the terminal is gone, where each write is an error."""
+    for stream in (1, 2):
+        try:
+            os.write(stream, b"")
+        except OSError:
+            silence(stream)
+
+
+def silence(descriptor: int) -> None:
+    """What is written to a file descriptor, open or closed, goes nowhere from now on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    if nowhere != descriptor:  # a closed one may be the first that is free
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+
+
+def stop_if_asked() -> None:
+    """Raises KeyboardInterrupt if a signal came whose exception never arrived: libraries that try an import and catch
+    everything swallow it, and Python does while it collects an object. To be called before long work begins, and
+    between its steps."""
+    if _asked:
+        raise KeyboardInterrupt

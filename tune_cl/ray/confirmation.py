@@ -1,0 +1,130 @@
+"""A confirmation's training whose folder is in S3: it works in a temporary folder and uploads what it leaves.
+
+While it trains, the storage has its state as `state.tar`, one object that is replaced after each iteration and so whole
+at any moment.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from trainables.config.keys import TrainingRun
+from trainables.core import storage
+from trainables.core.errors import UserError, WorkFailed, last_line
+from trainables.core.prose import say
+from trainables.core.storage import patiently
+from trainables.training.checkpoint import SEAL, write_folder
+from trainables.training.device import take
+from trainables.training.materials import Materials, materials_for, materials_key
+from tune_cl.confirmation.request import SeedRun
+from tune_cl.confirmation.training import RANKER, RESULT, STATE, TRAINING, confirm_run
+from tune_cl.experiment.search_keys import Resources
+from tune_cl.ray.slots import Room, first_ended
+
+PACKED = "state.tar"
+
+
+def confirm_at(run: TrainingRun, materials: Materials, folder: str, split: str) -> None:
+    """`confirm_run` in a folder on this machine or in S3; raises what that raises."""
+    if not storage.is_remote(folder):
+        confirm_run(run, materials, Path(folder), split)
+        return
+    with TemporaryDirectory(prefix="tune_cl-") as scratch:
+        own = Path(scratch) / "training"
+        storage.patiently(lambda: take_up(folder, own))
+        confirm_run(run, materials, own, split, lambda: storage.patiently(lambda: keep_state(own, folder)))
+        storage.patiently(lambda: storage.upload(own, folder, last=(TRAINING, RESULT)))
+        storage.patiently(lambda: storage.remove(storage.joined(folder, PACKED)))
+
+
+def take_up(address: str, folder: Path) -> None:
+    """Fetches what an earlier attempt left: the trained ranker, else the state after its last iteration, else
+    nothing."""
+    if storage.exists(storage.joined(address, TRAINING)):
+        names = storage.files_below(address)
+        left = [name for name in names if name in (TRAINING, SEAL) or name.startswith(f"{RANKER}/")]
+        storage.download(address, folder, left)
+    elif storage.exists(storage.joined(address, PACKED)):
+        with storage.fetched(address, PACKED) as copy, tarfile.open(copy / PACKED) as archive:
+            archive.extractall(folder, filter="data")
+
+
+def keep_state(folder: Path, address: str) -> None:
+    """Uploads the folder's present state for `take_up`, in place of any earlier one."""
+    with TemporaryDirectory(prefix="tune_cl-") as scratch:
+        packed = Path(scratch) / PACKED
+        with tarfile.open(packed, "w") as archive:
+            archive.add(folder / STATE, STATE)
+        storage.upload_file(packed, storage.joined(address, PACKED))
+
+
+def fetch_results(address: str, folder: Path) -> None:
+    """Copies what a training left, except its ranker, to a folder on this machine."""
+    names = [name for name in storage.files_below(address) if not name.startswith(f"{RANKER}/") and name != PACKED]
+    write_folder(folder, lambda temporary: storage.download(address, temporary, names))
+
+
+RETRIES = 3  # of a task whose process or node died; it goes on from its last checkpoint
+
+
+def task(run: dict[str, Any], materials: Materials, folder: str, split: str, threads: int, gpu: float) -> str | None:
+    """Runs one training of a confirmation, in a folder or in S3. Returns None, or why it failed if no retry would
+    help."""
+    try:
+        training = TrainingRun.model_validate(run)
+        take(threads, gpu, on_cpu=training.grows_trees)
+        confirm_at(training, materials, folder, split)
+    except (UserError, WorkFailed) as error:
+        return str(error)
+    return None
+
+
+class Crew:
+    """Trains on the connected Ray cluster, whose object store holds data and text sides once."""
+
+    def __init__(self, materials: Mapping[str, Materials], resources: Resources, split: str):
+        self.materials = materials
+        self.shared = {key: ray.put(made) for key, made in materials.items()}
+        self.reserved, self.split = (resources.threads, resources.gpu), split
+        self.room = Room(resources, say)
+        options = {"num_cpus": resources.cpu, "num_gpus": resources.gpu, "max_retries": RETRIES}
+        self.task = ray.remote(**options)(task)
+
+    def train(self, runs: Sequence[SeedRun], done: Callable[[SeedRun, str | None], None]) -> None:
+        """Trains all runs; as each ends, calls `done` with it and why it failed, or None.
+
+        By then the results of a run in S3 have been copied to its folder here.
+        """
+        waiting = {self._start(run): run for run in runs}
+        while waiting:
+            ended = first_ended(waiting, self.room)
+            run, why = waiting.pop(ended), reason(ended)
+            if run.remote and why is None:
+                patiently(lambda run=run, remote=run.remote: fetch_results(remote, run.folder))
+            done(run, why)
+
+    def _start(self, run: SeedRun) -> Any:
+        folder = run.remote or str(run.folder)
+        return self.task.remote(run.run.model_dump(), self._share(run.run), folder, self.split, *self.reserved)
+
+    def _share(self, run: TrainingRun) -> Any:
+        """The materials in the object store."""
+        key = materials_key(run)
+        if key not in self.shared:
+            self.shared[key] = ray.put(materials_for(run, self.materials))
+        return self.shared[key]
+
+
+def reason(ended: Any) -> str | None:
+    """Why a task failed, in a line; None if it did not."""
+    try:
+        return ray.get(ended)
+    except RayError as error:
+        return last_line(error)

@@ -1,0 +1,85 @@
+"""Whether the nodes of a cluster can run trials: Ray waits for ever, and says nothing, for an actor whose code a node
+cannot import (seen with Ray 2.60). This module imports little, for nodes import it to answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import ray
+from ray._private import worker
+from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from trainables.core.errors import WorkFailed, last_line
+
+SLOW = 60.0  # seconds in which a node has a process started, from a slow disk too
+PACKAGES = ("tune-cl", "ray", "torch", "transformers", "tokenizers", "lightgbm", "gensim", "numpy", "scipy")
+"""What a trial's numbers depend on: recorded with the search, and compared on every node."""
+
+
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """The versions of packages where this runs; None for one that is not installed."""
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def _folder() -> str:
+    """Ray's folder on the driver's node; other nodes of a cluster that was started alike have the same."""
+    node = worker._global_node
+    return node.get_temp_dir_path() if node else "/tmp/ray"  # no node: Ray's client, on a machine without Ray
+
+
+class NodeCheck:
+    """Asks each node once what it has installed. `say` is told of versions that differ from the driver's, and of a node
+    that starts no process to answer.
+
+    Raises WorkFailed naming a node that lacks the driver's packages or cannot import tune_cl.
+    """
+
+    def __init__(self, say: Callable[[str], None]):
+        self.say = say
+        self.here = versions(PACKAGES)
+        self.asked: dict[str, tuple[str, Any]] = {}  # node id -> address, answer (None once taken in)
+        self.since: dict[str, float] = {}  # node id -> when asked; without nodes whose silence was reported
+
+    def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Asks new nodes and takes in answers, without waiting. `nodes`: those of `ray.nodes()` that hold trials."""
+        for node in nodes:
+            if node["NodeID"] not in self.asked:
+                there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+                answer = ray.remote(versions).options(num_cpus=0, scheduling_strategy=there).remote(PACKAGES)
+                self.asked[node["NodeID"]] = node["NodeManagerAddress"], answer
+                self.since[node["NodeID"]] = time.monotonic()
+        for name, (address, answer) in list(self.asked.items()):
+            if answer is None:
+                continue
+            if ray.wait([answer], timeout=0)[0]:
+                self.asked[name] = address, None
+                self._take_in(address, answer)
+            elif name in self.since and time.monotonic() - self.since[name] > SLOW:
+                del self.since[name]
+                silent = f"note: node {address} has started no process for {SLOW:.0f} s, so no trial"
+                self.say(f"{silent}; raylet.err in {_folder()}/session_latest/logs there says why")
+
+    def _take_in(self, address: str, answer: Any) -> None:
+        cannot = f"node {address} cannot run trials"
+        try:
+            there: Any = ray.get(answer)
+        except RayTaskError as error:
+            raise WorkFailed(f"{cannot}: {last_line(error)}; install tune-cl there, then resume") from None
+        except RayError:  # the node is gone, and its trials go elsewhere
+            return
+        if lacking := [package for package, known in self.here.items() if known and not there[package]]:
+            raise WorkFailed(f"{cannot}: it lacks {', '.join(lacking)}; install them, then resume")
+        if other := [
+            f"{name} {there[name]} ({known} here)" for name, known in self.here.items() if known != there[name]
+        ]:
+            self.say(f"note: node {address} has {', '.join(other)}: its trials' numbers may differ")

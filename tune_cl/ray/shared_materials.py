@@ -1,0 +1,130 @@
+"""Computes what all trials share, which may take a GPU hours, on the cluster that the trials run on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from trainables.core.errors import ConfigError, DataError, Problem, UserError, WorkFailed, last_line
+from trainables.core.prose import say
+from trainables.curriculum.scoring import any_needs, no_vectors
+from trainables.rankers.settings import TRAINED_VECTORS
+from trainables.training.device import Compute, here, take
+from trainables.training.factory import training_notes
+from trainables.training.materials import Materials, changed_files, encoders_of, files_of, materials_key, prepare
+from trainables.training.pretrained import with_start, with_teacher
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.search_keys import Resources
+from tune_cl.ray.session import ray_session
+from tune_cl.ray.slots import Room, first_ended
+
+
+def on_cluster(address: str, resources: Resources) -> Compute:
+    """Runs functions as tasks with a trial's resources, each in a session of its own: cached results need none.
+
+    Raises the function's own UserError or WorkFailed, and WorkFailed for anything else.
+    """
+
+    def compute(function: Callable[..., Any], *arguments: Any) -> Any:
+        name = function.__name__.replace("_", " ")
+        print(f"{name}: computed on the cluster, which all trials wait for", file=sys.stderr, flush=True)
+        with ray_session(address):
+            task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
+            try:
+                started = task.remote(function, arguments, resources.threads, resources.gpu)
+                return ray.get(first_ended([started], Room(resources, say)))
+            except RayError as error:
+                cause = getattr(error, "cause", None)
+                if isinstance(cause, UserError | WorkFailed):
+                    raise cause from None
+                raise WorkFailed(f"{name}: {last_line(error)}") from error
+
+    return compute
+
+
+def _task(function: Callable[..., Any], arguments: tuple[Any, ...], threads: int, gpu: float) -> Any:
+    take(threads, gpu)
+    return function(*arguments)
+
+
+def completed(
+    experiment: Experiment, known: Mapping[str, Materials], address: str | None = None
+) -> dict[str, Materials]:
+    """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained on
+    the cluster at `address`, or else here."""
+    compute = on_cluster(address, experiment.search.resources) if address else here
+    known, base = dict(known), experiment.base_run()
+    for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
+        known[materials_key(run)] = with_start(base, run, known[materials_key(run)], compute)
+    return with_teacher(base, experiment.scorings, known, compute)
+
+
+def untrained(experiment: Experiment) -> dict[str, Materials]:
+    """For every ranker that the space can choose, by materials_key: its data and text side, without start and teacher,
+    which take training.
+
+    Raises DataError or ConfigError for whatever a trial would find wrong with the data or the files it reads.
+    """
+    known: dict[str, Materials] = {}
+    data = None
+    for run in experiment.distinct_rankers():
+        key = materials_key(run)
+        if key not in known:
+            known[key] = prepare(run, data)
+            data = known[key].data
+        training_notes(run, known[key])
+    _require_vectors(experiment)
+    return known
+
+
+def _require_vectors(experiment: Experiment) -> None:
+    """Raises ConfigError for each missing file of word vectors that a scoring needs."""
+    if not any_needs(experiment.scorings, "vectors"):
+        return
+    files = {run.curriculum.vectors for run in experiment.file_readers()} - {TRAINED_VECTORS}
+    if problems := [no_vectors(name) for name in sorted(files) if not Path(name).is_file()]:
+        raise ConfigError(problems)
+
+
+def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> dict[str, Any]:
+    """What the journal records of a search's inputs: the data's name, and the digests that `require_unchanged`
+    compares."""
+    made = next(iter(materials.values()))
+    pretraining = {"pretrain_digest": made.pretrain_digest} if made.pretrain_digest else {}
+    readers = experiment.file_readers()
+    read = {"files": files_of(readers), "encoders": encoders_of(readers)}
+    data = {"name": made.data.name, "digest": made.data.digest, **pretraining}
+    return data | {key: found for key, found in read.items() if found}
+
+
+def require_unchanged(experiment: Experiment, materials: Mapping[str, Materials], kept: Mapping[str, Any]) -> None:
+    """Raises DataError if the data, a file of word vectors or an encoder has changed since the search began. `kept`:
+    its fingerprint then. What that lacks, or what cannot be told of an encoder any more, is no difference."""
+    now = fingerprint(experiment, materials)
+    changed = [
+        (place, "the data has changed since the search began", "the data that the search began with, or a new search")
+        for key, place in (("digest", "data.source"), ("pretrain_digest", "training.pretrain_data"))
+        if now.get(key) != kept.get(key)
+    ]
+    changed += [
+        (path, "is not the file that the search began with", "that one, or a new search")
+        for path in changed_files(now.get("files", {}), kept.get("files", {}))
+    ]
+    encoders = now.get("encoders", {})
+    changed += [
+        (model, "is not the encoder that the search began with", f"{_that(version)}, or a new search")
+        for model, version in kept.get("encoders", {}).items()
+        if encoders.get(model, version) != version
+    ]
+    if changed:
+        raise DataError([Problem(*one) for one in changed])
+
+
+def _that(version: str) -> str:
+    """An encoder's version for the user, whom a digest tells nothing."""
+    return f"{version} of it" if version.startswith("commit ") else "that one"

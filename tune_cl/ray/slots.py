@@ -1,0 +1,150 @@
+"""How many trials may run, or wait for a node, at a time, as nodes of the cluster come and go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from math import inf
+from typing import Any
+
+import ray
+
+from trainables.core.errors import ConfigError, Problem
+from tune_cl.experiment.search_keys import Resources, SearchConfig
+from tune_cl.process import stop_if_asked
+from tune_cl.ray.nodes import NodeCheck
+from tune_cl.ray.session import this_machine
+
+READ_SECONDS = 5.0  # between looks at the cluster
+
+
+def require_room(need: Resources) -> None:
+    """Raises ConfigError if this machine cannot hold a single trial, which would wait for ever: a local Ray gets no
+    other nodes."""
+    if problems := lacking(need):
+        raise ConfigError(problems)
+
+
+def lacking(need: Resources) -> list[Problem]:
+    """What a trial needs and this machine lacks."""
+    here = this_machine()
+    return [
+        Problem(f"search.resources.{kind}", f"a trial takes {wanted:g}, this machine has {here[kind.upper()]}",
+                f"at most {here[kind.upper()]}, or --address of a cluster with larger nodes")
+        for kind, wanted in need.model_dump().items()
+        if wanted > here[kind.upper()]
+    ]  # fmt: skip
+
+
+def at_a_time(search: SearchConfig) -> int:
+    """How many trials this machine runs at a time; 1 if it holds none."""
+    places = max(1, held([{"Resources": this_machine()}], search.resources))
+    return min(places, search.max_concurrent or places)
+
+
+class Room:
+    """Looks how many trials the nodes hold; `say` is told once when that is none, and again after it was some."""
+
+    def __init__(self, need: Resources, say: Callable[[str], None]):
+        self.need, self.say = need, say
+        self._held = 1
+
+    def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> int:
+        now = held(nodes, self.need)
+        if not now and self._held:
+            what = f"a node that holds a trial ({in_words(self.need)})"
+            self.say(f"note: waiting for {what}: none of the cluster does")
+        self._held = now
+        return now
+
+
+def first_ended(tasks: Collection[Any], room: Room) -> Any:
+    """The first of Ray's tasks to end. While none does `room` looks: Ray itself waits without a word for a node that
+    holds one."""
+    while True:
+        stop_if_asked()
+        ended, _ = ray.wait(list(tasks), num_returns=1, timeout=READ_SECONDS)
+        if ended:
+            return ended[0]
+        room(_alive())
+
+
+class Places:
+    """Called before each trial; looks at the cluster at most every READ_SECONDS.
+
+    In a local Ray, `at_most` (`search.max_concurrent`) caps what the machine holds. A cluster can grow, but its
+    autoscaler starts nodes only for trials that wait: there `at_most` trials are put forward, whatever it holds now;
+    without `at_most`, as many as it holds, and at least one.
+
+    `say` is told when no node can hold a trial (again only after one has come and gone), what NodeCheck finds, and once
+    of GPUs that stay idle: either trials train `networks` and reserve none, or they grow trees (`networks` False) and
+    reserve some. Raises WorkFailed for a node that cannot run trials (NodeCheck).
+    """
+
+    def __init__(
+        self,
+        need: Resources,
+        at_most: int | None,
+        cluster: bool,
+        say: Callable[[str], None] = lambda line: None,
+        networks: bool | None = None,
+    ):
+        self.need, self.at_most, self.cluster, self.say = need, at_most, cluster, say
+        self._networks, self._told_of_gpus = networks, False
+        self._read_at, self._held = -inf, 1
+        self._room = Room(need, say)
+        self._check = NodeCheck(say) if cluster else None  # a local process has the same packages as the driver
+
+    def __call__(self) -> int:
+        if time.monotonic() - self._read_at >= READ_SECONDS:
+            nodes = _alive()
+            if self._check:
+                self._check(node for node in nodes if _on(node["Resources"], self.need))
+            self._held = self._room(nodes)
+            self._tell_of_gpus(nodes)
+            self._read_at = time.monotonic()
+        if self.cluster and self.at_most:
+            return self.at_most
+        return max(1, min(self._held, self.at_most or self._held))
+
+    def _tell_of_gpus(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        if self.need.gpu:
+            idle, note = self._networks is False, "trees grow on the CPU: the GPU that a trial reserves stays idle"
+        else:
+            idle = self._networks and any(node["Resources"].get("GPU") for node in nodes)
+            note = (
+                "there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu=1 would use "
+                "them, or a share such as 0.25 that several trials have of one"
+            )
+        if idle and not self._told_of_gpus:
+            self._told_of_gpus = True
+            self.say(f"note: {note}")
+
+
+def _alive() -> list[dict[str, Any]]:
+    """The nodes that are there."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def held(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
+    """How many trials the nodes hold together, each on one node."""
+    return sum(_on(node["Resources"], need) for node in nodes)
+
+
+def in_words(need: Resources) -> str:
+    return f"{need.cpu:g} CPU, {need.gpu:g} GPU" if need.gpu else f"{need.cpu:g} CPU"
+
+
+def _on(node: Mapping[str, float], need: Resources) -> int:
+    """How many trials one node holds. A share of a GPU lies on one device: two hold four trials of 0.4, not five."""
+    limits = []
+    if need.cpu:
+        limits.append(_times(node.get("CPU", 0), need.cpu))
+    if need.gpu:
+        devices = int(node.get("GPU", 0))
+        limits.append(devices * _times(1, need.gpu) if need.gpu < 1 else _times(devices, need.gpu))
+    return min(limits, default=1)
+
+
+def _times(whole: float, share: float) -> int:
+    return int(whole / share + 1e-9)

@@ -1,0 +1,352 @@
+"""The first two sections: what came out, and the table of configurations in the style of the papers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, replace
+
+from tune_cl.confirmation.verdict import (
+    LEVEL,
+    best_on_dev,
+    configurations_of,
+    corrected,
+    higher,
+    leader,
+    left_open,
+    notes_of,
+    p_heading,
+)
+from tune_cl.history.state import RAN_TO_THE_END, RUNNING, TrialState
+from tune_cl.report.findings import Document, Findings, words
+from tune_cl.report.markup import Html, code, number, p_value, paragraph, signed, table, tag
+
+MOST_ROWS = 10  # trials in the table without a confirmation
+CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
+
+
+@dataclass(frozen=True)
+class Row:
+    """A configuration. `sd`: over seeds, None without a confirmation or for one seed; `difference` and what follows:
+    None for the baseline."""
+
+    label: str
+    mean: float
+    sd: float | None
+    seeds: int
+    marks: str = ""
+    difference: float | None = None
+    p_adjusted: float | None = None
+    ci95: tuple[float | None, float | None] = (None, None)
+
+
+def rows(findings: Findings) -> list[Row]:
+    """The baseline, then the confirmed configurations or, without a confirmation, the best trials on dev."""
+    if confirmed := findings.confirmation:
+        return [confirmed_row(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
+    known = findings.standings
+    return [
+        Row(
+            words(trial), dev, None, seeds,
+            difference=None if trial.baseline else findings.above(trial, dev),
+        )
+        for trial, dev, seeds in known[: MOST_ROWS + bool(findings.baseline)]
+    ]  # fmt: skip
+
+
+def confirmed_row(entry: Document) -> Row:
+    """The row of an entry of the confirmation."""
+    low, high = entry.get("ci95") or (None, None)
+    return Row(
+        entry["label"], entry["mean"], entry["sd"], len(entry["runs"]), entry.get("marks", ""),
+        entry.get("difference"), entry.get("p_adjusted"), (low, high),
+    )  # fmt: skip
+
+
+def best_row(entries: list[Row]) -> Row | None:
+    return max(entries, key=lambda row: row.mean, default=None)
+
+
+# -- sections ----------------------------------------------------------------------------------------------------
+
+
+def verdict_section(findings: Findings) -> Html:
+    """The confirmation's verdict, or what dev shows so far and the command that confirms it."""
+    confirmed = findings.confirmation
+    if confirmed:
+        colour = confirmed["verdict"].split()[0] if _lasts(confirmed) else ""
+        return tag("div", *_verdict(findings, confirmed), class_=f"verdict {colour}".rstrip())
+    told = [tag("strong", "No verdict yet: nothing has been confirmed"), paragraph(_on_dev(findings))]
+    if findings.ranked:
+        command = findings.place.command("confirm")
+        told += [paragraph("Confirm it on held-out queries with several seeds:"), code(command)]
+    elif not findings.state.end:
+        told += [paragraph("The search has not ended. Go on with:"), code(findings.place.command("resume"))]
+    return tag("div", *told, class_="verdict")
+
+
+def _on_dev(findings: Findings) -> str:
+    metric, ranked, baseline = findings.metric, findings.ranked, findings.baseline
+    if not ranked:
+        return findings.in_terms("No trial with a curriculum has given a dev value.")
+    trial, dev, seeds = findings.standings[1 if baseline else 0]
+    at = f"the mean over {seeds} seeds" if seeds > 1 else f"at iteration {ranked[0][1].iteration}"
+    told = f"Best on dev so far: {words(trial)}, {metric} {number(dev)} {at}"
+    difference = findings.above(trial, dev)
+    if difference is None:
+        return f"{told}. The baseline gave no dev value, so there is nothing to compare with."
+    plain_training = findings.standings[0][1]
+    against = findings.in_terms("plain training")
+    told += f", against {number(plain_training)} of {against} ({signed(difference)}). "
+    if difference <= 0:
+        return told + findings.in_terms("No curriculum was above plain training on dev.")
+    caution = CAUTION.replace("one seed", "a few seeds") if seeds > 1 else CAUTION
+    return f"{told}It is the best of {len(ranked)} trials. {caution}"
+
+
+HEADLINES = {
+    "better": "Yes: a curriculum beats plain training",
+    "no difference shown": "No difference from plain training was shown",
+    "worse": "No: the curriculum is worse than plain training",
+}
+OF_THESE_SEEDS = {
+    "better": "With these seeds a curriculum beats plain training; for new ones that is not shown",
+    "worse": "With these seeds a curriculum is worse than plain training; for new ones that is not shown",
+}
+
+
+OF_MORE_THAN_THE_CURRICULUM = {
+    "better": "Better than the baseline, but not shown to be so by its curriculum",
+    "worse": "Worse than the baseline, but not shown to be so by its curriculum",
+}
+OF_THESE_SEEDS_AND_MORE = {
+    "better": "With these seeds better than the baseline; not shown for new ones, nor to be so by its curriculum",
+    "worse": "With these seeds worse than the baseline; not shown for new ones, nor to be so by its curriculum",
+}
+
+
+def _lasts(confirmed: Document) -> bool:
+    """Whether the difference is significant also with the seeds as a sample (docs/verdict.md), and not on dev. One seed
+    tells nothing about others: its p is NaN or null."""
+    top = leader(confirmed)
+    return top is not None and _significant(top) and confirmed["split"] != "dev"
+
+
+def _significant(entry: Document) -> bool:
+    p = entry.get("p_both_adjusted")
+    return p is not None and p <= LEVEL
+
+
+def _of_its_curriculum(confirmed: Document) -> bool:
+    """Whether the difference is the curriculum's: nothing else differs from the baseline, or the configuration differs
+    significantly in the same way from itself without its curriculum."""
+    top = leader(confirmed)
+    if top is None or not top.get("also_differs"):
+        return True
+    ablation = top.get("ablation")
+    return bool(ablation) and _significant(ablation) and ablation["difference"] * top["difference"] > 0
+
+
+def _headline(findings: Findings, confirmed: Document) -> str:
+    verdict: str = confirmed["verdict"]
+    if confirmed["split"] == "dev":
+        return f"No verdict: compared on {confirmed['split']} only"
+    lasts = _lasts(confirmed)
+    if findings.over_curricula and verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
+        return (OF_MORE_THAN_THE_CURRICULUM if lasts else OF_THESE_SEEDS_AND_MORE)[verdict]
+    return findings.in_terms((HEADLINES if lasts else HEADLINES | OF_THESE_SEEDS).get(verdict, verdict))
+
+
+def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
+    notes = (paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes_of(confirmed))
+    parts = [tag("strong", _headline(findings, confirmed)), *notes]
+    top, plain_training = leader(confirmed), confirmed["baseline"]
+    if top:
+        low, high = top.get("ci95") or (None, None)
+        which = "" if top["marks"] else f", {best_on_dev(confirmed)}"
+        parts.append(
+            paragraph(
+                f"{top['label']}{which}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
+                f"{number(plain_training['mean'])} of {findings.in_terms('plain training')}: a difference of "
+                f"{signed(top['difference'])}, 95 % confidence interval [{signed(low)}, {signed(high)}], "
+                f"p {p_value(top['p_adjusted'])}{_correction(confirmed)}."
+            )
+        )
+        if text := _new_seeds(confirmed, top):
+            parts.append(paragraph(text))
+        if text := _highest(findings, confirmed):
+            parts.append(paragraph(text))
+        if text := _ablation(findings, top):
+            parts.append(paragraph(text))
+    seeds = confirmed["seeds"]
+    parts.append(
+        paragraph(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
+    )
+    if top and confirmed["verdict"] == "no difference shown":
+        parts.append(paragraph(f"That is not proof of equality: {left_open(confirmed, top)}."))
+    return parts
+
+
+def _new_seeds(confirmed: Document, top: Document) -> str:
+    """What is known of trainings with other seeds."""
+    if not top.get("seed_matters", True):
+        return "The seed changes nothing in these trainings: with others they would be the same."
+    p = top.get("p_both_adjusted")
+    how = " (corrected)" if corrected(confirmed) else ""
+    return "" if p is None else f"For new trainings with other seeds: p {p_value(p)}{how}."
+
+
+def _highest(findings: Findings, confirmed: Document) -> str:
+    other = higher(confirmed)
+    if other is None:
+        return ""
+    mean = f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
+    return f"{mean}, which is not shown to be above {findings.in_terms('plain training')}."
+
+
+def _ablation(findings: Findings, top: Document) -> str:
+    """How much of the difference is due to the curriculum, if other keys differ from the baseline too."""
+    others = top.get("also_differs")
+    if not others:
+        return ""
+    if not top.get("has_curriculum", True):
+        own = "It has no other curriculum than the baseline: what" if findings.over_curricula else "What"
+        return f"{own} differs is {', '.join(others)}."
+    told = f"It differs from the baseline in {', '.join(others)} too"
+    if "ablation" not in top:
+        return f"{told}: {findings.place.command('confirm')} --ablate tells what its curriculum is worth."
+    own = top["ablation"]
+    low, high = own["ci95"]
+    sampled = f", and with the seeds as a sample p {p_value(own['p_both_adjusted'])}"
+    return (
+        f"{told}. Without its curriculum it has {findings.metric} {number(own['mean'])}: a difference of "
+        f"{signed(own['difference'])}, 95 % confidence interval [{signed(low)}, {signed(high)}], p "
+        f"{p_value(own['p_adjusted'])}{sampled if own.get('seed_matters', True) else ''}."
+    )
+
+
+def _correction(confirmed: Document) -> str:
+    """How p-values were corrected for the number of configurations."""
+    over = configurations_of(confirmed)
+    return f" after correction ({confirmed['correction']}) over {over}" if corrected(confirmed) else ", uncorrected"
+
+
+def configurations_section(findings: Findings) -> list[Html]:
+    """The table of configurations: confirmed ones or, without a confirmation, the best trials on dev."""
+    entries = rows(findings)
+    if not entries:
+        return [paragraph("No trial has given a dev value yet.")]
+    if findings.confirmation:
+        return _confirmed_section(findings, findings.confirmation, entries)
+    return _standings_section(findings, entries)
+
+
+def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Row]) -> list[Html]:
+    """Means and SDs over seeds, differences and marks; the highest mean is bold."""
+    best, seeds = best_row(entries), statistics.mode(row.seeds for row in entries)
+    values, adjusted = f"{findings.metric} on {confirmed['split']}", corrected(confirmed)
+    columns = ["configuration", values, "difference", "95 % interval", p_heading(confirmed)]
+    lines = [[_name(row), _value(row, row is best), signed(row.difference), *tested(row)] for row in entries]
+    note = (
+        f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above "
+        f"{findings.in_terms('plain training')} at 95 %, ‡ at 99 % confidence{' after correction' if adjusted else ''} "
+        "(paired over queries). Bold: highest mean. Each interval is of one configuration; "
+        f"p is {'corrected for all of them' if adjusted else 'of one as well, uncorrected'}."
+    )
+    return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
+
+
+def _standings_section(findings: Findings, entries: list[Row]) -> list[Html]:
+    """The best trials on dev beside the baseline, and how far each was trained: one stopped early might have become
+    better."""
+    best = best_row(entries)
+    lines = [
+        [_name(row), _value(row, row is best), signed(row.difference), _trained(trial, findings.metric)]
+        for row, (trial, _, _) in zip(entries, findings.standings, strict=False)
+    ]
+    left = len(findings.standings) - len(entries)
+    more = f" Not shown: {left} more; tune-cl report --format csv writes all." if left else ""
+    several = max(row.seeds for row in entries) > 1
+    each = "the mean over its seeds where it has several" if several else "one seed each, so no SD and no test"
+    each += ", and the difference over the seeds that it has in common with the baseline" if several else ""
+    columns = ["configuration", f"{findings.metric} on dev", "difference", "iterations"]
+    note = f"Best dev value of each trial, {each}. {CAUTION}{more}"
+    return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
+
+
+def _trained(trial: TrialState, metric: str) -> str:
+    """The iterations of a trial's training, and how it ended if that was early."""
+    ended = "" if trial.outcome in RAN_TO_THE_END else f" ({(trial.outcome or RUNNING).replace('_', ' ')})"
+    return f"{len(trial.dev(metric))}{ended}"
+
+
+def _name(row: Row) -> Html:
+    return tag("div", row.label, class_="wide")
+
+
+def _value(row: Row, best: bool) -> Html:
+    spread = f" ({number(row.sd)})" if row.sd is not None else ""
+    return tag(
+        "span", tag("b" if best else "span", number(row.mean)), tag("sup", row.marks) if row.marks else None, spread
+    )
+
+
+def tested(row: Row) -> list[str]:
+    """The interval and p of a row."""
+    low, high = row.ci95
+    return ["", ""] if row.difference is None else [f"[{signed(low)}, {signed(high)}]", p_value(row.p_adjusted)]
+
+
+def tables_section(findings: Findings) -> list[Html]:
+    """The best trials on dev; once confirmed, the configurations with trial ids, then those with an ablation beside
+    it."""
+    return [*configurations_section(_with_ids(findings)), *_ablations_section(findings)]
+
+
+def _with_ids(findings: Findings) -> Findings:
+    """The findings, with confirmed configurations named by trial id and label."""
+    confirmed = findings.confirmation
+    if confirmed is None:
+        return findings
+    baseline, *others = (
+        entry | {"label": named(entry)} for entry in (confirmed["baseline"], *confirmed["configurations"])
+    )
+    return replace(findings, confirmation=confirmed | {"baseline": baseline, "configurations": others})
+
+
+def named(entry: Document) -> str:
+    """The trial id, then the label, as on the terminal."""
+    return f"{entry['trial_id']} {entry['label']}"
+
+
+def ablations(findings: Findings) -> list[tuple[Document, Document]]:
+    """The confirmed configurations that were also trained without their curriculum, each with that ablation."""
+    entries = (findings.confirmation or {}).get("configurations", [])
+    return [(entry, entry["ablation"]) for entry in entries if "ablation" in entry]
+
+
+def mean(entry: Document) -> str:
+    """The mean and, if there are several seeds, in brackets the standard deviation over them."""
+    spread = "" if entry["sd"] is None or math.isnan(entry["sd"]) else f" ({number(entry['sd'])})"
+    return f"{number(entry['mean'])}{spread}"
+
+
+def _ablations_section(findings: Findings) -> list[Html]:
+    pairs = ablations(findings)
+    if not pairs:
+        return []
+    columns = ["configuration", "without its curriculum", f"{findings.metric} without it",
+               "difference", "95 % interval", p_heading(findings.confirmation or {})]  # fmt: skip
+    note = (
+        "Each configuration against itself without its curriculum: the same values of all other keys, and the "
+        "baseline's curriculum. † above that at 95 %, ‡ at 99 % confidence after correction, which is over the rows of "
+        "this table."
+    )
+    return [tag("h3", "What the curriculum is worth"), table(columns, map(_row, pairs), range(2, 6)), paragraph(note)]
+
+
+def _row(pair: tuple[Document, Document]) -> tuple[object, ...]:
+    names = (tag("div", named(each), class_="wide") for each in pair)
+    row = confirmed_row(pair[1])
+    difference = tag("span", signed(row.difference), tag("sup", row.marks) if row.marks else None)
+    return *names, mean(pair[1]), difference, *tested(row)

@@ -1,0 +1,265 @@
+"""A confirmation from start to end: plan, trainings, journal, tracking, document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trainables.core.errors import DataError, Problem, WorkFailed
+from trainables.core.prose import say
+from trainables.data.columns import required_split
+from trainables.evaluation.metrics import dev_key
+from trainables.training.checkpoint import write_json
+from trainables.training.materials import Materials
+from trainables.training.saves import DAMAGED
+from tune_cl.confirmation.document import Compared, ablations, document_of, failure, survivors
+from tune_cl.confirmation.request import (
+    Configuration,
+    Request,
+    SeedRun,
+    baseline_of,
+    best_configurations,
+    last_verdict,
+    looks_before,
+    seed_run,
+    seeds_of,
+    verdict_file,
+)
+from tune_cl.confirmation.training import ended_result, is_trained, result_of
+from tune_cl.confirmation.verdict import notes_of
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.journal import Journal
+from tune_cl.history.search_folder import Place, stopped
+from tune_cl.history.state import SearchState, replay
+from tune_cl.history.tracking_uri import masked
+from tune_cl.ray.confirmation import Crew
+from tune_cl.ray.session import ray_session
+from tune_cl.ray.shared_materials import completed, require_unchanged, untrained
+from tune_cl.ray.slots import require_room
+from tune_cl.report.page import leave_report
+from tune_cl.tracking.writer import MlflowWriter, finish
+
+
+@dataclass
+class Confirmation:
+    """What the steps of one confirmation share. `failed`: runs that failed, and why; `dropped`: how many seeds a
+    configuration had when it left the race."""
+
+    place: Place
+    state: SearchState
+    experiment: Experiment
+    request: Request
+    address: str | None = None
+    failed: list[tuple[SeedRun, str]] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.baseline = baseline_of(self.state, self.experiment)
+        self.best = best_configurations(self.state, self.baseline, self.request.top)
+        self.seeds = seeds_of(self.request.seeds, self.state.search_seeds)
+        known = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
+        self.ablations = {one.label: known[one.label] for one in self.best if one.label in known}
+        self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
+        self.reported = reported(self.state)
+        self.last = last_verdict(self.place.folder, self.request.split)
+
+    def prepare(self) -> None:
+        """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
+        is too small for a test."""
+        found = untrained(self.experiment)
+        require_unchanged(self.experiment, found, self.state.data)
+        require_queries(next(iter(found.values())), self.request.split)
+        self.materials = completed(self.experiment, found, self.address)
+
+    @property
+    def rows(self) -> list[Configuration]:
+        """The baseline, then the configurations."""
+        return [self.baseline, *self.best]
+
+    def _run(self, configuration: Configuration, seed: int) -> SeedRun:
+        return seed_run(self.experiment, configuration, seed, self.place)
+
+    def train(self, journal: Journal) -> None:
+        """Trains what has not been trained, in a race one seed after another; starts Ray only if something is left."""
+        rounds = [[seed] for seed in self.seeds] if self.request.race else [self.seeds]
+        with ExitStack() as session:
+            crew = None
+            for number, seeds in enumerate(rounds, 1):
+                left = self._left(
+                    journal, [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
+                )
+                if left and crew is None:
+                    if self.address is None:
+                        require_room(self.experiment.search.resources)
+                    session.enter_context(ray_session(self.address))
+                    crew = Crew(self.materials, self.experiment.search.resources, self.request.split)
+                if left and crew:
+                    crew.train(left, self._watcher(journal, len(left)))
+                if self.request.race:
+                    self._drop(number)
+
+    @property
+    def running(self) -> list[Configuration]:
+        """The baseline and the configurations that get the next seed."""
+        out = self.dropped.keys() | {run.configuration.label for run, _ in self.failed}
+        return [one for one in self.rows if one is self.baseline or one.label not in out]
+
+    @property
+    def with_ablations(self) -> list[Configuration]:
+        """Those in `running`, then their ablations."""
+        own = [self.ablations.get(one.label) for one in self.running]
+        return list({one.label: one for one in (*self.running, *own) if one}.values())
+
+    def _left(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
+        """The runs without a result yet; of the others' results, records what the journal lacks."""
+        left = [run for run in runs if not self._has_result(run)]
+        for run in runs:
+            if run not in left:
+                self.record(journal, run)
+        trained = sum(is_trained(run.folder) for run in left)
+        if len(left) > trained:
+            say(f"{len(left) - trained} of {len(runs)} trainings to do")
+        if trained:
+            say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {self.request.split}")
+        return left
+
+    def _has_result(self, run: SeedRun) -> bool:
+        """Whether a run has a result; says so if that is damaged: it is made again."""
+        try:
+            return result_of(run.folder, self.request.split) is not None
+        except DAMAGED as error:
+            say(f"note: {run.folder / self.request.split} is damaged ({error}); {run.name} is judged again")
+            return False
+
+    def _drop(self, seen: int) -> None:
+        """Drops configurations that can no longer win."""
+        baseline, *running = self.running
+        if seen == len(self.seeds) or len(running) < 2 or self.failed_baseline:
+            return
+        dev = [[self._dev(one, seed) for seed in self.seeds[:seen]] for one in (baseline, *running)]
+        for one, stays in zip(running, survivors(np.array(dev), len(self.seeds)), strict=True):
+            if not stays:
+                self.dropped[one.label] = seen
+                say(f"{one.label} can no longer win on dev: no seed after {self.seeds[seen - 1]}")
+
+    def _dev(self, configuration: Configuration, seed: int) -> float:
+        return ended_result(self.runs[configuration.label, seed].folder, self.request.split)["dev"]
+
+    @property
+    def failed_baseline(self) -> bool:
+        return any(run.configuration is self.baseline for run, _ in self.failed)
+
+    def _watcher(self, journal: Journal, count: int) -> Callable[[SeedRun, str | None], None]:
+        numbers = iter(range(1, count + 1))
+
+        def ended(run: SeedRun, reason: str | None) -> None:
+            if reason is not None:
+                self.failed.append((run, reason))
+                say(f"{next(numbers)}/{count} {run.name} failed: {reason}")
+                return
+            result = self.record(journal, run)
+            for note in result.get("notes", ()):
+                say(f"note: {run.name}: {note}")
+            at = f"at iteration {result['best_iteration']} of {result['iterations']}"
+            say(f"{next(numbers)}/{count} {run.name}: dev {self.state.metric} {result['dev']:.4f} {at}")
+
+        return ended
+
+    def record(self, journal: Journal, run: SeedRun) -> dict[str, Any]:
+        """Records what the journal does not have yet of an ended training's result; returns the result."""
+        split = self.request.split
+        result = ended_result(run.folder, split)
+        metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
+        metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
+        known = self.reported.setdefault((run.configuration.label, run.seed), set())
+        if news := {name: value for name, value in metrics.items() if name not in known}:
+            known |= news.keys()
+            event = {"event": "confirmation", "label": run.configuration.label, "trial": run.configuration.trial}
+            event |= {"params": run.run.in_force(), "seed": run.seed, "metrics": news, "time": time.time()}
+            journal.append(event | {"artifacts": str(run.folder / split)})
+        return result
+
+    def document(self) -> dict[str, Any]:
+        """The document of `tune-cl confirm`. A configuration that failed under any seed, or left the race, is not
+        tested.
+
+        Raises WorkFailed if nothing is left to compare.
+        """
+        whole = [one.label for one in self.running]
+        if self.failed_baseline or len(whole) < 2:
+            raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
+        head = {"search": self.state.name, "storage": self.place.address}
+        head |= {"tracking_uri": masked(self.place.tracking_uri)}
+        head |= {"metric": self.state.metric, "split": self.request.split}
+        failed = {run.configuration.label for run, _ in self.failed}
+        ended = [one.label for one in self.with_ablations if one.label not in failed]
+        runs = {label: [self.runs[label, seed] for seed in self.seeds] for label in ended}
+        compared = Compared(runs, self.request.split, self.state.metric, self.request.correction)
+        own = {label: one.label for label, one in self.ablations.items() if one and one.label not in failed}
+        judged = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
+        document = {**head, "seeds": self.seeds, **judged, "asked": asdict(self.request)}
+        document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
+        document["failed"] = [failure(run, why) for run, why in self.failed]
+        document["earlier"] = looks_before(self.last, document)
+        return document | {"notes": notes_of(document)}
+
+
+def confirm_search(place: Place, request: Request, tracking_uri: str, address: str | None) -> dict[str, Any]:
+    """Trains the best configurations and the baseline with new seeds; returns the document of `tune-cl confirm`.
+
+    Trainings that an earlier confirmation finished are reused. Raises Interrupted on Ctrl-C.
+    """
+    command = request.command(place, address)
+    try:
+        with place.open() as journal:
+            state = replay(journal.events())
+            work = Confirmation(place, state, Experiment.from_yaml(state.yaml), request, address)
+            work.prepare()
+            tell(state, work)
+            writer = MlflowWriter(journal, tracking_uri)
+            with ExitStack() as closing:
+                closing.callback(lambda: finish(writer, command))
+                writer.start()
+                work.train(journal)
+                if not work.failed:
+                    command = request.command(place, None)  # only tracking may be left, which needs no cluster
+                document = work.document()
+                write_json(verdict_file(place.folder, request.split), document)
+                leave_report(place, journal)
+                return document
+    except KeyboardInterrupt:
+        raise stopped(command) from None
+
+
+def tell(state: SearchState, work: Confirmation) -> None:
+    """Tells the user what to know before the trainings start."""
+    if not state.end:
+        say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
+    if len(work.best) < work.request.top:
+        say(f"note: the search has {len(work.best)} distinct configurations, fewer than --top {work.request.top}")
+    for note in notes_of({"split": work.request.split}):
+        say(f"note: {note}")
+    draws = any(run.run.draws for run in work.runs.values())
+    if work.request.seeds < 2 and draws:
+        say("note: one seed shows nothing of how much the seed matters")
+    if work.request.seeds > 1 and not draws:
+        say("note: the seed changes nothing in these trainings: --seeds 1 tells as much")
+
+
+def require_queries(materials: Materials, split: str) -> None:
+    """Raises DataError if a split is too small for a test."""
+    if len(required_split(materials.data, split)) < 2:
+        raise DataError(Problem("--split", f"'{split}' has one query only", "two or more, for a paired test"))
+
+
+def reported(state: SearchState) -> dict[tuple[str, int], set[str]]:
+    """The names of the metrics that the journal holds for each label and seed."""
+    known: dict[tuple[str, int], set[str]] = {}
+    for event in state.confirmations:
+        known.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
+    return known

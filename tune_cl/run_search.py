@@ -1,0 +1,341 @@
+"""What a finished trial leaves behind: its run on dev, per-query values and configuration; and the best trial's
+ranker."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import DamagedCheckpoint, WorkFailed
+from trainables.core.files import write_text
+from trainables.core.prose import say
+from trainables.core.storage import fetched, patiently
+from trainables.evaluation.per_query import Judge, judge_of, write_judged
+from trainables.training.checkpoint import BEST, best_scores, require_whole
+from trainables.training.factory import make_training, training_notes
+from trainables.training.materials import Materials, materials_for
+from trainables.training.saves import DAMAGED
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.search_folder import Place, begun, stopped, taken
+from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
+from tune_cl.history.tracking_uri import masked
+from tune_cl.ray.nodes import PACKAGES, versions
+from tune_cl.ray.session import ray_session
+from tune_cl.ray.shared_materials import completed, fingerprint, require_unchanged, untrained
+from tune_cl.ray.slots import Places, at_a_time, require_room
+from tune_cl.ray.tuner import run_trials, without_foreign
+from tune_cl.report.page import leave_report, report_left
+from tune_cl.search.analysis import pareto, selection_bias
+from tune_cl.search.budget import cost_so_far
+from tune_cl.search.driver import BASELINE_TRIAL, Search
+from tune_cl.search.progress_panel import Panel
+from tune_cl.search.warm_start import notes_of, warm_start
+from tune_cl.tracking.writer import MlflowWriter, finish
+
+TRIALS = "trials"  # the folder of all artifacts, in that of the search
+BEST_RANKER = "best-ranker"  # that of the best trial, in the same folder
+
+
+@contextmanager
+def reading(checkpoint: str | Path) -> Iterator[None]:
+    """Turns the errors of reading a damaged checkpoint into DamagedCheckpoint."""
+    try:
+        yield
+    except DAMAGED as error:
+        raise DamagedCheckpoint(f"{checkpoint} is damaged ({error})") from error
+
+
+class Artifacts:
+    """Writes trials' files to `folder`/TRIAL. `materials`: by materials_key. A checkpoint is a folder, here or in S3;
+    raises DamagedCheckpoint before anything is written."""
+
+    def __init__(self, folder: Path, materials: Mapping[str, Materials]):
+        self.folder, self.materials = folder, materials
+        self._judges: dict[int, Judge] = {}  # of dev, by relevance level: one knows the order of ties, slow to find
+
+    def __call__(self, trial: str, checkpoint: str | Path, run: TrainingRun) -> Path:
+        """Writes a trial's files from its checkpoint; returns their folder."""
+        data = next(iter(self.materials.values())).data  # that of all; the text side may have to be made first
+        with reading(checkpoint), fetched(checkpoint, BEST) as saved:
+            patiently(lambda: require_whole(saved, BEST))
+            scores = patiently(lambda: best_scores(saved))
+        folder = self.folder / trial
+        level = run.evaluation.relevance_level
+        if level not in self._judges:
+            self._judges[level] = judge_of(data, data.splits["dev"], level)
+        write_judged(folder, "dev", data, scores, trial, self._judges[level])
+        write_text(folder / "config.yaml", yaml.safe_dump(run.model_dump(), sort_keys=False))
+        return folder
+
+    def ranker(self, checkpoint: str | Path, run: TrainingRun) -> Path:
+        """Saves a trial's best weights as a ranker for `tune-cl rerank`; returns its folder."""
+        training = make_training(run, materials_for(run, self.materials), device="cpu")
+        with reading(checkpoint), fetched(checkpoint) as saved:
+            patiently(lambda: training.load(saved))
+        training.save_ranker(self.folder / BEST_RANKER)
+        return self.folder / BEST_RANKER
+
+
+OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
+
+
+def start_search(experiment: Experiment, place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
+    """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad, or if
+    trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
+    if address is None:
+        require_room(experiment.search.resources)
+    materials = completed(experiment, untrained(experiment), address)
+    warm = warm_start(experiment, next(iter(materials.values())).data.digest, place)
+    if place.exists():  # another `run` took the name while this one read its data
+        raise taken(place)
+    try:
+        with place.open() as journal:
+            if journal.size:  # or since the check above
+                raise taken(place)
+            journal.append(_search_event(experiment, place, materials, tracking_uri, address))
+            if warm:
+                say("\n".join(f"note: {note}" for note in notes_of(warm)))
+                journal.append(warm | {"time": time.time()})
+            return _session(experiment, place, journal, materials, tracking_uri, address)
+    except KeyboardInterrupt:
+        if not begun(place.journal):
+            raise
+        raise stopped(place.command("resume", address)) from None
+
+
+def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
+    """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
+
+    Raises DataError if the data has changed: trials before and after could not be compared.
+    """
+    try:
+        state = replay(read_events(place.journal))
+        experiment = Experiment.from_yaml(state.yaml)
+        if address is None and not state.end:
+            require_room(experiment.search.resources)
+        materials = {} if state.end else untrained(experiment)
+        if materials:
+            require_unchanged(experiment, materials, state.data)
+            materials = completed(experiment, materials, address)
+        with place.open() as journal:
+            if journal.note:
+                say(journal.note)
+            return _session(experiment, place, journal, materials, tracking_uri, address)
+    except KeyboardInterrupt:
+        raise stopped(place.command("resume", address)) from None
+
+
+def _session(
+    experiment: Experiment,
+    place: Place,
+    journal: Journal,
+    materials: dict[str, Materials],
+    tracking_uri: str,
+    address: str | None,
+) -> dict[str, Any]:
+    """One sitting of a search, from its first event or from where the last sitting ended. `materials`: empty for a
+    search that is done."""
+    if made := next(iter(materials.values()), None):
+        for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
+            say(f"note: {note}")
+    if place.remote and not place.elsewhere(tracking_uri):
+        say(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all")
+    writer = MlflowWriter(journal, tracking_uri)
+    go_on = place.command("resume", address)
+    try:
+        writer.start()
+        state = replay(journal.events())
+        works = not state.end
+        if works:
+            state = _run(experiment, place, journal, materials, address, state)
+        if works or not report_left(place, state):  # stopped earlier, between its end and its report
+            leave_report(place, journal)
+        go_on = place.command("resume")  # only tracking may be left, which needs no cluster
+    except KeyboardInterrupt:
+        if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
+            with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
+                journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
+        raise stopped(go_on) from None
+    finally:
+        finish(writer, go_on)
+    return _document(state, place, tracking_uri, writer) | ({"address": address} if address else {})
+
+
+def _run(
+    experiment: Experiment,
+    place: Place,
+    journal: Journal,
+    materials: dict[str, Materials],
+    address: str | None,
+    before: SearchState,
+) -> SearchState:
+    """Runs trials until there are no more, then closes the search.
+
+    `before`: the search as earlier sessions left it.
+    """
+    journal.append({"event": "session", "number": before.sessions + 1, "time": time.time()})
+    artifacts = Artifacts(place.folder / TRIALS, materials)
+    limits = experiment.search
+    with ray_session(address):
+        trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
+        with Panel(trials, iterations, before) as progress:
+            cluster = address is not None
+            networks = not experiment.base_run().grows_trees
+            places = Places(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
+            search = Search(experiment, journal, places(), artifacts, progress.update)
+            for address in without_foreign(search.state, place):
+                progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
+            run_trials(search, materials, place.below("ray"), search.state.sessions, places)
+    _close(search, artifacts)
+    return search.state
+
+
+def _close(search: Search, artifacts: Artifacts) -> None:
+    """Saves the best trial's ranker; records the closing event, with the search's cost."""
+    state, resources = search.state, search.experiment.search.resources
+    ranker = None
+    if best := state.best():
+        run = search.run_of(best[0])
+        ranker = search.left_by(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
+    hours = state.training_seconds / 3600
+    cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
+    if priced := cost_so_far(search.experiment.search, state):
+        cost |= {"price": priced}
+    event = {"event": "search_end", "best": best_of(state), "pareto": pareto(state), "cost": cost, "time": time.time()}
+    seconds = state.seconds_until(event["time"])
+    search.record(event | {"seconds": seconds, "ended_by": search.ended_by, "checkpoint": ranker})
+
+
+def best_of(state: SearchState) -> dict[str, Any] | None:
+    """The best trial as the result document and MLflow show it."""
+    if not (best := state.best()):
+        return None
+    return _reached(state, *best)
+
+
+def best_curriculum_of(state: SearchState) -> dict[str, Any] | None:
+    """Like `best_of`, for the best trial that is not the baseline."""
+    found = next((pair for pair in state.ranked() if not pair[0].baseline), None)
+    return _reached(state, *found) if found else None
+
+
+def _reached(state: SearchState, trial: TrialState, at: Dev) -> dict[str, Any]:
+    found = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
+    return found | seeds_of(state, trial)
+
+
+def baseline_of(state: SearchState) -> dict[str, Any] | None:
+    """The baseline as the result document shows it, under the search's seed."""
+    trial = state.baseline_trial()
+    if not trial or trial.outcome == "failed" or not (at := trial.best(state.metric)):
+        return None
+    return {"params": trial.params, "dev": at.dev, "iteration": at.iteration} | seeds_of(state, trial)
+
+
+def seeds_of(state: SearchState, trial: TrialState) -> dict[str, Any]:
+    """The seeds of a configuration's trainings that ran to the end, and their best dev values: `dev_mean`, and `devs`
+    one by one. Empty if no configuration was repeated."""
+    values = state.by_seed().get(trial.configuration)
+    if not (state.repeats and values):
+        return {}
+    return {"seeds": [*values], "dev_mean": fmean(values.values()), "devs": [*values.values()]}
+
+
+def curves_of(state: SearchState) -> dict[str, list[float]]:
+    """Dev values, by iteration, of every trial that did not fail."""
+    sound = [trial for trial in state.by_number() if trial.outcome != "failed"]
+    return {trial.trial: list(trial.dev(state.metric).values()) for trial in sound}
+
+
+def _search_event(
+    experiment: Experiment, place: Place, materials: Mapping[str, Materials], tracking_uri: str, address: str | None
+) -> dict[str, Any]:
+    slots = None if address else at_a_time(experiment.search)  # a cluster may grow
+    run = experiment.base_run()
+    return {
+        "event": "search",
+        "name": place.name,
+        "space": experiment.name,
+        "data": fingerprint(experiment, materials),
+        "ranker": run.ranker["name"],
+        "rankers": experiment.rankers,
+        "opened": list(experiment.space.leaves),
+        "metric": experiment.metric,
+        "mode": "max",
+        "seed": experiment.seed,
+        "baseline": BASELINE_TRIAL,
+        "yaml": experiment.to_yaml(),
+        "versions": _versions(),
+        "git_commit": _git_commit(),
+        "tracking_uri": place.elsewhere(masked(tracking_uri)),
+        "storage": place.address,
+        "forecast": experiment.forecast(slots),
+        "time": time.time(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {package: known for package, known in versions((*PACKAGES, *OF_DRIVER)).items() if known}
+
+
+def _git_commit(program: Path = Path(__file__)) -> str | None:
+    """Commit of the checkout that the program runs from; if it is installed, of the working folder, which may hold the
+    user's spaces. None outside a repository."""
+    tracked = _git("-C", str(program.parent), "ls-files", "--error-unmatch", program.name)
+    return _git("-C", str(program.parent), "rev-parse", "HEAD") if tracked else _git("rev-parse", "HEAD")
+
+
+def _git(*arguments: str) -> str | None:
+    """What git answers; None if it fails, or this machine has no git."""
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _document(state: SearchState, place: Place, tracking_uri: str, writer: MlflowWriter) -> dict[str, Any]:
+    """The JSON document of `run` and `resume`."""
+    counts = state.counts()
+    best = best_of(state)
+    if best is None:
+        reasons = {trial.reason for trial in state.trials.values() if trial.reason}
+        raise WorkFailed(
+            f"no trial of search '{state.name}' gave a dev value: "
+            f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {place.journal}"
+        )
+    return {
+        "search": state.name,
+        "data": state.data["name"],
+        "ranker": state.ranker,
+        "rankers": state.rankers,
+        "metric": state.metric,
+        "trials": len(state.trials),
+        "stopped_early": counts["stopped_early"],
+        "errored": counts["failed"],
+        "iterations": state.iterations,
+        "seconds": state.seconds,
+        "ended_by": state.end.get("ended_by") if state.end else None,
+        "forecast": state.forecast,
+        "best": best,
+        "best_curriculum": best_curriculum_of(state),
+        "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.chosen)),
+        "over_curricula": over_curricula(state),
+        "selection_bias": selection_bias(curves_of(state)),
+        "pareto": pareto(state),
+        "baseline": baseline_of(state),
+        "best_ranker": str(place.folder / TRIALS / BEST_RANKER) if (state.end or {}).get("checkpoint") else None,
+        "storage": place.address,
+        "tracking_uri": masked(tracking_uri),
+        "mlflow_run_id": writer.run_id,
+        "mlflow_view": writer.view_path,
+    }

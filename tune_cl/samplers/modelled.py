@@ -1,0 +1,273 @@
+"""Samplers that learn from results through Optuna, on spaces with conditions.
+
+Each `ask` rebuilds Optuna's study from the trials begun and the results told, so there is nothing to save.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, pstdev
+from typing import Any, ClassVar
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, TPESampler
+from optuna.trial import FixedTrial, FrozenTrial, TrialState, create_trial
+
+from trainables.core.randomness import generator
+from tune_cl.samplers.sampler import Observation, Outcome, RandomSampler
+from tune_cl.space.space import Flat, Space
+
+FEWEST_TO_WARM_CMAES = 10  # cmaes.get_warm_start_mgd takes the best tenth
+
+
+@dataclass(frozen=True)
+class Told:
+    """How a trial ended: Optuna's state, the value (the best over all iterations) and the best so far by iteration."""
+
+    state: TrialState
+    value: float | None = None
+    curve: dict[int, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, values: Mapping[int, float], outcome: Outcome) -> Told:
+        """A stopped trial keeps its curve but gets no value: a result of fewer iterations is not a final one."""
+        curve, best = {}, -math.inf
+        for iteration, value in sorted(values.items()):
+            if not math.isnan(value):
+                curve[iteration] = best = max(best, value)
+        if outcome == "failed" or not curve:
+            return cls(TrialState.FAIL)
+        return cls(TrialState.COMPLETE, best, curve) if outcome == "completed" else cls(TrialState.PRUNED, None, curve)
+
+
+class ModelSampler(RandomSampler, ABC):
+    """Chooses at random until `startup_trials` have finished, observations of earlier searches included.
+
+    If leaves have a prior, a share startup / (startup + finished) of the later trials is random too, and so follows it.
+    `discount`: shrinks the distance of a value that is not comparable from the mean.
+    """
+
+    purpose: ClassVar[str]
+    needs_values = False  # whether Optuna's sampler passes over trials without a final value
+
+    def __init__(
+        self, space: Space, seed: int, startup_trials: int = 8, first: Sequence[Flat] = (), discount: float = 0.5
+    ):
+        super().__init__(space, seed, first)
+        self.startup_trials, self.discount = startup_trials, discount
+        self.told: dict[int, Told] = {}
+        self.waited: dict[int, dict[int, float]] = {}  # number -> iteration at which it was stopped or paused -> best
+        self.observations: list[Observation] = []
+        self._frozen: dict[int, tuple[Told, FrozenTrial]] = {}
+        self._distributions: dict[str, BaseDistribution] = {}
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+    @abstractmethod
+    def optuna_sampler(self, seed: int) -> BaseSampler:
+        """A fresh sampler of Optuna's."""
+
+    def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
+        told = self.told[number] = Told.of(values, outcome)
+        if told.state == TrialState.PRUNED:
+            self.waited.setdefault(number, {})[max(told.curve)] = max(told.curve.values())
+
+    def warm_up(self, observations: Sequence[Observation]) -> None:
+        self.observations = list(observations)
+
+    def propose(self, number: int) -> Flat | None:
+        if not self.models(number):
+            return super().propose(number)
+        study = self.study()
+        return self.ask_new(number, lambda attempt: self._suggest(study, number, attempt))
+
+    def models(self, number: int) -> bool:
+        """Whether the model, rather than chance, chooses for the trial."""
+        finished = len(self.observations) + sum(told.state != TrialState.FAIL for told in self.told.values())
+        if self.given(number) or finished < self.startup_trials or not finished:
+            return False
+        share = self.startup_trials / (self.startup_trials + finished) if self.space.priors else 0.0
+        return generator(self.seed, "prior or model", number).random() >= share
+
+    def _suggest(self, study: optuna.Study, number: int, attempt: int) -> Flat:
+        trial = self.ask_optuna(study, number, attempt)
+        chosen = self.space.suggest(trial)
+        study.tell(trial, state=TrialState.FAIL)  # later attempts must not see this suggestion's trial
+        return chosen
+
+    def ask_optuna(self, study: optuna.Study, number: int, attempt: int) -> optuna.Trial:
+        seed = int(generator(self.seed, self.purpose, number, attempt).integers(2**31))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.sampler = self.optuna_sampler(seed)
+            return study.ask()
+
+    def study(self) -> optuna.Study:
+        """All that is known: observations of earlier searches, then this search's trials in order of number."""
+        study = optuna.create_study(direction="maximize")
+        study.add_trials([*self._observed(), *(self._trial(number) for number in sorted(self.chosen))])
+        return study
+
+    def _observed(self) -> list[FrozenTrial]:
+        """Values that are not comparable are put on this search's scale: mean + discount · SD · their standard score,
+        with mean and SD of those that are (0 and 1 while there are fewer than two)."""
+        own = [told.value for told in self.told.values() if told.value is not None]
+        known = own + [seen.value for seen in self.observations if seen.comparable]
+        mean, spread = (fmean(known), pstdev(known)) if len(known) > 1 else (0.0, 1.0)
+        return [
+            self._make(seen.chosen, Told(TrialState.COMPLETE, value, {1: value}))
+            for seen in self.observations
+            for value in [seen.value if seen.comparable else mean + self.discount * spread * seen.value]
+        ]
+
+    def _trial(self, number: int) -> FrozenTrial:
+        told = self.told.get(number, Told(TrialState.RUNNING))
+        if self.needs_values and told.state == TrialState.PRUNED:
+            told = self._estimated(told)
+        if number not in self._frozen or self._frozen[number][0] != told:
+            self._frozen[number] = told, self._make(self.chosen[number], told, self.attributes(number))
+        return self._frozen[number][1]
+
+    def _estimated(self, stopped: Told) -> Told:
+        """A stopped trial as it would have ended: its best value, and what finished trials gained on average after as
+        many iterations. Counts as running while none has finished that came by there."""
+        at = max(stopped.curve)
+        early = {number: self.waited.get(number, {}).get(at, told.curve.get(at)) for number, told in self.told.items()}
+        gains = [
+            told.value - value
+            for number, told in self.told.items()
+            if told.value is not None and (value := early[number]) is not None
+        ]
+        if not gains:
+            return Told(TrialState.RUNNING)
+        return Told(TrialState.COMPLETE, stopped.curve[at] + fmean(gains), stopped.curve)
+
+    def attributes(self, number: int) -> dict[str, Any]:
+        """What Optuna's sampler noted about the trial."""
+        return {}
+
+    def _make(self, chosen: Flat, told: Told, attributes: Mapping[str, Any] | None = None) -> FrozenTrial:
+        recorded = FixedTrial(chosen)
+        self.space.suggest(recorded)  # enters each value's distribution in `recorded`
+        return create_trial(
+            state=told.state,
+            value=told.value,
+            params=recorded.params,
+            distributions=recorded.distributions,
+            intermediate_values=told.curve,
+            system_attrs=dict(attributes or {}),
+        )
+
+    def unconditional(self) -> dict[str, BaseDistribution]:
+        """The parameters with several values that every trial has."""
+        if not self._distributions:
+            free = Space({key: leaf for key, leaf in self.space.leaves.items() if not leaf.when})
+            recorded = FixedTrial(free.decide(lambda _, leaf: leaf.middle()))
+            free.suggest(recorded)
+            self._distributions = {key: of for key, of in recorded.distributions.items() if not of.single()}
+        return self._distributions
+
+    def by_itself(self, seed: int) -> TPESampler:
+        """A sampler for the parameters that a joint model leaves out, each by itself."""
+        return TPESampler(n_startup_trials=0, constant_liar=True, seed=seed)
+
+
+class TpeSampler(ModelSampler):
+    """Tree-structured Parzen estimator (Bergstra et al. 2011), multivariate within each group of co-existing
+    parameters. Running trials count as bad ones ("constant liar"), so that concurrent trials spread out. Trials stopped
+    early rank below all that finished: by the iteration they reached, then by value.
+    """
+
+    purpose = "tpe"
+
+    def optuna_sampler(self, seed: int) -> BaseSampler:
+        return TPESampler(n_startup_trials=0, multivariate=True, group=True, constant_liar=True, seed=seed)
+
+
+class _FixedGp(GPSampler):
+    """Models the parameters that all trials must have; Optuna would take those that all finished trials happen to
+    share."""
+
+    def __init__(self, joint: dict[str, BaseDistribution], **options: Any):
+        super().__init__(**options)
+        self.joint = joint
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self.joint
+
+
+class _FixedCmaes(CmaEsSampler):
+    """Like `_FixedGp`. CMA-ES ends for good when its dimensions change, which with Optuna's own choice they may."""
+
+    def __init__(self, joint: dict[str, BaseDistribution], **options: Any):
+        super().__init__(**options)
+        self.joint = joint
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self.joint
+
+
+class GpSampler(ModelSampler):
+    """Gaussian process with expected improvement as acquisition, over the parameters that every trial has; those under
+    a condition come from TPE, each by itself. Those stopped early count with an estimated final value: left out, as
+    Optuna leaves them, they would change nothing, and it would propose the same place again."""
+
+    purpose = "gp"
+    needs_values = True
+    redraws = 3  # a refit takes most of a second with hundreds of trials
+
+    def optuna_sampler(self, seed: int) -> BaseSampler:
+        return _FixedGp(
+            self.unconditional(),
+            n_startup_trials=2,
+            independent_sampler=self.by_itself(seed),
+            warn_independent_sampling=False,
+            seed=seed,
+        )
+
+
+class CmaesSampler(ModelSampler):
+    """CMA-ES (Hansen 2016) over the numbers that every trial has; choices and parameters under a condition come from
+    TPE, each by itself. A generation is over when enough of its trials have ended; those stopped early count with an
+    estimated final value. Ten or more observations of earlier searches set its start (Nomura et al. 2021)."""
+
+    purpose = "cmaes"
+    needs_values = True
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self._noted: dict[int, dict[str, Any]] = {}
+
+    def replay(self, number: int, chosen: Flat) -> None:
+        """Also recomputes the trial's generation and the state of the evolution, which follow from what came before."""
+        if self.models(number):
+            trial = self.ask_optuna(self.study(), number, 0)
+            _ = trial.relative_params  # Optuna asks CMA-ES, and notes its state, only when they are first read
+            attributes = trial.storage.get_trial(trial._trial_id).system_attrs
+            self._noted[number] = {key: value for key, value in attributes.items() if key.startswith("cma:")}
+        super().replay(number, chosen)
+
+    def attributes(self, number: int) -> dict[str, Any]:
+        return self._noted.get(number, {})
+
+    def optuna_sampler(self, seed: int) -> BaseSampler:
+        joint = {key: of for key, of in self.unconditional().items() if not isinstance(of, CategoricalDistribution)}
+        sources = [self._only(trial, joint) for trial in self._observed()]
+        return _FixedCmaes(
+            joint,
+            n_startup_trials=0,
+            independent_sampler=self.by_itself(seed),
+            warn_independent_sampling=False,
+            source_trials=sources if len(sources) >= FEWEST_TO_WARM_CMAES else None,
+            seed=seed,
+        )
+
+    @staticmethod
+    def _only(trial: FrozenTrial, joint: Mapping[str, BaseDistribution]) -> FrozenTrial:
+        return create_trial(
+            value=trial.value, params={key: trial.params[key] for key in joint}, distributions=dict(joint)
+        )

@@ -1,0 +1,167 @@
+"""When a trial may be judged: how long a curriculum lasts, and how it shrinks with a rung's budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from trainables.config.keys import TrainingRun
+
+
+def curriculum_grace(run: TrainingRun) -> int:
+    """Iterations until a training's curriculum is over: the latest of `curriculum_ends`, at most all iterations."""
+    return math.ceil(min(max(curriculum_ends(run).values(), default=0), run.training.max_iterations))
+
+
+def curriculum_ends(run: TrainingRun) -> dict[str, float]:
+    """Iterations until each part of a training's curriculum is over, by the key that sets it: T, m or a switch, if in
+    force."""
+    curriculum, iterations = run.curriculum, run.training.max_iterations
+    if run.grows_trees:
+        trees = curriculum.switch / run.ranker["trees_per_iteration"]
+        return {"curriculum.switch": math.ceil(trees)} if "curriculum.switch" in run.in_force() else {}
+    ends: dict[str, float] = {}
+    if curriculum.pacing != "none":
+        ends["curriculum.T"] = math.ceil(curriculum.T * iterations - 1e-9)
+    if curriculum.weighting != "none":
+        ends["curriculum.m"] = curriculum.m
+    if curriculum.objective_switch != "none":
+        ends["curriculum.switch_at"] = math.ceil(curriculum.switch_at * iterations - 1e-9)
+    return ends
+
+
+def scaled_run(run: TrainingRun, iterations: int) -> TrainingRun:
+    """The training with a whole budget of `iterations`, before which it does not end. m, and the trees before a switch,
+    shrink in proportion, to 1 at least; T, a network's switch, the warm-up and a falling rate are shares of all steps
+    and shrink by themselves."""
+    if iterations == run.training.max_iterations:
+        return run
+    share = iterations / run.training.max_iterations
+    patience = max(iterations, run.training.patience)
+    training = run.training.model_copy(update={"max_iterations": iterations, "patience": patience})
+    scaled = {"m": max(1.0, run.curriculum.m * share), "switch": max(1, round(run.curriculum.switch * share))}
+    curriculum = run.curriculum.model_copy(update=scaled)
+    return run.model_copy(update={"training": training, "curriculum": curriculum})
+
+
+class Decision(Enum):
+    GO_ON = "go on"
+    STOP = "stop"  # the trial ends early
+    PAUSE = "pause"  # the trial gives up its place; `next_paused` may name it later
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What schedulers read of an experiment: `training.max_iterations`, and the `search.*` keys of the same names."""
+
+    max_iterations: int
+    reduction_factor: float = 3
+    grace: str | int = "curriculum"
+    first_rung: int = 1
+    promotion: bool = False
+    compare: str = "value"
+    interval: int = 2
+    leaves: dict[str, Any] = field(default_factory=dict)  # the space's, by key
+    seed: int = 0
+
+    @property
+    def scaled(self) -> bool:
+        return self.grace == "scaled"
+
+    @property
+    def first(self) -> int:
+        """The first iteration at which a trial may be judged: `first_rung`, or a number given as grace."""
+        return self.grace if isinstance(self.grace, int) else self.first_rung
+
+    @property
+    def rungs(self) -> list[int]:
+        """The iterations `first` · ηᵏ, at which trials are judged."""
+        return rungs(self.first, self.reduction_factor, self.max_iterations)
+
+
+def rungs(first: int, eta: float, max_iterations: int) -> list[int]:
+    """The iterations first · ηᵏ below `max_iterations`, rounded down, each once."""
+    found, budget = [], float(first)
+    while (rung := math.floor(budget + 1e-9)) < max_iterations:
+        found.append(rung)
+        budget *= eta
+    return sorted(set(found))
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a paused trial goes on: from the checkpoint of trial `source`, under other values of opened keys."""
+
+    source: str
+    chosen: dict[str, Any]
+
+
+@dataclass
+class Scheduler:
+    """Lets every trial go on to its end (`search.scheduler: none`); other schedulers override what they decide."""
+
+    setup: Setup
+    graces: dict[str, int] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
+    all_begun: bool = False  # set from outside once no new configuration comes; some may still run
+
+    def start(self, trial: str, grace: int, end: int = 0, chosen: dict[str, Any] | None = None) -> None:
+        """A trial begins, not to be judged before iteration `grace`; its curriculum ends with iteration `end`. Not
+        called for a trial that is never judged, such as the baseline."""
+        self.graces[trial] = grace
+
+    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
+        """What becomes of the trial after an iteration (from 1) with `value`, which may be NaN. `queries`: the values
+        of the dev queries, if they are reported. Trials that were not started go on."""
+        best = self.best.get(trial, -math.inf)
+        self.best[trial] = best if math.isnan(value) else max(best, value)
+        return self.decide(trial, iteration, queries) if trial in self.graces else Decision.GO_ON
+
+    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
+        """`judge` for a trial that was started, after its value was taken in."""
+        return Decision.GO_ON
+
+    @property
+    def pauses(self) -> bool:
+        """Whether trials may pause."""
+        return False
+
+    @property
+    def renews(self) -> bool:
+        """Whether a trial whose training has ended by itself may go on with another training."""
+        return self.setup.scaled
+
+    @property
+    def copies(self) -> bool:
+        """Whether a trial may go on from another one's checkpoint."""
+        return False
+
+    def next_paused(self, last: bool) -> str | None:
+        """The paused trial that is to go on before any new one starts. `last`: no new trial will come, and none
+        runs."""
+        return None
+
+    def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
+        """A paused trial goes on, under the values `chosen` if they have changed."""
+
+    def ended(self, trial: str, completed: bool) -> None:
+        """A trial has ended, whatever its outcome. `completed`: by itself, if only by patience."""
+
+    def forget(self, trial: str) -> None:
+        """A trial that has ended had failed: others are no longer compared with what it reported."""
+        self.best.pop(trial, None)
+
+    def budget(self, trial: str) -> int:
+        """Iterations that the trial's present training is planned for; only under grace `scaled` fewer than all."""
+        return self.setup.max_iterations
+
+    def change(self, trial: str) -> Change | None:
+        """How a paused trial named by `next_paused` goes on; None if unchanged."""
+        return None
+
+    def expected_iterations(self, grace: int) -> float:
+        """Mean iterations of a trial with this grace, for the forecast."""
+        return float(self.setup.max_iterations)

@@ -1,0 +1,325 @@
+"""The search itself, without Ray: which trial comes next, what a result means, what is recorded.
+
+Every event goes to the journal first, then into the search's course. A search that stopped is rebuilt by replaying the
+journal: sampler, rungs and open trials come out as they were, whatever Ray has saved.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import DamagedCheckpoint
+from trainables.core.storage import exists, patiently
+from trainables.evaluation.metrics import dev_key
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.journal import Event, Journal
+from tune_cl.history.state import SearchState, TrialState
+from tune_cl.schedulers.scheduler import scaled_run
+from tune_cl.search.budget import ending, used_up
+from tune_cl.search.progress_panel import BASELINE_TRIAL, PAUSED, Course, Stop
+from tune_cl.search.repeats import seed_of
+from tune_cl.search.throughput import Forecaster
+
+WAIT, FINISHED = "wait", "finished"  # in place of a plan: none right now, none any more
+REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
+ON_A_DEVICE = ("device_memory_mib",)  # reported only by trainings on a device
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A trial to start or to continue: its id, full configuration, and the checkpoint folder to go on from."""
+
+    trial: str
+    run: TrainingRun
+    checkpoint: str | None
+    threads: int
+    gpu: float  # GPUs that a trial reserves, or a share of one
+    queries: bool = False  # whether results hold the dev queries' values
+    adopt: bool = False  # whether the checkpoint comes from another configuration
+
+    def as_config(self) -> dict[str, Any]:
+        """What the trainable and Ray's callbacks get."""
+        return {
+            "trial": self.trial,
+            "run": self.run.model_dump(),
+            "checkpoint": self.checkpoint,
+            "threads": self.threads,
+            "gpu": self.gpu,
+            "queries": self.queries,
+            "adopt": self.adopt,
+        }
+
+
+@dataclass
+class Search:
+    """`artifacts(trial, checkpoint folder, run)` writes a finished trial's files and returns their folder, or raises
+    DamagedCheckpoint; `watch(state)` is called after every event."""
+
+    experiment: Experiment
+    journal: Journal
+    slots: int
+    artifacts: Callable[[str, str, TrainingRun], Path]
+    watch: Callable[[SearchState], None] = lambda state: None
+
+    def __post_init__(self) -> None:
+        self.running: set[str] = set()
+        self.ended_by: str | None = None
+        self.forecaster = Forecaster(self.experiment)
+        self.course = Course(self.experiment, self.journal.events())
+        self.state, self.stops, self.race = self.course.state, self.course.stops, self.course.race
+        self.sampler, self.scheduler, self.audit = self.course.sampler, self.course.scheduler, self.course.audit
+        self.ended_since = [trial.trial for trial in self.state.by_number() if trial.outcome]
+        """Trials that have ended since somebody last emptied this list: their checkpoints may be in the way."""
+        self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
+
+    # -- what Tune asks ------------------------------------------------------------------------------------------
+
+    def next_trial(self) -> Plan | str:
+        """The next plan; WAIT if there is none right now, FINISHED if there are no more."""
+        if len(self.running) >= self.slots:
+            return WAIT
+        while self.waiting:
+            trial = self.waiting.pop(0)
+            checkpoint, iteration = self.last_checkpoint(trial)
+            self._stop_where_used_up(trial)
+            stop = self.stops.get(trial.trial)
+            if stop and stop.iteration <= iteration:  # killed between the decision and its record
+                self.ended(trial.trial)
+                continue
+            return self._again(trial, checkpoint)
+        return self._new_or_paused()
+
+    def _stop_where_used_up(self, trial: TrialState) -> None:
+        """Stops a trial at its last result if that used up a budget, and a kill kept the stop from taking effect."""
+        at, last = max(trial.results, default=0), trial.offset + self.scheduler.budget(trial.trial)
+        if trial.trial != BASELINE_TRIAL and 0 < at < last and (end := used_up(self.experiment, self.state)):
+            self.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
+
+    def _new_or_paused(self) -> Plan | str:
+        """A configuration that is to train again, else a paused trial that may go on, else a new configuration."""
+        number = len(self.state.trials)
+        if end := ending(self.experiment, self.state) if number else None:
+            self.ended_by = end
+        if self.ended_by:
+            return self._last_paused()
+        left = number < self.experiment.trials
+        if left and self.race.due:
+            return self._repeat(self.state.trials[self.race.due[0]])
+        if paused := self.scheduler.next_paused(last=False):
+            return WAIT if self._still_saves(paused) else self._go_on(paused)
+        return (self._new(number) if left else None) or self._last_paused()
+
+    def _still_saves(self, paused: str) -> bool:
+        """Whether a paused trial, or the one whose weights it goes on from, has yet to save and leave its place: Tune
+        asks for further trials as soon as it has passed a result on."""
+        change = self.scheduler.change(paused)
+        return not self.running.isdisjoint({paused, *([change.source] if change else [])})
+
+    def _new(self, number: int) -> Plan | str | None:
+        """The baseline, then what the sampler answers; None when every configuration has been tried."""
+        choice = self.sampler.ask(len(self.course.asked)) if number else self.experiment.baseline_choice()
+        if choice is not None:
+            return self._plan(number, choice, None)
+        return WAIT if self.running and self.race.seeds > 1 else None  # a running one may yet be repeated
+
+    def _last_paused(self) -> Plan | str:
+        """When no new trial comes: a paused one that may still go on, or else the end of all paused ones."""
+        if not self.scheduler.pauses:
+            return FINISHED
+        if self.running:  # their results may still decide which paused trial goes on
+            return WAIT
+        if not self.ended_by and (paused := self.scheduler.next_paused(last=True)):
+            return self._go_on(paused)
+        for trial in self.state.open_trials():
+            self._end(trial.trial, "stopped_early", self.ended_by or f"did not go on from iteration {trial.iterations}")
+        return FINISHED
+
+    def result(self, trial: str, metrics: dict[str, Any]) -> bool:
+        """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
+        iteration = self.state.trials[trial].offset + metrics["iteration"]
+        if "failed" in metrics:
+            self.stops[trial] = Stop(iteration, "failed", metrics["failed"])
+        elif iteration not in self.state.trials[trial].results:
+            there = (*self._metric_names, *(key for key in ON_A_DEVICE if key in metrics))
+            kept = {key: float(metrics[key]) for key in there}
+            event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": kept}
+            self.record(event | {key: metrics[key] for key in ("queries", "done") if metrics.get(key)})
+            self._forecast(trial)
+            if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
+                self.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
+        return not (trial in self.stops and self.stops[trial].iteration <= iteration)
+
+    def note(self, trial: str, text: str) -> None:
+        """Records something about a trial that the user should know."""
+        self.record({"event": "note", "trial": trial, "text": text})
+        log.warning("%s: %s", trial, text)
+
+    def machine(self, trial: str, text: str) -> None:
+        """Records what a trial computes with. Says once if another trial of the same ranker computes with another."""
+        ranker = self.state.trials[trial].params["ranker.name"]
+        known = self.state.machines.get(ranker, [])
+        if len(known) == 1 and text not in known:
+            told = "trials of %s compute with '%s' and '%s': their numbers differ by that, too"
+            log.warning(told, ranker, known[0], text)
+        self.record({"event": "machine", "trial": trial, "text": text})
+
+    def checkpoint(self, trial: str, iteration: int, path: str) -> None:
+        iteration += self.state.trials[trial].offset
+        self.record({"event": "checkpoint", "trial": trial, "iteration": iteration, "path": path})
+
+    def ended(self, trial: str) -> None:
+        """A trial ended by itself or by a decision, or paused."""
+        stop = self.stops.get(trial)
+        if stop and stop.outcome == PAUSED:
+            self.running.discard(trial)
+            self.record({"event": "pause", "trial": trial, "iteration": stop.iteration, "reason": stop.reason})
+            return
+        outcome = stop.outcome if stop else "baseline" if self.state.trials[trial].baseline else "completed"
+        self._end(trial, outcome, stop.reason if stop else None)
+
+    def failed(self, trial: str, reason: str) -> None:
+        """A trial's process failed more often than it may be retried."""
+        self._end(trial, "failed", reason)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _metric_names(self) -> tuple[str, ...]:
+        return (dev_key(self.experiment.metric), *REPORTED)
+
+    def _go_on(self, name: str) -> Plan:
+        """A paused trial's plan: from its checkpoint or another's (pbt), or anew with more iterations (`scaled`)."""
+        trial = self.state.trials[name]
+        if self.experiment.search.grace == "scaled":
+            return self._again(trial, None, anew=True)
+        if change := self.scheduler.change(name):
+            iteration = self.stops[name].iteration  # at which both were judged: either may have other checkpoints
+            checkpoint = self.state.trials[change.source].checkpoints.get(iteration)
+            if checkpoint and patiently(lambda: exists(checkpoint)):
+                adopted = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
+                return self._plan(trial.number, change.chosen, checkpoint, adopted=adopted)
+            lost = f"the checkpoint of {change.source} after iteration {iteration} is not there to copy"
+            self.note(name, f"{lost}; the trial goes on from its own")
+        return self._again(trial, self.last_checkpoint(trial)[0])
+
+    def _again(self, trial: TrialState, checkpoint: str | None, **how: Any) -> Plan:
+        """A plan for a trial that has begun before."""
+        how |= {"repeat_of": trial.repeat_of} if trial.repeat_of else {}
+        how |= {"changed": True} if trial.adopted else {}
+        return self._plan(trial.number, trial.chosen, checkpoint, trial.seed, **how)
+
+    def _repeat(self, first: TrialState) -> Plan:
+        """A new trial of the configuration of `first`, under its next seed."""
+        seed = seed_of(self.experiment.seed, self.race.trainings[first.trial])
+        return self._plan(len(self.state.trials), first.chosen, None, seed, repeat_of=first.trial)
+
+    def _plan(
+        self, number: int, choice: dict[str, Any], checkpoint: str | None, seed: int | None = None, **how: Any
+    ) -> Plan:
+        run, trial = self.experiment.training_run(choice, seed), trial_id(number)
+        event = {
+            "event": "trial",
+            "trial": trial,
+            "number": number,
+            "params": run.in_force(),
+            "chosen": choice,
+            "seed": run.seed,
+            "baseline": how.get("repeat_of", trial) == BASELINE_TRIAL,
+        }
+        self.record(event | how)
+        self.running.add(trial)
+        search, state = self.experiment.search, self.state.trials[trial]
+        queries = search.compare == "paired" or search.repeats > 1
+        adopts = state.adopted is not None and state.adopted["checkpoint"] == checkpoint
+        threads, gpu = search.resources.threads, search.resources.gpu
+        return Plan(trial, self.run_of(state), checkpoint, threads, gpu, queries, adopts)
+
+    def run_of(self, trial: TrialState) -> TrainingRun:
+        """The training of a trial that counts: under grace `scaled` the one planned for its rung."""
+        budget = trial.until - trial.offset if trial.until else self.scheduler.budget(trial.trial)
+        return scaled_run(self.experiment.training_run(trial.chosen, trial.seed), budget)
+
+    @staticmethod
+    def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
+        """The present training's checkpoints that still exist, each with its iteration, newest first."""
+        adopted = trial.adopted or {"iteration": trial.offset, "checkpoint": None}
+        for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
+            own = trial.counts(iteration) and iteration > adopted["iteration"]
+            if own and patiently(lambda path=path: exists(path)):
+                yield path, iteration
+        if adopted["checkpoint"]:
+            yield adopted["checkpoint"], adopted["iteration"]
+
+    @classmethod
+    def last_checkpoint(cls, trial: TrialState) -> tuple[str | None, int]:
+        """The newest of `checkpoints`; without one, None and the iteration after which the present training began."""
+        return next(cls.checkpoints(trial), (None, trial.offset))
+
+    def left_by(self, trial: TrialState, write: Callable[[str], Path]) -> str | None:
+        """What `write` makes of the trial's newest checkpoint; if it is damaged, a note says so and the one before it
+        is used. None if no checkpoint is sound."""
+        for checkpoint, _ in self.checkpoints(trial):
+            try:
+                return str(write(checkpoint))
+            except DamagedCheckpoint as damage:
+                self.note(
+                    trial.trial, f"{damage}; the trial's files come from the checkpoint before it, if there is one"
+                )
+        return None
+
+    def _forecast(self, trial: str) -> None:
+        """Records what the search will take, if the trial's result changes that."""
+        if event := self.forecaster.event(self.state, trial, self.slots):
+            self.record(event)
+
+    def _end(self, trial: str, outcome: str, reason: str | None) -> None:
+        state = self.state.trials[trial]
+        before = self._better_before(state) if outcome == "stopped_early" else None
+        state = before or state
+        run, folder = self.run_of(state), None
+        if outcome != "failed":
+            folder = self.left_by(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
+        best = None if outcome == "failed" else state.best(self.experiment.metric)
+        self.running.discard(trial)
+        self.record(
+            {
+                "event": "end",
+                "trial": trial,
+                "outcome": outcome,
+                "reason": reason,
+                "audit": self.audit.taken.get(trial),
+                "artifacts": folder,
+                "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
+            }
+            | ({"back": True} if before else {})
+        )
+        self.ended_since.append(trial)
+
+    def _better_before(self, trial: TrialState) -> TrialState | None:
+        """If a trial's new training was cut short without a higher value: the trial as the training before, which went
+        through its whole curriculum, left it."""
+        cut_short = max(trial.results, default=0) - trial.offset < self.scheduler.budget(trial.trial)
+        before, metric = trial.before() if cut_short else None, self.experiment.metric
+        if before is None or (reached := before.best(metric)) is None:
+            return None
+        now = trial.best(metric)
+        return before if now is None or reached.dev >= now.dev else None
+
+    def record(self, event: Event) -> None:
+        """Appends an event to the journal, of now if it has no `time`, and takes it in."""
+        event = {"time": time.time(), **event}
+        self.journal.append(event)
+        self.course.take_in(event)
+        self.watch(self.state)
+
+
+def trial_id(number: int) -> str:
+    """t0000 is the baseline."""
+    return f"t{number:04d}"

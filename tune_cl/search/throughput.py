@@ -1,0 +1,214 @@
+"""How long a search's trials take: not all alike if it opens keys that decide a training's pace. Measured before it
+starts, or on its own first iterations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any
+
+from trainables.config.keys import TrainingRun, flatten
+from trainables.core.randomness import generator
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.forecast import Span, within_budgets
+from tune_cl.experiment.search_keys import price_of_an_hour
+from tune_cl.history.journal import Event
+from tune_cl.history.state import SearchState, TrialState
+from tune_cl.samplers import tried_first
+from tune_cl.space.parameters import Choice
+from tune_cl.space.space import Flat, identity
+
+DECIDING = (
+    "ranker.name",
+    "ranker.model",
+    "training.batches_per_iteration",
+    "training.batch_size",
+    "training.max_length",
+)
+MEASURED = 2  # the iteration of a training that is measured: the first warms up
+MOST = 12  # kinds of trainings to measure; while there are more, the last opened key of DECIDING is ignored
+DRAWS = 2048
+WALKED = 100_000  # combinations of a grid, at most
+
+Kind = tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """A kind's pace. `of`: its values of opened keys; `trials`: how many are expected to have them, the baseline
+    included."""
+
+    of: Mapping[str, Any]
+    seconds_per_iteration: float
+    trials: float
+
+
+@dataclass(frozen=True)
+class Paces:
+    """Paces in seconds an iteration: the baseline's, the mean of the other trials, and that of each kind measured,
+    slowest first. `seeds`: trainings of the baseline."""
+
+    baseline: float
+    others: float
+    kinds: tuple[Pace, ...]
+    seeds: int = 1
+
+    def hours(self, iterations: int, most: int) -> float:
+        """Hours of so many iterations of a search, `most` of them by each training of the baseline."""
+        first = min(iterations, most * self.seeds)
+        return (first * self.baseline + (iterations - first) * self.others) / 3600
+
+    def longest(self, iterations: int, most: int, trials: int) -> float:
+        """Hours of the longest of so many trainings, which no number of places makes shorter: the baseline's, or one of
+        the slowest kind to be expected, of as many iterations as the others make on average."""
+        others = max(0, iterations - most * self.seeds) / max(1, trials - self.seeds)
+        slowest = max([self.others, *(pace.seconds_per_iteration for pace in self.kinds if pace.trials >= 0.5)])
+        return max(min(iterations, most) * self.baseline, others * slowest) / 3600
+
+    def of(self, run: TrainingRun) -> float:
+        """Seconds an iteration of a training; the baseline's if it is of no known kind."""
+        flat = flatten(run.model_dump())
+        fitting = [pace for pace in self.kinds if pace.of.items() <= flat.items()]
+        return max(fitting, key=lambda pace: len(pace.of)).seconds_per_iteration if fitting else self.baseline
+
+
+def paces_of(experiment: Experiment, measure: Callable[[TrainingRun], float]) -> Paces:
+    """Measures the baseline, and a training like it for each other kind that trials can be of. `measure`: gives a
+    training's seconds an iteration."""
+    kinds = Kinds.of(experiment)
+    seconds = {kinds.baseline: measure(experiment.base_run())}
+    for kind in kinds.shares:
+        if kind not in seconds:
+            seconds[kind] = measure(experiment.plain_run(dict(kind)))
+    return kinds.paces(seconds)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The kinds of trainings in a search, by the values of `keys`. `shares`: of each kind among the `others`, the
+    trials beside the baseline's; `seeds`: trainings of the baseline."""
+
+    keys: list[str]
+    baseline: Kind
+    shares: Mapping[Kind, float]
+    seeds: int
+    others: int
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Kinds:
+        keys = [key for key in DECIDING if isinstance(experiment.space.leaves.get(key), Choice)]
+        while len(shares := _shares(experiment, keys)) > MOST:
+            keys.pop()
+        baseline = _kind(keys, experiment.baseline_choice())
+        return cls(keys, baseline, shares, _seeds(experiment), _others(experiment))
+
+    def of_trial(self, trial: TrialState) -> Kind:
+        return self.baseline if trial.baseline else _kind(self.keys, trial.chosen)
+
+    def paces(self, seconds: Mapping[Kind, float]) -> Paces:
+        """`seconds`: of an iteration by kind, of the baseline's at least, which missing kinds are taken to equal."""
+        usual = seconds[self.baseline]
+        known = [
+            Pace(dict(kind), pace, self.others * self.shares.get(kind, 0.0) + self.seeds * (kind == self.baseline))
+            for kind, pace in seconds.items()
+        ]
+        known.sort(key=lambda pace: -pace.seconds_per_iteration)
+        mean = sum(share * seconds.get(kind, usual) for kind, share in self.shares.items())
+        return Paces(usual, mean, tuple(known), self.seeds)
+
+
+def forecast_by(paces: Paces, experiment: Experiment, iterations: int, slots: int) -> tuple[Span, dict[str, float]]:
+    """The hours of a search whose trials would make so many iterations, `slots` at a time, if its budgets let them; and
+    what the user is told: the iterations within the budgets, their mean pace and, where there is a price, the cost."""
+    search, most = experiment.search, experiment.max_iterations
+    hours, price = paces.hours(iterations, most), price_of_an_hour(search)
+    longest = paces.longest(iterations, most, experiment.trials)
+    filled = min(slots, hours / longest) if longest else slots  # on average; no more than there are trials
+    span = within_budgets(search, hours, most * paces.baseline / 3600, filled)
+    told = {
+        "iterations_expected": round(iterations * span.training / hours) if span.ends else iterations,
+        "seconds_per_iteration": hours * 3600 / iterations,
+    }
+    return span, told | ({"cost_forecast": span.training * price} if price else {})
+
+
+class Forecaster:
+    """Forecasts what a running search will take once a training of the baseline's kind has shown its pace, and again
+    after the first of each other kind."""
+
+    def __init__(self, experiment: Experiment):
+        self.experiment = experiment
+        self.measured = min(MEASURED, experiment.max_iterations)
+        self._known: set[Kind] = set()  # kinds with a measured result; a kind leads to an event only the first time
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        return Kinds.of(self.experiment)
+
+    def event(self, state: SearchState, trial: str, slots: int) -> Event | None:
+        """The journal's event after a result of `trial`, None if it says nothing new about paces. `slots`: trials at a
+        time."""
+        if next(reversed(state.trials[trial].results), None) != self.measured:
+            return None
+        own = self.kinds.of_trial(state.trials[trial])
+        if own in self._known:  # nearly all results end here; what follows looks at all trials
+            return None
+        self._known.add(own)
+        seen = [one for one in state.by_number() if self.measured in one.results]
+        if any(one.trial != trial and self.kinds.of_trial(one) == own for one in seen):
+            return None
+        seconds = {self.kinds.of_trial(one): one.results[self.measured]["seconds"] for one in reversed(seen)}
+        told = self._told(self.kinds.paces(seconds), slots) if self.kinds.baseline in seconds else {}
+        return {"event": "forecast"} | told if told.items() - state.forecast.items() else None
+
+    def _told(self, paces: Paces, slots: int) -> dict[str, float]:
+        """The forecast for trials that run `slots` at a time, each kind at its pace, and make as many iterations as
+        `Experiment.forecast` expects or the budgets allow."""
+        resources, iterations = self.experiment.search.resources, self.experiment.forecast(slots)["iterations_expected"]
+        span, told = forecast_by(paces, self.experiment, iterations, slots)
+        return told | {
+            "hours_forecast": span.hours,
+            "cpu_hours_forecast": span.training * resources.cpu,
+            "gpu_hours_forecast": span.training * resources.gpu,
+        }
+
+
+def _seeds(experiment: Experiment) -> int:
+    """Trainings of the baseline."""
+    return min(experiment.search.repeats, experiment.trials)
+
+
+def _others(experiment: Experiment) -> int:
+    """Trials that are not the baseline's."""
+    return experiment.trials - _seeds(experiment)
+
+
+def _kind(keys: list[str], choice: Mapping[str, Any]) -> Kind:
+    return tuple((key, choice[key]) for key in keys if key in choice)
+
+
+def _shares(experiment: Experiment, keys: list[str]) -> dict[Kind, float]:
+    """The share of each kind among the trials beside the baseline. For a grid, or a space that will be used up, it is
+    counted over the combinations to be tried; else over the configurations tried first and random draws."""
+    space, number = experiment.space, _others(experiment)
+    if not number or not keys:
+        return {(): 1.0} if number else {}
+    combinations = space.combinations()
+    if experiment.search.searcher == "grid" or (combinations is not None and combinations <= number):
+        walked = Counter(_kind(keys, choice) for choice in islice(_grid(experiment), min(number, WALKED)))
+        return {kind: count / walked.total() for kind, count in walked.items()}
+    first = Counter(_kind(keys, choice) for choice in tried_first(experiment)[:number])
+    rngs = (generator(experiment.seed, "paces", draw) for draw in range(DRAWS))
+    drawn = Counter(_kind(keys, space.sample(rng)) for rng in rngs)
+    left = 1 - first.total() / number
+    return {kind: first[kind] / number + left * drawn[kind] / DRAWS for kind in first | drawn}
+
+
+def _grid(experiment: Experiment) -> Iterator[Flat]:
+    """The combinations in the order in which a grid tries them."""
+    points = experiment.search.points
+    known = set(map(identity, points))
+    return chain(points, (choice for choice in experiment.space.grid() if identity(choice) not in known))

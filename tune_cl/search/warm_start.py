@@ -1,0 +1,104 @@
+"""`search.warm_start`: what earlier searches found, as observations for the sampler of a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+from trainables.core.errors import ConfigError, Problem, nearest
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.journal import FILE, Event, read_events
+from tune_cl.history.search_folder import Place
+from tune_cl.history.state import RAN_TO_THE_END, SearchState, as_chosen, replay
+from tune_cl.samplers import Observation
+from tune_cl.space.space import Flat, Space
+
+
+def warm_start(experiment: Experiment, digest: str, place: Place) -> Event | None:
+    """`warm_start_event` from the storage of `place`; in S3, after bringing this machine's copies up to date."""
+    for earlier in experiment.search.warm_start:
+        replace(place, name=earlier).pull()
+    return warm_start_event(experiment, digest, place.storage)
+
+
+def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Event | None:
+    """The journal's event for the searches in `search.warm_start`; None if it names none.
+
+    `digest`: that of the new search's data. Raises ConfigError for a search that does not exist, DataError for a
+    damaged journal.
+    """
+    names = experiment.search.warm_start
+    if not names:
+        return None
+    journals = [_journal(f"search.warm_start[{place}]", name, storage) for place, name in enumerate(names)]
+    sources, observations = [], []
+    for journal in journals:
+        state = replay(read_events(journal))
+        found = observed(experiment, digest, state)
+        finished = sum(trial.outcome in RAN_TO_THE_END and not trial.repeat_of for trial in state.trials.values())
+        counts = {"observations": len(found), "dropped": finished - len(found)}
+        sources.append({"search": state.name, "seeds": sorted(state.search_seeds), **counts})
+        observations += [asdict(observation) for observation in found]
+    return {"event": "warm_start", "sources": sources, "observations": observations}
+
+
+def notes_of(event: Event) -> list[str]:
+    """What came of each earlier search, in words."""
+    return [
+        f"{source['search']}: {source['observations']} finished trials warm the search up"
+        + (f", {source['dropped']} are outside its space or without a spread of values" if source["dropped"] else "")
+        for source in event["sources"]
+    ]
+
+
+def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Observation]:
+    """The finished trials of an earlier search that lie in the space; a repeated configuration counts once, by its
+    mean.
+
+    Parameters that the space does not open are ignored. Values stay as they are if both searches have the same data,
+    ranker, metric, evaluation and iterations; else they become standard scores within their search.
+    """
+    trials = [(state.trials[name], fmean(values)) for name, values in state.finals().items()]
+    comparable = _comparable(experiment, digest, state)
+    values = [dev for _, dev in trials]
+    mean, spread = (0.0, 1.0) if comparable or not values else (fmean(values), pstdev(values))
+    if not spread:
+        return []
+    known = [(as_chosen(trial.params) | trial.chosen, dev) for trial, dev in trials]
+    found = [(within(experiment.space, values), (dev - mean) / spread) for values, dev in known]
+    return [Observation(chosen, value, comparable) for chosen, value in found if chosen is not None]
+
+
+def within(space: Space, params: Mapping[str, Any]) -> Flat | None:
+    """Flat parameters as a configuration of the space; None if one that exists there is missing or out of range."""
+    chosen: Flat = {}
+    for key, leaf in space.leaves.items():
+        if space.exists(key, chosen):
+            if key not in params or not leaf.allows(params[key]):
+                return None
+            chosen[key] = params[key]
+    return chosen
+
+
+def _comparable(experiment: Experiment, digest: str, state: SearchState) -> bool:
+    new, old = experiment.base_run(), Experiment.from_yaml(state.yaml).base_run()
+    return (state.data["digest"], state.metric, state.ranker, old.evaluation, old.training.max_iterations) == (
+        digest,
+        experiment.metric,
+        new.ranker["name"],
+        new.evaluation,
+        new.training.max_iterations,
+    )
+
+
+def _journal(place: str, name: str, storage: Path) -> Path:
+    """The journal of a search, named by its name in the storage or by the path of its folder."""
+    for folder in (storage / name, Path(name)):
+        if (folder / FILE).is_file():
+            return folder / FILE
+    known = [path.parent.name for path in storage.glob(f"*/{FILE}")]
+    right = nearest(name, known) if known else "the path of the earlier search's folder"
+    raise ConfigError(Problem(place, f"no search '{name}' in {storage}", right))

@@ -1,0 +1,142 @@
+"""Search-space files: where they are, and how their YAML is read and written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.composer import ComposerError
+
+from search_spaces import SPACES
+from trainables.core.errors import ConfigError, Problem, nearest
+
+MOST_NODES = 10_000  # keys, values and lists of a file: PyYAML takes about .1 ms for each
+MOST_BYTES = 1 << 20
+SHORTER = "a shorter file"
+
+
+class Loader(yaml.SafeLoader):
+    """Safe YAML in which 1e-3 is a number (YAML 1.1 demands 1.0e-3); aliases and very long files are refused."""
+
+    nodes = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.get_event()
+            raise ComposerError(None, None, f"alias *{event.anchor} is not supported", event.start_mark)
+        self.nodes += 1
+        if self.nodes > MOST_NODES:
+            wrong = f"more than {MOST_NODES:,} keys and values"
+            raise ComposerError(None, None, wrong, self.peek_event().start_mark, SHORTER)
+        return super().compose_node(parent, index)
+
+
+PLAIN = {"found unhashable key": "a list or a mapping stands as a key"}  # for PyYAML's messages
+
+
+class Dumper(yaml.SafeDumper):
+    """Quotes strings that Loader would take for numbers."""
+
+
+FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+for kind in (Loader, Dumper):
+    kind.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
+
+
+def dump_yaml(tree: Mapping[str, Any]) -> str:
+    """YAML that `parse_yaml` reads back as an equal mapping."""
+    return yaml.dump(dict(tree), Dumper=Dumper, sort_keys=False, allow_unicode=True)
+
+
+def on_a_line(value: Any) -> str:
+    """A value as it would be written after a key, on one line."""
+    text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=inf)
+    return text.removesuffix("...\n").strip()
+
+
+def parse_yaml(text: str, place: str) -> Any:
+    """The value of a YAML text. Raises ConfigError at `place`:line for bad syntax and for keys given twice."""
+    value, repeated = parsed(text, place)
+    if repeated:
+        raise ConfigError(repeated)
+    return value
+
+
+def parsed(text: str, place: str) -> tuple[Any, list[Problem]]:
+    """The value of a YAML text, and the problems of keys given twice, of which the last counts. Raises ConfigError at
+    `place`:line for bad syntax."""
+    repeated: list[Problem] = []
+    try:
+        loader = Loader(text)
+    except yaml.YAMLError as error:  # a control character
+        raise ConfigError(Problem(f"{place}:1", " ".join(str(error).split()), "valid YAML")) from None
+    try:
+        node = loader.get_single_node()
+        repeated = repeated_keys(node, place)
+        return loader.construct_document(node) if node else None, repeated
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        wrong = PLAIN.get(error.problem or "", error.problem) or "not YAML"
+        raise ConfigError([*repeated, Problem(f"{place}:{line}", wrong, error.note or "valid YAML")]) from None
+    except RecursionError:
+        raise ConfigError([*repeated, Problem(f"{place}:1", "nested too deeply", "valid YAML")]) from None
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        wrong = " ".join(str(error).split())
+        raise ConfigError([*repeated, Problem(f"{place}:1", wrong, "valid YAML")]) from None
+    finally:
+        loader.dispose()
+
+
+def repeated_keys(node: yaml.Node | None, place: str) -> list[Problem]:
+    """Problems of keys that a mapping holds twice: PyYAML would keep the last and drop the others silently."""
+    if isinstance(node, yaml.SequenceNode):
+        return [problem for item in node.value for problem in repeated_keys(item, place)]
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    problems, lines = [], {}
+    for key, value in node.value:
+        problems += repeated_keys(value, place)
+        if not isinstance(key, yaml.ScalarNode):  # refused when the value is constructed
+            continue
+        line = key.start_mark.line + 1
+        if key.value in lines:
+            wrong = f"key '{key.value}' stands on line {lines[key.value]} already"
+            problems.append(Problem(f"{place}:{line}", wrong, "each key once"))
+        lines[key.value] = line
+    return problems
+
+
+def find_space(space: str) -> Path:
+    """The file of a search space, given by its path or by the name of a space that comes with tune_cl."""
+    path = Path(space)
+    if space in SPACES:
+        return SPACES[space]
+    if path.suffix not in (".yaml", ".yml") and not path.is_file():
+        right = f"{nearest(space, SPACES)}; or a YAML file"
+        raise ConfigError(Problem("SPACE", f"unknown search space '{space}'", right))
+    if not path.is_file():
+        raise ConfigError(Problem(space, "no such file", f"a YAML file, or one of {', '.join(SPACES)}"))
+    return path
+
+
+def read_space(path: Path) -> tuple[Mapping[str, Any], list[Problem]]:
+    """The mapping in a search-space file, and the problems of keys given twice; raises ConfigError naming file:line."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(Problem(str(path), f"longer than {MOST_BYTES:,} bytes", SHORTER))
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(Problem(str(path), f"cannot be read ({error.strerror})", "a YAML file in UTF-8")) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        wrong = f"byte {error.object[error.start]:#04x} is not UTF-8"
+        raise ConfigError(Problem(f"{path}:{line}", wrong, "a YAML file in UTF-8")) from None
+    tree, repeated = parsed(text, str(path))
+    if not isinstance(tree, Mapping):
+        wrong = Problem(f"{path}:1", "not a mapping", "keys of the configuration, some with a range")
+        raise ConfigError([*repeated, wrong])
+    return tree, repeated

@@ -1,0 +1,71 @@
+"""Names for trials and searches on the terminal, in MLflow and in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tune_cl.space.space import short
+
+_CURRICULUM = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch")
+WORDED = ("ranker.name", *(f"curriculum.{key}" for key in _CURRICULUM))
+BARE = tuple(key for key in WORDED if key != "curriculum.m")  # shown by their values alone
+NAMED = (*_CURRICULUM, "switch", "anti")  # in `curriculum`
+OTHER_TERMS = (
+    ("No trial with a curriculum", "No trial besides the baseline"),
+    ("No curriculum", "No other configuration"),
+    ("best curriculum", "best other trial"),
+    ("a curriculum", "a configuration"),
+    ("the curriculum", "the configuration"),
+    ("plain training", "the baseline"),
+)
+
+
+def trial_words(chosen: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+    """A trial in words: the opened keys that are in force for it (`params`) or, if these say nothing, its
+    curriculum."""
+    return describe({key: value for key, value in chosen.items() if key in params}, curriculum(params))
+
+
+def describe(chosen: Mapping[str, Any], otherwise: str = "") -> str:
+    """Opened keys on a line, e.g. `root 2 random reciprocal_rank m=4 delta=0.3`, without those turned off."""
+    said = {key: short(chosen[key]) for key in in_order(chosen) if not off(chosen[key])}
+    words = [value if key in BARE else f"{key.rsplit('.', 1)[-1]}={value}" for key, value in said.items()]
+    return " ".join("anti" if word == "anti=True" else word for word in words) or otherwise or "no curriculum"
+
+
+def off(value: Any) -> bool:
+    """Whether a value turns its key off; 0 is a value."""
+    return value is None or value is False or value == "none"
+
+
+def in_order(keys: Mapping[str, Any] | list[str]) -> list[str]:
+    """Opened keys in the order shown: what best tells trials apart comes first."""
+    return [*(key for key in WORDED if key in keys), *(key for key in keys if key not in WORDED)]
+
+
+def curriculum(params: Mapping[str, Any]) -> str:
+    """The curriculum among flat parameters in a few words; empty if there is none."""
+
+    def chosen(key: str) -> str:
+        value = params.get(f"curriculum.{key}")
+        return "" if off(value) else f"{value:g}" if isinstance(value, float) else str(value)
+
+    words = [chosen("pacing"), chosen("n"), chosen("scoring")]
+    if chosen("weighting"):
+        words += [chosen("weighting"), f"m={chosen('m')}"]
+    words += [chosen("subset"), chosen("objective_switch"), f"t={chosen('switch')}" if chosen("switch") else ""]
+    words += ["anti" if chosen("anti") else ""]
+    return " ".join(filter(None, words))
+
+
+def rankers(told: Mapping[str, Any]) -> str:
+    """All rankers of a search, from its event or its document."""
+    return ", ".join(told["rankers"])
+
+
+def in_terms(text: str, over_curricula: bool) -> str:
+    """A sentence about curricula, in other words if the search was not over curricula."""
+    for of_curricula, of_others in () if over_curricula else OTHER_TERMS:
+        text = text.replace(of_curricula, of_others)
+    return text

@@ -1,0 +1,196 @@
+"""MLflow's runs, behind operations that may be repeated and that tell lasting refusals from passing failures."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
+
+from mlflow.entities import Metric, Param, Run, RunTag, ViewType
+from mlflow.exceptions import MlflowException, RestException
+from mlflow.tracking import MlflowClient
+from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
+from requests import HTTPError
+
+from tune_cl.history.tracking_uri import SQLITE
+
+T = TypeVar("T")
+METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
+REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
+"""Error codes that repeating the request cannot change: the user deleted the run, or MLflow does not take a value."""
+
+TOO_LARGE = 413  # answered by a server, or the proxy before it, to a large file
+
+logging.getLogger("mlflow").setLevel(logging.WARNING)
+logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # tracebacks of errors that it raises as well
+
+
+class Refused(Exception):
+    """MLflow will not take this, now or later."""
+
+
+class RunStore:
+    """Runs of one tracking server or database.
+
+    Every method may raise Refused; any other error means that the outcome is unknown and the call is to be repeated.
+    `artifacts`: where new experiments keep artifacts (None: as the server decides).
+    """
+
+    def __init__(self, uri: str, artifacts: str | None):
+        create_database(uri)
+        self.client = MlflowClient(tracking_uri=uri)
+        self.artifacts = artifacts
+        self.remote = uri.startswith("http")
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Tells refusals from outages. An answer by a proxy in place of the server is no refusal."""
+        try:
+            yield
+        except MlflowException as error:
+            answered = isinstance(error, RestException) or not self.remote
+            if answered and error.error_code in REFUSALS:
+                raise Refused(error.message) from error
+            raise
+        except HTTPError as error:
+            if error.response is not None and error.response.status_code == TOO_LARGE:
+                raise Refused(f"it is larger than the server takes ({error.response.status_code})") from error
+            raise
+        except UnicodeError as error:  # a path that is not UTF-8
+            raise Refused(str(error)) from error
+
+    def experiment(self, name: str) -> str:
+        """The experiment's id; it is created, or restored from the trash, if need be."""
+        with self.refusals():
+            found = self.client.get_experiment_by_name(name)
+            if found is None:
+                return identified(self.client.create_experiment(name, self.artifacts))
+            if found.lifecycle_stage == "deleted":
+                self.client.restore_experiment(found.experiment_id)
+            return identified(found.experiment_id)
+
+    def tag_experiment(self, experiment: str, key: str, value: str) -> None:
+        with self.refusals():
+            self.client.set_experiment_tag(experiment, key, value)
+
+    def exists(self, run: str) -> bool:
+        """Whether the run exists, perhaps in the trash."""
+        try:
+            with self.refusals():
+                self.client.get_run(run)
+        except Refused:
+            return False
+        return True
+
+    def tagged(self, experiment: str, tag: str, value: str) -> list[Run]:
+        """All runs with the tag, except those in the trash."""
+        found: list[Run] = []
+        where, token = f"tags.`{tag}` = '{value}'", None
+        with self.refusals():
+            while True:
+                page = self.client.search_runs([experiment], where, ViewType.ACTIVE_ONLY, 1000, page_token=token)
+                found += page
+                token = page.token
+                if not token:
+                    return found
+
+    def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
+        """Creates a run, begun at `start` (milliseconds); returns its id."""
+        with self.refusals():
+            return identified(self.client.create_run(experiment, start, dict(tags), name).info.run_id)
+
+    def log_params(self, run: str, params: Mapping[str, str]) -> None:
+        with self.refusals():
+            for part in parts(params.items(), PARAMS):
+                self.client.log_batch(run, params=[Param(*pair) for pair in part], synchronous=True)
+
+    def log_tags(self, run: str, tags: Mapping[str, str]) -> None:
+        with self.refusals():
+            for part in parts(tags.items(), TAGS):
+                self.client.log_batch(run, tags=[RunTag(*pair) for pair in part], synchronous=True)
+
+    def log_metrics(self, run: str, metrics: Sequence[Metric], in_doubt: bool) -> bool:
+        """Adds points; if some may have arrived before (`in_doubt`), only the missing ones. Returns whether all were
+        missing."""
+        missing = metrics
+        with self.refusals():
+            if in_doubt:
+                known = {key: self.steps(run, key) for key in {metric.key for metric in metrics}}
+                missing = [metric for metric in metrics if metric.step not in known[metric.key]]
+            for part in parts(missing, METRICS):
+                self.client.log_batch(run, metrics=part, synchronous=True)
+        return len(missing) == len(metrics)
+
+    def steps(self, run: str, key: str) -> set[int]:
+        """The steps at which the run has a point of the metric."""
+        return {point.step for point in self.client.get_metric_history(run, key)}
+
+    def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
+        """Copies a file, or everything in a folder, to `folder` among the run's artifacts."""
+        with self.refusals():
+            copy = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
+            copy(run, str(path), folder)
+            if self.remote and not self.lists(run, path, folder):
+                raise ConnectionError(f"not all of {path.name} arrived")
+        _artifact_repos_cache.pop(run, None)  # else MLflow caches 1024 runs' repositories of 10 KiB, each used once
+
+    def lists(self, run: str, path: Path, folder: str | None) -> bool:
+        """Whether the run's artifacts name the file, or all in the folder. MLflow's client reads no answer to an
+        upload beyond its status, which is 200 for a login page too."""
+        listed = {file.path for file in self.client.list_artifacts(run, folder)}
+        for file in path.iterdir() if path.is_dir() else [path]:
+            name = f"{folder}/{file.name}" if folder else file.name
+            if not (self.lists(run, file, name) if file.is_dir() else name in listed):
+                return False
+        return True
+
+    def set_status(self, run: str, status: str) -> None:
+        """Sets the status and leaves the end time as it is."""
+        with self.refusals():
+            self.client.update_run(run, status=status)
+
+    def finish(self, run: str, status: str, end: int) -> None:
+        """Ends the run at `end` (milliseconds)."""
+        with self.refusals():
+            self.client.set_terminated(run, status, end)
+
+    def delete(self, run: str) -> None:
+        """Moves the run to the trash."""
+        with self.refusals():
+            self.client.delete_run(run)
+
+
+def identified(name: str) -> str:
+    """The id; raises ConnectionError if it is empty: MLflow's client reads an empty answer as a run without an id."""
+    if not name:
+        raise ConnectionError("MLflow's answer is empty")
+    return name
+
+
+def create_database(uri: str) -> None:
+    """Creates the SQLite file of an address if there is none, whole or not at all: MLflow takes seconds to make its
+    tables, and would never go on with those that a kill or a full disk cut short."""
+    if not uri.startswith(f"{SQLITE}/") or "%" in uri:  # MLflow reads a % in its own ways
+        return
+    path = Path(uri.removeprefix(SQLITE).partition("?")[0])
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".mlflow-", dir=path.parent) as scratch:
+        made = Path(scratch) / path.name
+        MlflowClient(tracking_uri=f"{SQLITE}{made}")
+        try:
+            os.link(made, path)
+        except OSError:
+            if not path.exists():  # no other search was faster: the file system has no hard links
+                made.replace(path)
+
+
+def parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items, in lists of at most `size`."""
+    held = list(items)
+    return (held[start : start + size] for start in range(0, len(held), size))
