@@ -23,6 +23,7 @@ from trainables.evaluation.per_query import judge_of
 from trainables.training import checkpoint
 from trainables.training import pretrained as once
 from trainables.training.checkpoint import trained_state
+from trainables.training.factory import make_training
 from trainables.training.materials import Materials, joint_text, load_pretrain_data, materials_key, prepare, ranker_of
 from trainables.training.pretrained import WEIGHTS, pretraining_run, with_start
 from trainables.training.trainer import Training
@@ -57,7 +58,7 @@ def make_run(source: Path | None, ranker: str = "conv_knrm", **training: Any) ->
 
 
 def training_of(run: TrainingRun, data: RankingData) -> Training:
-    return Training(run, prepare(run, data), device="cpu")
+    return make_training(run, prepare(run, data), device="cpu")
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ def test_a_state_with_other_pretraining_data_is_another_training(
     training.iterate()
     training.save(tmp_path)
     changed = replace(training.materials, pretrain_digest="other")
-    assert training.same_run(tmp_path) and not Training(run, changed, device="cpu").same_run(tmp_path)
+    assert training.same_run(tmp_path) and not make_training(run, changed, device="cpu").same_run(tmp_path)
 
 
 def test_the_trials_of_a_search_share_one_start_a_ranker(
@@ -229,7 +230,7 @@ def test_the_trials_of_a_search_share_one_start_a_ranker(
     run = experiment.training_run(chosen)
     made = materials[materials_key(run)]
     assert made.start is not None and trained[0].training.lr == 2e-3 and trained[0].training.loss == "pairwise"
-    training = Training(run, made, device="cpu")
+    training = make_training(run, made, device="cpu")
     np.testing.assert_array_equal(trained_state(training.module)["score.weight"], made.start["score.weight"])
     plain = experiment.training_run(chosen | {"training.pretrain_data": None})
     assert materials[materials_key(plain)].start is None

@@ -31,9 +31,9 @@ from trainables.evaluation.per_query import judge_of
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training import losses
 from trainables.training import trainer as training
+from trainables.training.batching import scored_of as scored_of_run
 from trainables.training.checkpoint import read_json
 from trainables.training.materials import materials_key, prepare
-from trainables.training.pretrained import scored_of as scored_of_run
 from trainables.training.trees import TreeTraining, stages
 from tune_cl.cli import DONE, main
 from tune_cl.cli.commands.baseline import choose, rank

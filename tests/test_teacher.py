@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
 from trainables.training import pretrained as once
+from trainables.training.batching import scored_of
+from trainables.training.factory import make_training
 from trainables.training.materials import materials_key, prepare
-from trainables.training.pretrained import prepare_teacher, scored_of, teacher_run, teacher_scores, with_teacher
+from trainables.training.pretrained import prepare_teacher, teacher_run, teacher_scores, with_teacher
 from trainables.training.trainer import Training
 
 RANKER = {"name": "conv_knrm", "vector_size": 16, "filters": 8}
@@ -82,7 +85,7 @@ def test_other_settings_other_data_and_other_candidates_have_scores_of_their_own
 
 def test_a_training_follows_its_teacher(data) -> None:
     run = make_run()
-    training = Training(run, prepare(run, data), device="cpu")
+    training = make_training(run, prepare(run, data), device="cpu")
     split = required_split(data, "train")
     probability = 1 / (1 + np.exp(-teacher_scores(run, data, split)))
     relevant = split.grade >= 1
@@ -98,7 +101,8 @@ def test_a_training_follows_its_teacher(data) -> None:
 def test_a_scoring_reads_the_keys_of_its_run(data) -> None:
     run = make_run(seed=5, scoring="semantic_std", vectors="/file", reference="code")
     split = required_split(data, "train")
-    scored = scored_of(run, data, split, make_instances(split, True, 1, 1))
+    teacher = partial(teacher_scores, run, data, split)
+    scored = scored_of(run, data, split, make_instances(split, True, 1, 1), teacher)
     assert (scored.vectors, scored.reference, scored.seed) == ("/file", "code", 5)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,14 +12,13 @@ from trainables.config.keys import TrainingRun
 from trainables.core.randomness import generator
 from trainables.curriculum.pacing import Schedule
 from trainables.curriculum.sampler import Sampler, easy_first
-from trainables.curriculum.scoring import difficulty
+from trainables.curriculum.scoring import Scored, difficulty
 from trainables.curriculum.weighting import CODE_EPSILON, WEIGHTINGS, Weigher, ease_of, values_of
-from trainables.data.columns import Split
+from trainables.data.columns import RankingData, Split
 from trainables.data.instances import Batch, Instances
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import RankerModule, TextSide
 from trainables.training.materials import Materials
-from trainables.training.pretrained import scored_of
 
 DIFFICULTY = "difficulty"
 
@@ -70,8 +69,30 @@ def make_curriculum(run: TrainingRun, materials: Materials, split: Split, instan
 
 def first_difficulty(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> np.ndarray:
     """Difficulty of each instance under `curriculum.scoring`, float64 [I]."""
-    scored = scored_of(run, materials.data, split, instances, materials.teacher)
+    teacher = materials.teacher
+    scored = scored_of(run, materials.data, split, instances, None if teacher is None else lambda: teacher)
     return difficulty(run.curriculum.scoring, scored)[0]
+
+
+def scored_of(
+    run: TrainingRun,
+    data: RankingData,
+    split: Split,
+    instances: Instances,
+    teacher: Callable[[], np.ndarray] | None = None,
+) -> Scored:
+    """What the configured scoring reads. `teacher` returns the teacher's scores of the split."""
+    settings = run.curriculum
+    return Scored(
+        data,
+        split,
+        instances,
+        seed=run.seed,
+        reference=settings.reference,
+        relevance_level=run.evaluation.relevance_level,
+        vectors=settings.vectors,
+        teacher=teacher,
+    )
 
 
 def make_schedule(run: TrainingRun) -> Schedule:

@@ -10,6 +10,7 @@ from trainables.config.keys import TrainingRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
 from trainables.training.materials import Materials
+from trainables.training.pretrained import completed
 from trainables.training.saved_ranker import SavedRanker, SavedTrees, holds_trees, load_ranker_folder, load_trees
 from trainables.training.trainer import Training, training_instances
 from trainables.training.trees import TreeTraining, tree_notes
@@ -29,7 +30,8 @@ def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, 
         return trees.iterate()["seconds"]
     few = {"batches_per_iteration": STEPS, "max_iterations": 2, "window": 1}
     short = run.training.model_copy(update={**few, "pretrain_data": None})
-    training = Training(run.model_copy(update={"training": short}), materials, device)
+    run_of_few = run.model_copy(update={"training": short})
+    training = Training(run_of_few, completed(run_of_few, materials), device)
     training.iterate()
     measured = training.iterate()
     pairs = STEPS * short.batch_size * (2 if training.batcher.instances.pairwise else 1)
@@ -42,8 +44,13 @@ AnyTraining = Training | TreeTraining
 
 
 def make_training(run: TrainingRun, materials: Materials, device: str | None = None) -> AnyTraining:
-    """A training at its start. `device` is for networks; None: the GPU if there is one. Trees grow on the CPU."""
-    return TreeTraining(run, materials) if run.grows_trees else Training(run, materials, device)
+    """A training at its start, after a pre-training and a teacher that it needs and the materials lack.
+
+    `device` is for networks; None: the GPU if there is one. Trees grow on the CPU.
+    """
+    if run.grows_trees:
+        return TreeTraining(run, materials)
+    return Training(run, completed(run, materials), device)
 
 
 def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:

@@ -5,31 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from trainables.config.keys import CurriculumConfig, DataConfig, TrainingConfig, TrainingRun
 from trainables.core.cache import cached, cached_in_sittings, digest_of, entry_in_cache, load_arrays, save_arrays
 from trainables.core.errors import ConfigError
 from trainables.core.prose import say
 from trainables.core.randomness import generator
-from trainables.curriculum.scoring import Scored, any_needs
+from trainables.curriculum.scoring import any_needs
 from trainables.data.columns import RankingData, Split, Task, required_split
-from trainables.data.instances import Instances
 from trainables.rankers.first_stage import first_stage_for
-from trainables.rankers.ranker import RankerModule
 from trainables.training import checkpoint
 from trainables.training.device import Compute, best_device, choose_precision, here, release
 from trainables.training.materials import Materials, joint_text, load_pretrain_data, prepare, ranker_of, read_of
 from trainables.training.saved_ranker import load_ranker_folder
+from trainables.training.saves import iterations, taken_up
 from trainables.training.scoring_texts import score_candidates
-
-if TYPE_CHECKING:
-    from trainables.training.trainer import Training
+from trainables.training.trainer import Training
 
 
 def trained_once(
@@ -49,10 +43,6 @@ def trained_once(
 
 def _ended(doing: str, plain: TrainingRun, materials: Materials, state: Path) -> Training:
     """The training at its end; it goes on from `state`."""
-    # Here, because a training may itself need a teacher, or start from a pre-training.
-    from trainables.training.saves import iterations, taken_up
-    from trainables.training.trainer import Training
-
     what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
     say(f"{doing} ({what}, on {best_device()})")
     # The key fixes the data's content: a state made of the same data under other keys of `data` is a state of this one.
@@ -117,13 +107,6 @@ def with_start(plain: TrainingRun, run: TrainingRun, materials: Materials, compu
     named = {"pretrain_data": run.training.pretrain_data}
     shared = plain.model_copy(update={"ranker": run.ranker, "training": plain.training.model_copy(update=named)})
     return replace(materials, start=pretrained_start(shared, materials.data, compute))
-
-
-def load_start(module: RankerModule, run: TrainingRun, materials: Materials) -> None:
-    """Puts the weights of the pre-training into a fresh module."""
-    start: Mapping[str, np.ndarray] = materials.start or pretrained_start(run, materials.data)
-    # Copies: the arrays may lie read-only in Ray's object store.
-    checkpoint.load_trained_state(module, {name: torch.tensor(values) for name, values in start.items()})
 
 
 def pretrained_weights(plain: TrainingRun, materials: Materials, key: str) -> dict[str, np.ndarray]:
@@ -205,24 +188,6 @@ def scores_of_teacher(plain: TrainingRun, materials: Materials, split: Split, ke
     return scores
 
 
-def scored_of(
-    run: TrainingRun, data: RankingData, split: Split, instances: Instances, known: np.ndarray | None = None
-) -> Scored:
-    """What the configured scoring reads. `known`: the teacher's scores of this split, if already computed."""
-    teacher = partial(teacher_scores, run, data, split) if known is None else lambda: known
-    settings = run.curriculum
-    return Scored(
-        data,
-        split,
-        instances,
-        seed=run.seed,
-        reference=settings.reference,
-        relevance_level=run.evaluation.relevance_level,
-        vectors=settings.vectors,
-        teacher=teacher,
-    )
-
-
 def with_teacher(
     plain: TrainingRun, scorings: Iterable[str], materials: Mapping[str, Materials], compute: Compute = here
 ) -> dict[str, Materials]:
@@ -236,6 +201,17 @@ def with_teacher(
     data = next(iter(materials.values())).data
     scores = teacher_scores(plain, data, required_split(data, "train"), compute)
     return {key: replace(made, teacher=scores) for key, made in materials.items()}
+
+
+def completed(run: TrainingRun, materials: Materials) -> Materials:
+    """The materials with all that a training of `run` reads: its pre-trained start and its teacher's scores, trained
+    now if neither the materials nor the cache have them."""
+    if run.training.pretrain_data is not None and materials.start is None:
+        materials = replace(materials, start=pretrained_start(run, materials.data))
+    if run.curriculum.reads_scoring and any_needs([run.curriculum.scoring], "teacher") and materials.teacher is None:
+        train = required_split(materials.data, "train")
+        materials = replace(materials, teacher=teacher_scores(run, materials.data, train))
+    return materials
 
 
 def _score(ranker: Path, plain: TrainingRun, materials: Materials, split: Split) -> np.ndarray:

@@ -43,6 +43,14 @@ class Progress:
         """What the user should know of the iterations done since the last call."""
         return []
 
+    def iterate(self) -> dict[str, float]:
+        """One iteration: trains, evaluates on dev, and returns its metrics."""
+        raise NotImplementedError
+
+    def load(self, folder: Path) -> None:
+        """Restores what `save` wrote for the same configuration."""
+        raise NotImplementedError
+
     @property
     def machine(self) -> str:
         """What the training computes with, and why, in words."""

@@ -17,14 +17,14 @@ from safetensors import SafetensorError
 from trainables.core.storage import patiently
 from trainables.training.checkpoint import latest_iteration, save_iteration
 from trainables.training.device import release
-from trainables.training.factory import AnyTraining
+from trainables.training.progress import Progress
 
 DAMAGED = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, SafetensorError, LightGBMError)
 """Errors raised by reading a damaged state. Any other OSError comes from the storage, the disk or the process."""
 QUICK = 0.1  # seconds
 LITTLE, SHARE = 0.02, 0.1  # shares of the time
 Saved = TypeVar("Saved")
-T = TypeVar("T", bound=AnyTraining)
+T = TypeVar("T", bound=Progress)
 
 
 class Saves(Generic[Saved]):
@@ -90,7 +90,7 @@ class Saves(Generic[Saved]):
 
 
 def iterations(
-    training: AnyTraining, folder: Path, saved: Callable[[], None] = lambda: None
+    training: Progress, folder: Path, saved: Callable[[], None] = lambda: None
 ) -> Iterator[dict[str, float]]:
     """Trains to the end, yielding the metrics of each iteration. The state is saved to `folder` when a save is due and
     at the end. `saved` is called after each save, perhaps in another thread; its time counts as part of the save."""
@@ -107,7 +107,7 @@ def iterations(
         saves.wait()
 
 
-def _save(saves: Saves[None], training: AnyTraining, folder: Path, saved: Callable[[], None]) -> None:
+def _save(saves: Saves[None], training: Progress, folder: Path, saved: Callable[[], None]) -> None:
     def write(state: Callable[[Path], None]) -> None:
         save_iteration(folder, iteration, state)
         saved()
@@ -134,7 +134,7 @@ def taken_up(make: Callable[[], T], folder: Path, say: Callable[[str], None]) ->
     return make()
 
 
-def _damage(training: AnyTraining, state: Path) -> str | None:
+def _damage(training: Progress, state: Path) -> str | None:
     """Loads the state; returns what is wrong with it, or None. The exception itself would keep the training alive."""
     try:
         patiently(lambda: training.load(state))

@@ -26,7 +26,6 @@ from trainables.training import checkpoint, losses
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.materials import Materials, ranker_of
-from trainables.training.pretrained import load_start
 from trainables.training.progress import STATE, Progress, read_state
 from trainables.training.ranker_folder import WEIGHTS
 from trainables.training.saved_ranker import write_ranker
@@ -68,7 +67,7 @@ class Training(Progress):
         outputs = len(self.materials.data.classes) or 1
         module = ranker.build(self.materials.text, settings, self.run.training.max_length, outputs)
         if self.run.training.pretrain_data is not None:
-            load_start(module, self.run, self.materials)
+            load_start(module, self.materials)
         return module.to(self.device)
 
     @property
@@ -289,6 +288,15 @@ def split_instances(run: TrainingRun, data: RankingData, split: Split) -> Instan
         return Instances.of_pairs(split)
     pairwise = run.training.loss in losses.PAIRWISE
     return make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
+
+
+def load_start(module: RankerModule, materials: Materials) -> None:
+    """Puts the weights of the pre-training into a fresh module. Raises WorkFailed if the materials lack them."""
+    if materials.start is None:
+        raise WorkFailed("this training starts from a pre-training, and none was given")
+    # Copies: the arrays may lie read-only in Ray's object store.
+    start = {name: torch.tensor(values) for name, values in materials.start.items()}
+    checkpoint.load_trained_state(module, start)
 
 
 def rate_factor(run: TrainingRun, step: int) -> float:

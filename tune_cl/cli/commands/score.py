@@ -6,6 +6,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from textwrap import shorten, wrap
 from typing import Any
@@ -145,13 +146,15 @@ def execute(options: Namespace) -> dict[str, Any]:
     run = load_training_run(None, options.overrides, options.data)
     data = load_data(run.data)
     require_scoring(options.scoring, data)
-    from trainables.training.pretrained import scored_of
+    from trainables.training.batching import scored_of
+    from trainables.training.pretrained import teacher_scores
     from trainables.training.trainer import split_instances  # imports torch: input errors come first
 
     split = required_split(data, options.split)
     instances = split_instances(run, data, split)
+    teacher = partial(teacher_scores, run, data, split)
     started = time.perf_counter()
-    values, cached = difficulty(options.scoring, scored_of(run, data, split, instances))
+    values, cached = difficulty(options.scoring, scored_of(run, data, split, instances, teacher))
     seconds = time.perf_counter() - started
     if len(values) > 1 and values.min() == values.max():
         say(f"note: all {len(values):,} instances have the same value: they would keep the order of the data")
