@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory
 
 from side_by_side import compare, tell
 
-from trainables.config.keys import DataConfig
 from trainables.data import load_data
 from trainables.data.candidates import java_home, retrieve
 from trainables.data.columns import RankingData
+from trainables.data.settings import DataConfig
 
 TOP_K, K1, B = 100, 0.9, 0.4
 TOLERANCE = 2e-3  # of a score: both are written with three or four digits

@@ -12,7 +12,8 @@ from typing import Any
 from trainables.core.errors import WorkFailed
 from trainables.training.materials import Materials
 from trainables.training.trainer import Training
-from tune_cl.experiment.experiment import Experiment, build
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import build
 from tune_cl.history.journal import Journal
 from tune_cl.search.driver import BASELINE_TRIAL, Plan, Search
 

@@ -28,7 +28,8 @@ from ray import tune
 
 from trainables.config.keys import TrainingRun
 from trainables.ranker_trainable import ClusterTrainable
-from tune_cl.experiment.experiment import Experiment, build
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import build
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.ray import tuner as ray_tune

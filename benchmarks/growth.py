@@ -25,6 +25,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from tune_cl.experiment.forecast import forecast_of
+
 SPACE = """
 data: docstrings
 ranker: conv_knrm
@@ -71,7 +73,7 @@ def evaluate(candidates: int) -> None:
 
 def search(trials: int, slots: int = 1, searcher: str = "random") -> None:
     """A whole search without Ray: questions, results, rungs and the journal."""
-    from tune_cl.experiment.experiment import load_experiment
+    from tune_cl.experiment.load import load_experiment
     from tune_cl.history.journal import Journal
     from tune_cl.search.driver import FINISHED, Plan, Search
 
@@ -80,7 +82,7 @@ def search(trials: int, slots: int = 1, searcher: str = "random") -> None:
         path.write_text(SPACE.replace("SEARCHER", searcher).replace("TRIALS", str(trials)))
         experiment = load_experiment(str(path))
         with Journal(Path(name) / "growth") as journal:
-            journal.append({**FIRST, "yaml": experiment.to_yaml(), "forecast": experiment.forecast()})
+            journal.append({**FIRST, "yaml": experiment.to_yaml(), "forecast": forecast_of(experiment)})
             crew = Search(experiment, journal, slots, lambda trial, checkpoint, run: Path(checkpoint))
             running: dict[str, int] = {}
             while True:

@@ -28,9 +28,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from side_by_side import compare, tell
 
 from tests.letor_data import letor_data
-from trainables.config.keys import DataConfig, TrainingRun, validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split
+from trainables.data.settings import DataConfig
 from trainables.rankers.lambdamart import parameters, require_features
 from trainables.training.materials import NO_TEXTS, Materials
 from trainables.training.trees import TreeTraining, settings_of, stages

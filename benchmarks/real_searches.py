@@ -29,7 +29,7 @@ from trainables.config.keys import TrainingRun
 from trainables.data import load_data
 from trainables.training.materials import Materials, prepare
 from trainables.training.trainer import Training
-from tune_cl.experiment.experiment import build
+from tune_cl.experiment.load import build
 from tune_cl.search.driver import BASELINE_TRIAL
 
 SHARES = (0.25, 0.5, 1.0)

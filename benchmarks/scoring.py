@@ -31,10 +31,10 @@ from devices import add_device, required_device
 from sentence_transformers.cross_encoder import CrossEncoder  # pyright: ignore[reportMissingImports]  # of `bench`
 from side_by_side import Comparison, compare, seconds, tell
 
-from trainables.config.keys import DataConfig
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split, TextColumn
+from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.bert import Bert, BertModule
 from trainables.rankers.settings import BertSettings

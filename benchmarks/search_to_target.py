@@ -35,7 +35,7 @@ from simulator import Simulation
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.training.materials import Materials, prepare
-from tune_cl.experiment.experiment import build
+from tune_cl.experiment.load import build
 from tune_cl.schedulers import SCHEDULERS, Setup
 
 RANDOM = "random search to the end"

@@ -15,7 +15,8 @@ from trainables.data import load_data
 from tune_cl import run_confirmation as runner
 from tune_cl.confirmation.request import Request, SeedRun
 from tune_cl.confirmation.training import confirm_run
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import Place
 from tune_cl.history.state import SearchState, replay

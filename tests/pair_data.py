@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.data_folders import write_folder
-from trainables.config.keys import DataConfig
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.data.columns import RankingData
+from trainables.data.settings import DataConfig
 
 TELLTALE = {"CONTRADICTION": "nothing", "ENTAILMENT": "indeed", "NEUTRAL": "perhaps"}
 FILES = {"SICK_train.txt": 60, "SICK_trial.txt": 24, "SICK_test_annotated.txt": 24}

@@ -14,7 +14,9 @@ from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.trec_files import write_per_query
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.forecast import forecast_of
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import Place
 from tune_cl.search.driver import trial_id
@@ -63,7 +65,8 @@ class Case:
             "rankers": ["conv_knrm"], "metric": "map",
             "data": {"name": data.name, "digest": data.digest}, "mode": "max", "seed": 0, "baseline": "t0000",
             "yaml": self.experiment.to_yaml(), "versions": {"torch": "2.13.0"}, "git_commit": None,
-            "tracking_uri": "", "storage": str(self.place.storage), "forecast": self.experiment.forecast(), "time": 0.0,
+            "tracking_uri": "", "storage": str(self.place.storage),
+            "forecast": forecast_of(self.experiment), "time": 0.0,
         }  # fmt: skip
 
     def add(

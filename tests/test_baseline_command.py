@@ -17,7 +17,7 @@ from trainables.data.columns import TextColumn
 from trainables.rankers import ranker_settings
 from tune_cl.cli import BAD_INPUT, DONE, main, parser_of
 from tune_cl.cli.commands import baseline as command
-from tune_cl.experiment.experiment import parse_overrides
+from tune_cl.experiment.load import parse_overrides
 
 BASE = tiny_data()
 

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from tests.builders import tiny_data
 from trainables.baselines import BASELINES, load_baseline
 from trainables.baselines.lexical import Baseline, Bm25Baseline, Postings, Sdm, terms
-from trainables.config.keys import DataConfig, TrainingRun
+from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError
 from trainables.data import load_data
 from trainables.data.bm25 import Bm25
 from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
+from trainables.data.settings import DataConfig
 from trainables.data.words import index_words, look_up
 from trainables.evaluation.metrics import Evaluator
 from tune_cl.cli.commands.baseline import choose, first_ranks, rank

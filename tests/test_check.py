@@ -16,7 +16,7 @@ from tests.test_device_memory import device_state
 from trainables.config.keys import TrainingRun
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.commands.check import _at_a_time, _in_short, _scheduler, _threads, _time, _told
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.ray import slots as places
 

@@ -15,13 +15,14 @@ from tests.builders import tiny_data
 from tests.data_folders import FORMS, write_folder
 from tests.pair_data import load_pairs, pair_folder
 from tests.test_cli import document, errors
-from trainables.config.keys import DataConfig, TrainingRun
+from trainables.config.keys import TrainingRun
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, DataError, WorkFailed
 from trainables.curriculum.scoring import SCORINGS, Scored
 from trainables.data import load_data, task_of
 from trainables.data.columns import RankingData
 from trainables.data.instances import NONE, Instances
+from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.per_query import Accuracy, judge_of, probabilities
 from trainables.training import losses
@@ -30,7 +31,7 @@ from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from tune_cl.cli.commands.rerank import execute as rerank
 from tune_cl.confirmation.training import confirm_run, read_values
-from tune_cl.experiment.experiment import build
+from tune_cl.experiment.load import build
 from tune_cl.run_search import Artifacts
 
 SMALL = {"max_iterations": 3, "batches_per_iteration": 10, "batch_size": 16, "lr": 1e-2, "loss": "cross_entropy"}

@@ -22,7 +22,7 @@ from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.space.space_files import parse_yaml
 

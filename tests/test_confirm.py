@@ -45,7 +45,7 @@ from tune_cl.confirmation.request import (
 )
 from tune_cl.confirmation.training import STATE, read_values
 from tune_cl.confirmation.verdict import Corrected
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import from_yaml
 from tune_cl.history.search_folder import Place
 from tune_cl.history.state import SearchState, differences
 from tune_cl.history.tracking_uri import resolve_tracking_uri
@@ -59,7 +59,7 @@ __all__ = ["crew", "data", "place"]  # fixtures
 
 def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_change(place: Place) -> None:
     state = state_of(place)
-    baseline = baseline_of(state, Experiment.from_yaml(state.yaml))
+    baseline = baseline_of(state, from_yaml(state.yaml))
     best = best_configurations(state, baseline, 5)
     assert [(one.label, one.trial) for one in best] == [(LABELS[0], "t0002"), (LABELS[1], "t0001")]
     assert best_configurations(state, baseline, 1) == best[:1]
@@ -72,7 +72,7 @@ def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_ch
 
 def test_configurations_of_one_label_are_told_apart_by_their_trials(place: Place) -> None:
     state = state_of(place)
-    baseline = baseline_of(state, Experiment.from_yaml(state.yaml))
+    baseline = baseline_of(state, from_yaml(state.yaml))
     state.trials["t0004"].params = state.trials["t0002"].params | {"training.lr": 0.02000001}
     labels = [one.label for one in best_configurations(state, baseline, 5)]
     assert labels == [LABELS[0], f"{LABELS[0]} (t0004)", LABELS[1]]
@@ -81,7 +81,7 @@ def test_configurations_of_one_label_are_told_apart_by_their_trials(place: Place
 def test_a_configuration_goes_by_its_first_trial_that_did_not_fail(place: Place) -> None:
     state = state_of(place)
     state.trials["t0002"].outcome = "failed"
-    baseline = baseline_of(state, Experiment.from_yaml(state.yaml))
+    baseline = baseline_of(state, from_yaml(state.yaml))
     best = best_configurations(state, baseline, 5)
     assert [(one.label, one.trial) for one in best] == [(LABELS[0], "t0004"), (LABELS[1], "t0001")]
 
@@ -92,7 +92,7 @@ def test_a_configuration_stands_where_its_best_trial_does(place: Place) -> None:
     first, again = state.trials["t0001"], replace(state.trials["t0001"], trial="t0009", number=9, results={})
     again.results[1] = {"dev_map": 0.99, "seconds": 1.0}
     state.trials["t0009"] = again
-    baseline = baseline_of(state, Experiment.from_yaml(state.yaml))
+    baseline = baseline_of(state, from_yaml(state.yaml))
     assert [one.trial for one in best_configurations(state, baseline, 2)] == [first.trial, "t0002"]
 
 
@@ -267,7 +267,7 @@ def test_an_ablation_without_a_difference_is_no_finding_for_these_seeds_either()
 
 def test_configurations_that_are_the_same_without_their_curricula_share_an_ablation(place: Place) -> None:
     state = state_of(place)
-    experiment = Experiment.from_yaml(state.yaml)
+    experiment = from_yaml(state.yaml)
     linear = {"curriculum.pacing": "linear", "training.lr": 0.02}
     state.trials["t0001"].params, state.trials["t0001"].chosen = experiment.training_run(linear).in_force(), linear
     found = ablations(state, baseline_of(state, experiment), experiment)
@@ -289,7 +289,7 @@ def test_a_failed_ablation_is_told_and_not_compared(place: Place, crew: type[Loc
 
 def test_a_configuration_without_a_curriculum_has_no_ablation(place: Place) -> None:
     state = state_of(place)
-    experiment = Experiment.from_yaml(state.yaml)
+    experiment = from_yaml(state.yaml)
     baseline = baseline_of(state, experiment)
     plain_at_another_rate = {"curriculum.pacing": "none", "training.lr": 0.02}
     state.trials["t0001"].params = experiment.training_run(plain_at_another_rate).in_force()

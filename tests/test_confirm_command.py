@@ -19,7 +19,7 @@ from tune_cl.cli import main
 from tune_cl.cli.commands.confirm import in_words, of_curriculum, render
 from tune_cl.confirmation.document import FEWEST, _label, ablations
 from tune_cl.confirmation.request import Configuration, Request, baseline_of, label_of
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import Place
 from tune_cl.history.state import TrialState, differences, seedless
@@ -64,7 +64,7 @@ def test_what_should_be_known_before_is_noted(place: Place, crew: type[LocalCrew
 
 def test_a_split_of_one_query_is_too_small_for_a_test(place: Place) -> None:
     state = state_of(place)
-    work = runner.Confirmation(place, state, Experiment.from_yaml(state.yaml), Request())
+    work = runner.Confirmation(place, state, from_yaml(state.yaml), Request())
     work.prepare()
     [materials] = work.materials.values()
     split = materials.data.splits["test"]
@@ -79,7 +79,7 @@ def test_a_split_of_one_query_is_too_small_for_a_test(place: Place) -> None:
 
 def test_a_search_in_s3_is_named_by_its_address(place: Place, crew: type[LocalCrew]) -> None:
     state, remote = state_of(place), replace(place, remote="s3://bucket/runs")
-    work = runner.Confirmation(remote, state, Experiment.from_yaml(state.yaml), Request(top=1, seeds=1))
+    work = runner.Confirmation(remote, state, from_yaml(state.yaml), Request(top=1, seeds=1))
     work.prepare()
     with Journal(place.folder) as journal:
         work.train(journal)
@@ -143,7 +143,7 @@ def test_a_race_without_its_baseline_fails_in_words(place: Place, crew: type[Loc
 def test_ablations_of_one_label_are_told_apart_by_their_trials(place: Place) -> None:
     """Two learning rates that look alike in a label are still two trainings."""
     state = state_of(place)
-    experiment = Experiment.from_yaml(state.yaml)
+    experiment = from_yaml(state.yaml)
     near = state.trials["t0002"].chosen | {"training.lr": 0.02000001}
     state.trials["t0004"].params, state.trials["t0004"].chosen = experiment.training_run(near).in_force(), near
     found = ablations(state, baseline_of(state, experiment), experiment)

@@ -20,7 +20,7 @@ from trainables.data import load_data
 from tune_cl import run_confirmation as runner
 from tune_cl.cli.commands.confirm import in_words, of_curriculum
 from tune_cl.confirmation.verdict import ON_DEV, judge
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import Place
 from tune_cl.report.findings import gather

@@ -15,7 +15,8 @@ from tune_cl.cli import main
 from tune_cl.cli.commands.confirm import render
 from tune_cl.confirmation.document import ablations
 from tune_cl.confirmation.request import baseline_of, best_configurations
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.search_folder import Place
 from tune_cl.history.state import SearchState, replay
 

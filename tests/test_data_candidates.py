@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from tests.data_folders import trec_files, write_folder
-from trainables.config.keys import DataConfig
 from trainables.core.cache import cache_root
 from trainables.core.errors import WorkFailed
 from trainables.data import candidates, load_data
 from trainables.data.candidates import java_home, java_version, retrieve, with_positives
-from trainables.data.columns import NO_RANK, UNJUDGED, TextColumn
+from trainables.data.columns import NO_RANK, UNJUDGED, Rated, TextColumn
 from trainables.data.readers import collection
 from trainables.data.readers import rows as ids
-from trainables.data.readers.assembly import Rated, Raw, RawSplit, candidate_sources, grades_of, ranks
+from trainables.data.readers.assembly import Raw, RawSplit, candidate_sources, grades_of, ranks
 from trainables.data.readers.collection import Ratings
 from trainables.data.readers.rows import MISSING, IdIndex, hash_of
+from trainables.data.settings import DataConfig
 
 DOCUMENTS = ["cats sit on mats", "a dog runs \u2028 fast", "birds fly", "the cat and the dog"]
 QUERIES = {"train": ["a running dog", "nothing of it"], "dev": ["cat"]}

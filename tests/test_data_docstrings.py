@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainables.config.keys import Bm25Config
 from trainables.core.randomness import generator
 from trainables.data import docstrings as module
 from trainables.data.columns import RankingData
@@ -24,6 +23,7 @@ from trainables.data.docstrings import (
     split_by_module,
     without_shared_parts,
 )
+from trainables.data.settings import Bm25Config
 from trainables.data.words import normalised
 
 BM25 = Bm25Config(k1=0.9, b=0.4)

@@ -15,12 +15,12 @@ from ir_datasets.util import LocalDownload
 
 from tests.data_folders import COLLECTION
 from tests.test_data_readers import candidates, check
-from trainables.config.keys import DataConfig
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data import load_data
 from trainables.data.columns import MAX_GRADE, RankingData
 from trainables.data.hygiene import hygiene
 from trainables.data.readers.ir_datasets_source import Source, parse_source
+from trainables.data.settings import DataConfig
 
 QRELS = "{0}-a 0 d1 2\n{0}-a 0 d3 -1\n{0}-b 0 d2 1\n{0}-b 0 d4 0\n{0}-b 0 gone 1\n{0}-a 0 d1 2\nlost 0 d1 1\n"
 RUN = "{0}-a Q0 d3 0 3 x\n{0}-a Q0 d1 1 2 x\n{0}-b Q0 d2 0 1 x\n{0}-a Q0 gone 2 1 x\n"

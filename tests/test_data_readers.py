@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.data_folders import COLLECTION, FORMS, HEADER, trec_files, wikiqa_files, write_folder
-from trainables.config.keys import DataConfig
 from trainables.core.errors import DataError
 from trainables.data import load_data
 from trainables.data.columns import NO_RANK, SPLITS, RankingData
 from trainables.data.readers import READERS, reader_for
+from trainables.data.settings import DataConfig
 
 
 def configured(folder: Path, **keys: object) -> DataConfig:

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainables.config.keys import DataConfig
 from trainables.data import load_data
 from trainables.data.columns import RankingData
 from trainables.data.hygiene import hygiene
+from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import Evaluator
 
 

@@ -13,8 +13,10 @@ from search_spaces import SPACES
 from tests.builders import tiny_data
 from trainables.core.errors import ConfigError, Problem
 from trainables.training.materials import Materials, materials_for, materials_key, prepare
-from tune_cl.experiment.experiment import Experiment, load_experiment, load_training_run, parse_overrides
-from tune_cl.samplers import SEARCHERS, make_sampler
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.forecast import describe
+from tune_cl.experiment.load import from_yaml, load_experiment, load_training_run, parse_overrides
+from tune_cl.samplers import SEARCHERS
 from tune_cl.space.space import Flat
 from tune_cl.space.space_files import dump_yaml, parse_yaml
 
@@ -50,17 +52,17 @@ def test_shipped_spaces(name: str) -> None:
     experiment = load_experiment(name)
     assert experiment.notes == ()
     assert SPACES.entries[name].summary == experiment.description
-    assert Experiment.from_yaml(experiment.to_yaml()) == experiment
+    assert from_yaml(experiment.to_yaml()) == experiment
     assert len(experiment.distinct_rankers()) >= 1
     baseline = experiment.training_run(experiment.baseline_choice())
     assert (baseline.curriculum.pacing, baseline.curriculum.weighting) == ("none", "none")
-    forecast = experiment.describe()
+    forecast = describe(experiment)
     assert forecast["trials"] == experiment.search.trials
     assert 0 < forecast["iterations_expected"] <= forecast["iterations_at_most"]
 
 
 def test_forecasts_of_the_papers_grids() -> None:
-    assert load_experiment("penha2020_pacing").describe() == {
+    assert describe(load_experiment("penha2020_pacing")) == {
         "parameters": 2,
         "conditional": 1,
         "combinations": 8,
@@ -71,12 +73,12 @@ def test_forecasts_of_the_papers_grids() -> None:
         "priors": [],
         "points": 1,
     }
-    assert load_experiment("macavaney2020_curricula").describe()["combinations"] == 3 * 7 * 2
+    assert describe(load_experiment("macavaney2020_curricula"))["combinations"] == 3 * 7 * 2
 
 
 def test_forecast_under_asha(write: Write) -> None:
     space = write(OPEN + "training.max_iterations: 27\nsearch: {scheduler: asha, grace: none, trials: 10}\n")
-    forecast = load_experiment(space).describe()
+    forecast = describe(load_experiment(space))
     assert forecast["iterations_at_most"] == 270
     assert forecast["iterations_expected"] == 27 + 9 * 3  # 1 + 2/3 + 6/9 + 18/27 = 3
 
@@ -289,7 +291,7 @@ def test_values_that_do_not_go_together_are_found_before_the_search(monkeypatch:
 
 def test_a_grid_tries_all_unless_told_how_many() -> None:
     assert load_experiment("penha2020_pacing").trials == 9
-    assert load_experiment("penha2020_pacing", ["search.trials=3"]).describe()["trials"] == 3
+    assert describe(load_experiment("penha2020_pacing", ["search.trials=3"]))["trials"] == 3
     assert load_experiment("penha2020_pacing", ["search.searcher=random", "search.trials=99"]).trials == 9
     opened = "curriculum.delta={uniform: [0.2, 0.6]}"
     assert "continuous" in problems("quickstart", "search.searcher=grid", opened)["curriculum.delta"]
@@ -298,8 +300,8 @@ def test_a_grid_tries_all_unless_told_how_many() -> None:
 def test_every_searcher_takes_the_quickstart() -> None:
     for name in SEARCHERS:
         experiment = load_experiment("quickstart", [f"search.searcher={name}"])
-        assert experiment.trials == 10 and make_sampler(experiment).ask(1) is not None
-    described = load_experiment("quickstart").describe()
+        assert experiment.trials == 10 and experiment.sampler().ask(1) is not None
+    described = describe(load_experiment("quickstart"))
     assert described["combinations"] == 4 * 6 * 5 * 2 * 7
     assert described["steps"] == ["curriculum.delta: 0.2 to 0.6 by 0.1"]
 
@@ -370,7 +372,7 @@ def test_a_space_s_name_is_that_of_a_folder(name: str, write: Write) -> None:
 def test_a_space_is_named_after_its_file_unless_it_says_its_name(write: Write) -> None:
     assert load_experiment(write(OPEN)).name == "mine"
     named = load_experiment(write(f"name: theirs\n{OPEN}"))
-    assert named.name == "theirs" and Experiment.from_yaml(named.to_yaml()).name == "theirs"
+    assert named.name == "theirs" and from_yaml(named.to_yaml()).name == "theirs"
     assert "a word" in problems(write(f"name: [a, b]\n{OPEN}"))["name"]
     assert "a key of the file alone" in problems(write(OPEN), "name=mine", "description=x")["description"]
 

@@ -27,7 +27,8 @@ from tests.toys_behind import Behind
 from tests.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem, WorkFailed
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.journal import FILE, Event, Journal, read_events
 from tune_cl.history.state import SearchState, TrialState, replay

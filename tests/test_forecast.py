@@ -8,8 +8,9 @@ import pytest
 
 from tests.test_search import SPACE as TOY
 from tests.test_search import Crew
-from tune_cl.experiment.experiment import Experiment, load_experiment
-from tune_cl.experiment.forecast import GOES_ON, Span, within_budgets
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.forecast import GOES_ON, Span, forecast_of, within_budgets
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event
 from tune_cl.history.state import SearchState, replay
 from tune_cl.search.driver import BASELINE_TRIAL, Plan
@@ -26,7 +27,7 @@ search: {searcher: random, scheduler: asha, trials: 21, reduction_factor: 3, gra
 def forecast(tmp_path: Path, *options: str) -> dict[str, int]:
     path = tmp_path / "space.yaml"
     path.write_text(SPACE)
-    return load_experiment(str(path), options).forecast()
+    return forecast_of(load_experiment(str(path), options))
 
 
 def test_repeats_run_to_their_end_where_others_stop_at_rungs(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_slots_shorten_the_time_and_not_what_is_used(tmp_path: Path) -> None:
     path.write_text(SPACE)
     experiment = load_experiment(str(path), ["search.resources={cpu: 2, gpu: 0.5}", "training.max_iterations=1"])
     told = first_of(experiment, [({}, 36.0)], slots=4)
-    hours = experiment.forecast()["iterations_expected"] / 100
+    hours = forecast_of(experiment)["iterations_expected"] / 100
     assert told["hours_forecast"] == pytest.approx(hours / 4)
     assert (told["cpu_hours_forecast"], told["gpu_hours_forecast"]) == pytest.approx((2 * hours, hours / 2))
 
@@ -93,7 +94,7 @@ def test_without_a_scheduler_repeats_take_places_and_no_more_iterations(tmp_path
 
 
 def test_a_finite_space_is_used_up_before_every_configuration_has_all_seeds() -> None:
-    told = load_experiment("penha2020_pacing", ["search.repeats=2"]).forecast()
+    told = forecast_of(load_experiment("penha2020_pacing", ["search.repeats=2"]))
     assert told["trials"] == 2 * 9 and told["repeats_expected"] == round(1 + 8 * GOES_ON)
     assert told["iterations_expected"] == round(16 * (2 + 8 * (1 + GOES_ON)))
 
@@ -143,7 +144,7 @@ def test_a_budget_of_iterations_bounds_them_by_what_it_cannot_stop(
     slots: int, budget: int, most: int, tmp_path: Path
 ) -> None:
     experiment = toy(tmp_path, f"search.iterations={budget}", "search.scheduler=none")
-    told = experiment.forecast(slots)
+    told = forecast_of(experiment, slots)
     made = LateBaseline(tmp_path / "a", experiment, slots).work().search.state.iterations
     assert made == told["iterations_at_most"] == most
     assert told["iterations_expected"] == min(90, max(9, budget))
@@ -154,7 +155,7 @@ def test_no_scheduler_passes_the_bound(scheduler: str, tmp_path: Path) -> None:
     for budget in (5, 13, 30):
         ways = ["search.searcher=random", f"search.scheduler={scheduler}", f"search.iterations={budget}"]
         experiment = toy(tmp_path, *ways, "search.max_concurrent=3")
-        most = experiment.forecast()["iterations_at_most"]
+        most = forecast_of(experiment)["iterations_at_most"]
         for crew in (Crew, LateBaseline):
             made = crew(tmp_path / f"{budget} {crew.__name__}", experiment, 3).work().search.state.iterations
             assert made <= most == budget + 9 + 1
@@ -171,11 +172,11 @@ def test_trials_that_start_anew_after_a_rung_make_its_iterations_as_well(tmp_pat
     for scheduler in ("asha", "hyperband"):
         ways = [f"search.scheduler={scheduler}", "search.grace=scaled", "search.searcher=random"]
         experiment = toy(tmp_path, *ways, "search.reduction_factor=3", "search.promotion=false")
-        told = experiment.forecast()
+        told = forecast_of(experiment)
         assert told["iterations_expected"] <= told["iterations_at_most"] == 9 + 9 * (1 + 3 + 9)
         made = BetterAndBetter(tmp_path / scheduler, experiment).work().search.state.iterations
         assert 90 < made <= told["iterations_at_most"]
-    assert toy(tmp_path, *ways, "search.iterations=40").forecast(2)["iterations_at_most"] == 49
+    assert forecast_of(toy(tmp_path, *ways, "search.iterations=40"), 2)["iterations_at_most"] == 49
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ def test_a_search_takes_as_long_as_its_slowest_trial(scheduler: str, hours: floa
     """Under a scheduler, as many iterations of it as trials make on average: less than half of the nine."""
     experiment = toy(tmp_path, f"search.scheduler={scheduler}", "search.grace=none", "search.trials=40")
     paces = Paces(3600.0, 3600.0, (Pace({}, 4 * 3600.0, 1.0), Pace({"ranker.name": "rare"}, 9 * 3600.0, 0.3)))
-    span, _ = forecast_by(paces, experiment, experiment.forecast(400)["iterations_expected"], 400)
+    span, _ = forecast_by(paces, experiment, forecast_of(experiment, 400)["iterations_expected"], 400)
     assert hours <= span.hours < 1.5 * hours
 
 
@@ -220,8 +221,8 @@ def test_what_the_baseline_forecasts_heeds_the_budgets(tmp_path: Path) -> None:
     told = first_of(toy(tmp_path, *options), [({}, 100.0)], slots=2)
     assert told["hours_forecast"] == 0.5 and told["cpu_hours_forecast"] == 1.0 and told["cost_forecast"] == 2.0
     whole = toy(tmp_path)
-    assert told["iterations_expected"] == 36 < whole.forecast()["iterations_expected"]
-    assert first_of(whole, [({}, 100.0)], slots=2)["iterations_expected"] == whole.forecast()["iterations_expected"]
+    assert told["iterations_expected"] == 36 < forecast_of(whole)["iterations_expected"]
+    assert first_of(whole, [({}, 100.0)], slots=2)["iterations_expected"] == forecast_of(whole)["iterations_expected"]
 
 
 def test_each_ranker_forecasts_the_search_anew_with_its_own_pace(tmp_path: Path) -> None:
@@ -256,7 +257,9 @@ def test_no_trial_is_judged_before_the_iteration_that_grace_names(
 
 
 def test_any_number_of_repeats_is_forecast_at_once() -> None:
-    forecasts = [load_experiment("quickstart", [f"search.repeats={seeds}"]).forecast() for seeds in (4, 2_000_000_000)]
+    forecasts = [
+        forecast_of(load_experiment("quickstart", [f"search.repeats={seeds}"])) for seeds in (4, 2_000_000_000)
+    ]
     assert forecasts[0]["iterations_expected"] > 0 and forecasts[1]["iterations_expected"] > 0
 
 

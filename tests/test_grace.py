@@ -10,8 +10,8 @@ import pytest
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
 from trainables.training.batching import make_schedule
-from tune_cl.experiment.experiment import load_experiment
-from tune_cl.schedulers import Scheduler, make_scheduler
+from tune_cl.experiment.load import load_experiment
+from tune_cl.schedulers import Scheduler
 from tune_cl.schedulers.asha import Asha
 from tune_cl.schedulers.scheduler import curriculum_grace, scaled_run
 
@@ -65,11 +65,11 @@ def test_a_scaled_training_ends_neither_before_its_budget_nor_without_a_first_st
 
 def test_schedulers_by_name() -> None:
     experiment = load_experiment("quickstart", ["search.scheduler=asha"])
-    scheduler = make_scheduler(experiment)
+    scheduler = experiment.scheduler()
     assert isinstance(scheduler, Asha)
     assert scheduler.rungs == experiment.rungs == [1, 2, 4, 8]
     assert scheduler.eta == 2
-    never = make_scheduler(replace(experiment, search=experiment.search.model_copy(update={"scheduler": "none"})))
+    never = replace(experiment, search=experiment.search.model_copy(update={"scheduler": "none"})).scheduler()
     assert type(never) is Scheduler
 
 

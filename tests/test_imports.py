@@ -49,7 +49,7 @@ READ_SPACES = """
 import json, sys
 from tune_cl.experiment.experiment import load_experiment
 heavy, spaces = json.loads(sys.argv[1])
-assert all(load_experiment(space).describe()["trials"] for space in spaces)
+assert all(describe(load_experiment(space))["trials"] for space in spaces)
 print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 

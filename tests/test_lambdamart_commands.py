@@ -15,7 +15,7 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.training.materials import materials_key, prepare
 from tune_cl.cli import main
 from tune_cl.confirmation.training import confirm_run, result_of
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.ray.shared_materials import untrained
 from tune_cl.report.trials import Needed, needed
 from tune_cl.run_search import Artifacts

@@ -10,7 +10,8 @@ import pytest
 
 from tests.test_search import SPACE, Crew, Killed, summary
 from trainables.core import storage
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.state import SearchState, TrialState
 from tune_cl.ray.tuner import KEPT, Leftovers, recorded
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from trainables.rankers import RANKERS
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 
 PENHA = {"loss": "pointwise", "negatives": 1, "lr": 5e-5, "schedule": "linear", "batch_size": 32, "max_length": 128}
 MACAVANEY = {"loss": "pairwise", "lr": 2e-5, "clip": math.inf, "batch_size": 16, "batches_per_iteration": 32}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from trainables.core.errors import ConfigError
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.ray import slots as module
 from tune_cl.ray.slots import READ_SECONDS, Places, Room, first_ended, held, require_room

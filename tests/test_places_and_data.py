@@ -21,7 +21,8 @@ from trainables.data.columns import TextColumn
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.commands import run as run_command
 from tune_cl.cli.options import in_any_folder
-from tune_cl.experiment.experiment import Experiment, build
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import build, from_yaml
 from tune_cl.history import search_folder as places
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import Place, known_place, new_place
@@ -143,7 +144,7 @@ def test_a_search_names_its_files_from_any_folder(here: Path, monkeypatch: pytes
     [made] = found
     monkeypatch.chdir("/")
     data, vectors = str(here / "trec"), str(here / "glove.txt")
-    run = Experiment.from_yaml(made.to_yaml()).base_run()
+    run = from_yaml(made.to_yaml()).base_run()
     assert (run.data.source, run.training.pretrain_data, run.curriculum.vectors) == (data, data, vectors)
     assert run.ranker["vectors"] == vectors
     assert (run.curriculum.teacher.ranker or {})["model"] == data
@@ -174,7 +175,7 @@ def test_opened_paths_and_conditions_on_paths_are_found_from_any_folder(
     assert leaf.arguments() == [trec, "docstrings"] and leaf.written_prior() == [2, 1]
     assert whole.baseline["training.pretrain_data"] == whole.search.points[0]["training.pretrain_data"] == trec
     assert "training.lr" in conditional.space.sample(generator(0, "condition", 0))
-    assert Experiment.from_yaml(whole.to_yaml()) == whole and Experiment.from_yaml(conditional.to_yaml()) == conditional
+    assert from_yaml(whole.to_yaml()) == whole and from_yaml(conditional.to_yaml()) == conditional
 
 
 # -- data -------------------------------------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ import torch
 from tests.builders import tiny_data
 from tests.data_folders import squad_files, wikiqa_files, write_folder
 from tests.trec_folder import write_trec_folder
-from trainables.config.keys import DataConfig, TrainingRun, validated
+from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.data import load_data
 from trainables.data.columns import RankingData
 from trainables.data.combine import joined, some_queries
+from trainables.data.settings import DataConfig
 from trainables.evaluation.per_query import judge_of
 from trainables.training import checkpoint
 from trainables.training import pretrained as once
@@ -27,7 +28,7 @@ from trainables.training.factory import make_training
 from trainables.training.materials import Materials, joint_text, load_pretrain_data, materials_key, prepare, ranker_of
 from trainables.training.pretrained import WEIGHTS, pretraining_run, with_start
 from trainables.training.trainer import Training
-from tune_cl.experiment.experiment import build
+from tune_cl.experiment.load import build
 from tune_cl.ray.shared_materials import completed, untrained
 
 SMALL: dict[str, dict[str, Any]] = {

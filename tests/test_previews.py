@@ -13,7 +13,7 @@ from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.space.parameters import LogUniform
 
 

@@ -15,7 +15,8 @@ from tests.test_search import SPACE, Crew, Killed, summary
 from trainables.core.errors import ConfigError
 from tune_cl.cli.search_result import render
 from tune_cl.confirmation.request import baseline_of, best_configurations
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.run_search import baseline_of as baseline_result
 from tune_cl.run_search import best_of
 from tune_cl.samplers import TpeSampler

@@ -14,6 +14,7 @@ import pytest
 from tests.report_cases import Case, whole
 from tests.test_report import Reader, report
 from trainables.core.errors import DataError
+from tune_cl.experiment.forecast import forecast_of
 from tune_cl.report import queries as fairness
 from tune_cl.report import trials as curves
 from tune_cl.report import trials as tradeoff
@@ -227,7 +228,7 @@ def test_cost_stands_beside_its_forecast(tmp_path: Path) -> None:
     case.events[0]["forecast"] |= {"hours_forecast": 0.5, "cpu_hours_forecast": 1.25}
     case.add([0.5, 0.5], "baseline")
     case.add([0.3, 0.4, 0.35], "completed")
-    forecast = case.experiment.forecast()
+    forecast = forecast_of(case.experiment)
     told = cells("".join(curves.spent_section(gather(case.write()))))[1:]
     assert told[:3] == [
         ["trials", "16", "2"],

@@ -9,7 +9,7 @@ import pytest
 
 from tests.report_cases import Case
 from tests.test_search import SPACE, Crew
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.search_folder import Place
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.formats import latex_table

@@ -13,7 +13,7 @@ import pytest
 
 from tests.report_cases import Case, whole
 from tests.test_report import report
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.report import charts
 from tune_cl.report.findings import gather
 from tune_cl.report.formats import latex_table

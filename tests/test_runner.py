@@ -17,7 +17,8 @@ from tests.trec_folder import write_trec_folder
 from trainables.core.errors import ConfigError, Interrupted
 from tune_cl import run_search as runner
 from tune_cl.cli import INTERRUPTED, main
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event, Journal, read_events
 from tune_cl.history.search_folder import Place, new_place
 from tune_cl.history.state import SearchState, replay

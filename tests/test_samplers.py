@@ -10,7 +10,7 @@ import pytest
 
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.samplers import (
     SEARCHERS,
     CmaesSampler,
@@ -22,7 +22,6 @@ from tune_cl.samplers import (
     Sampler,
     Told,
     TpeSampler,
-    make_sampler,
 )
 from tune_cl.space.parameters import Choice, Integer, LogUniform, Uniform
 from tune_cl.space.space import Flat, Space, identity
@@ -248,7 +247,7 @@ def test_samplers_by_name() -> None:
     experiments = {
         name: load_experiment("penha2020_pacing", [f"search.searcher={name}", *keys]) for name, keys in opened.items()
     }
-    kinds = {name: type(make_sampler(experiment)) for name, experiment in experiments.items()}
+    kinds = {name: type(experiment.sampler()) for name, experiment in experiments.items()}
     assert kinds == {
         "random": RandomSampler, "grid": GridSampler, "tpe": TpeSampler, "gp": GpSampler, "cmaes": CmaesSampler,
     }  # fmt: skip
@@ -256,7 +255,7 @@ def test_samplers_by_name() -> None:
 
 def test_models_start_and_trust_other_data_as_they_are_told() -> None:
     keys = ["search.searcher=tpe", "search.startup_trials=3", "search.warm_discount=0.2"]
-    tpe = make_sampler(load_experiment("penha2020_pacing", keys))
+    tpe = load_experiment("penha2020_pacing", keys).sampler()
     assert isinstance(tpe, TpeSampler) and (tpe.startup_trials, tpe.discount) == (3, 0.2)
 
 

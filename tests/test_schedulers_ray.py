@@ -15,7 +15,7 @@ from tests.trec_folder import write_trec_folder
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import saves
 from trainables.training.materials import Materials
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import FILE, Event, Journal, read_events
 from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.ray import tuner as ray_tune

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from tests.builders import tiny_data
-from trainables.config.keys import DataConfig
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.curriculum.scoring import CODE, PAPER, SCORINGS, Groups, Scored, difficulty
 from trainables.data import load_data
 from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
 from trainables.data.instances import Instances, make_instances
+from trainables.data.settings import DataConfig
 from trainables.rankers import load_ranker, ranker_settings
 
 RANDOM = {"random", "self_paced"}  # self_paced begins at random

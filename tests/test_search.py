@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from trainables.core.randomness import generator
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.forecast import forecast_of
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import Dev, replay
 from tune_cl.samplers import TpeSampler
@@ -356,7 +358,7 @@ def test_a_killed_search_with_an_audit_ends_like_an_unbroken_one(experiment: Exp
 
 def test_the_baseline_forecasts_the_search(experiment: Experiment, tmp_path: Path) -> None:
     state = Crew(tmp_path / "a", experiment, slots=2).work().search.state
-    hours = experiment.forecast()["iterations_expected"] / 3600  # an iteration takes a second
+    hours = forecast_of(experiment)["iterations_expected"] / 3600  # an iteration takes a second
     assert state.forecast["seconds_per_iteration"] == 1.0
     assert state.forecast["hours_forecast"] == pytest.approx(hours / 2)
     assert (state.forecast["cpu_hours_forecast"], state.forecast["gpu_hours_forecast"]) == (pytest.approx(hours), 0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.test_search import SPACE, Crew, Killed, open_journal, summary
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
 from tune_cl.run_search import baseline_of

@@ -15,11 +15,12 @@ import scipy.stats
 from tests.report_cases import Case
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
-from tune_cl.experiment.experiment import Experiment, load_experiment
-from tune_cl.experiment.forecast import Audit
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.forecast import Audit, describe
+from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import replay
-from tune_cl.samplers import GridSampler, RandomSampler, make_sampler, tried_first
+from tune_cl.samplers import GridSampler, RandomSampler, tried_first
 from tune_cl.search.analysis import Priced, front
 from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending, improbable, used_up
 from tune_cl.search.warm_start import warm_start_event, within
@@ -100,11 +101,11 @@ def experiment(folder: Path, *overrides: str) -> Experiment:
 
 def test_the_most_likely_configuration_is_tried_first_and_shown(tmp_path: Path) -> None:
     toy = experiment(tmp_path)
-    first = make_sampler(toy).ask(1)
+    first = toy.sampler().ask(1)
     assert first is not None
     assert (first["curriculum.pacing"], first["curriculum.delta"]) == ("root", 0.33)
-    assert toy.describe()["priors"] == ["curriculum.pacing: root", "curriculum.delta: 0.33"]
-    assert Experiment.from_yaml(toy.to_yaml()).space == toy.space
+    assert describe(toy)["priors"] == ["curriculum.pacing: root", "curriculum.delta: 0.33"]
+    assert from_yaml(toy.to_yaml()).space == toy.space
 
 
 def test_values_without_a_prior_are_drawn_and_a_point_of_the_most_likely_is_not_tried_again(tmp_path: Path) -> None:
@@ -113,8 +114,10 @@ def test_values_without_a_prior_are_drawn_and_a_point_of_the_most_likely_is_not_
     assert by_seed[0][0]["curriculum.T"] != by_seed[1][0]["curriculum.T"]
     closed = ["curriculum.T=0.5", "curriculum.n=2", "search.points=[{curriculum.pacing: root}]"]
     toy = experiment(tmp_path, "search.searcher=random", *closed)
-    assert tried_first(toy) == [{"curriculum.pacing": "root", "curriculum.delta": 0.33}]
-    assert make_sampler(toy).ask(1) == tried_first(toy)[0]
+    assert tried_first(toy.space, toy.seed, toy.search.points) == [
+        {"curriculum.pacing": "root", "curriculum.delta": 0.33}
+    ]
+    assert toy.sampler().ask(1) == tried_first(toy.space, toy.seed, toy.search.points)[0]
 
 
 # -- points --------------------------------------------------------------------------------------------------------
@@ -127,8 +130,8 @@ def test_points_are_completed_checked_and_kept(tmp_path: Path) -> None:
     whole = {"curriculum.pacing": "root", "curriculum.n": 5, "curriculum.delta": 0.2, "curriculum.T": 0.55}
     linear = {"curriculum.pacing": "linear", "curriculum.delta": 0.33, "curriculum.T": 0.55}
     assert toy.search.points == (whole, linear)
-    assert Experiment.from_yaml(toy.to_yaml()).search.points == (whole, linear)
-    sampler = make_sampler(toy)
+    assert from_yaml(toy.to_yaml()).search.points == (whole, linear)
+    sampler = toy.sampler()
     assert [sampler.ask(1), sampler.ask(2)] == [whole, linear]
     assert experiment(tmp_path, "search.points=[{curriculum.delta: '0.2'}]").search.points[0]["curriculum.delta"] == 0.2
     third = sampler.ask(3)
@@ -179,7 +182,7 @@ def test_a_point_given_twice_is_tried_once(tmp_path: Path) -> None:
 
 def test_a_grid_begins_with_its_points() -> None:
     toy = load_experiment("penha2020_pacing", ["search.points=[{curriculum.pacing: geometric}]"])
-    sampler = make_sampler(toy)
+    sampler = toy.sampler()
     assert isinstance(sampler, GridSampler)
     asked = []
     while (chosen := sampler.ask(len(asked) + 1)) is not None:
@@ -370,7 +373,7 @@ def test_the_front_holds_what_nothing_beats() -> None:
 
 def test_random_search_with_points_never_repeats(tmp_path: Path) -> None:
     toy = load_experiment("penha2020_pacing", ["search.searcher=random", "search.points=[{curriculum.pacing: step}]"])
-    sampler = make_sampler(toy)
+    sampler = toy.sampler()
     assert isinstance(sampler, RandomSampler)
     seen = []
     while (chosen := sampler.ask(len(seen) + 1)) is not None:

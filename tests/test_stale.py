@@ -24,7 +24,8 @@ from trainables.training.checkpoint import latest_iteration, save_iteration
 from trainables.training.materials import files_of, prepare
 from trainables.training.pretrained import teacher_scores
 from tune_cl.cli import main
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.ray.shared_materials import fingerprint, require_unchanged, untrained
 
 

@@ -18,7 +18,7 @@ from tests.tracking_cases import (
     trial_event,
 )
 from tune_cl import run_search as runner
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event
 from tune_cl.history.search_folder import Place
 from tune_cl.history.state import replay

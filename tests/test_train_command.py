@@ -17,7 +17,7 @@ from tests.test_cli import SMALL_OPTIONS, document
 from tests.trec_folder import write_trec_folder
 from tune_cl.cli import DONE, INTERRUPTED, main
 from tune_cl.cli.commands.train import unused
-from tune_cl.experiment.experiment import load_training_run
+from tune_cl.experiment.load import load_training_run
 
 LINE = re.compile(r"iteration (\d)/3: dev map (\d\.\d{4})( \*)?, loss \d\.\d{4}, open \d+%, (\d+) pairs/s")
 HEADING = "*: the best dev value so far; open: the share of the training data in use"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
 
 SPACE = """
 ranker: conv_knrm

@@ -8,7 +8,8 @@ import pytest
 
 from tests.report_cases import Case
 from trainables.core.errors import ConfigError
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import replay
 from tune_cl.search.warm_start import notes_of, warm_start_event, within

@@ -21,7 +21,8 @@ from tune_cl.cli import COMMANDS, DONE, Parser, main
 from tune_cl.cli.commands.pace import OTHERS
 from tune_cl.cli.search_result import render
 from tune_cl.cli.tables import table
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.forecast import forecast_of
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.state import over_curricula, replay
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
@@ -245,7 +246,7 @@ def test_a_scheduler_that_can_end_no_trial_is_told(changed: list[str], told: str
     experiment = load_experiment(space(tmp_path), changed)
     [note] = experiment.notes
     assert told in note and " ends no trial here: " in note
-    forecast = experiment.forecast()
+    forecast = forecast_of(experiment)
     assert forecast["iterations_expected"] == forecast["iterations_at_most"]
 
 

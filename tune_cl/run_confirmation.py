@@ -33,6 +33,7 @@ from tune_cl.confirmation.request import (
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
 from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import Place, stopped
 from tune_cl.history.state import SearchState, replay
@@ -218,7 +219,7 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
     try:
         with place.open() as journal:
             state = replay(journal.events())
-            work = Confirmation(place, state, Experiment.from_yaml(state.yaml), request, address)
+            work = Confirmation(place, state, from_yaml(state.yaml), request, address)
             work.prepare()
             tell(state, work)
             writer = MlflowWriter(journal, tracking_uri)

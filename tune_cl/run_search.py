@@ -24,6 +24,8 @@ from trainables.training.factory import make_training, training_notes
 from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.forecast import forecast_of
+from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import Place, begun, stopped, taken
 from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
@@ -119,7 +121,7 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
     """
     try:
         state = replay(read_events(place.journal))
-        experiment = Experiment.from_yaml(state.yaml)
+        experiment = from_yaml(state.yaml)
         if address is None and not state.end:
             require_room(experiment.search.resources)
         materials = {} if state.end else untrained(experiment)
@@ -278,7 +280,7 @@ def _search_event(
         "git_commit": _git_commit(),
         "tracking_uri": place.elsewhere(masked(tracking_uri)),
         "storage": place.address,
-        "forecast": experiment.forecast(slots),
+        "forecast": forecast_of(experiment, slots),
         "time": time.time(),
     }
 

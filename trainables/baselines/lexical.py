@@ -15,9 +15,9 @@ from scipy.sparse import csr_array
 from trainables.config.keys import TrainingRun
 from trainables.core.countdown import Countdown
 from trainables.core.errors import DataError, Problem
-from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn, require_texts_to_rank
+from trainables.data.columns import NO_RANK, RankingData, Rated, Split, TextColumn, require_texts_to_rank
 from trainables.data.combine import some_queries
-from trainables.data.readers.assembly import Rated, grades_of
+from trainables.data.readers.assembly import grades_of
 from trainables.data.words import UNKNOWN, number_words, words
 
 if TYPE_CHECKING:

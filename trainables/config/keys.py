@@ -14,22 +14,20 @@ from pydantic import (
     AllowInfNan,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
 
 from trainables.core.errors import ConfigError, Problem, nearest
 from trainables.core.registry import Registry
-from trainables.core.validation import OneOf, problems_of, shown, takes_bool
+from trainables.core.validation import OneOf, Section, problems_of, shown
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS, ranker_settings
 
@@ -73,36 +71,6 @@ def infinity(value: object) -> object:
 
 
 Unbounded = Annotated[float, AllowInfNan(True), BeforeValidator(infinity)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def no_number(cls, value: Any, field: ValidationInfo) -> Any:
-        """Keeps true and false from being read as 1 and 0."""
-        if isinstance(value, bool) and not takes_bool(cls.model_fields[str(field.field_name)].annotation):
-            raise ValueError(f"{shown(value)} is not possible")
-        return value
-
-
-class Bm25Config(Section):
-    k1: float = Field(default=0.9, ge=0, description="term frequency saturation (Anserini's default)")
-    b: float = Field(default=0.4, ge=0, le=1, description="length normalisation (Anserini's default)")
-
-
-class DataConfig(Section):
-    source: str = Field(default="docstrings", min_length=1, description="docstrings | PATH | ir_datasets:NAME")
-    candidates: Literal["auto", "run", "qrels", "bm25"] = Field(
-        default="auto",
-        description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25",
-    )
-    top_k: int = Field(default=100, ge=1, description="candidates a query kept from a first-stage run")
-    unretrieved_positives: Literal["drop", "keep"] = Field(
-        default="drop", description="relevant training documents outside the run; keep: as candidates of rank 0"
-    )
-    bm25: Bm25Config = Bm25Config()
 
 
 def teacher_ranker(value: Any) -> Any:
@@ -274,7 +242,7 @@ class TrainingRun(Section):
     """Everything that determines one training."""
 
     data: DataConfig = DataConfig()
-    ranker: dict[str, Any] = {}  # all settings: short_forms fills them in
+    ranker: dict[str, Any] = Field(default_factory=dict)  # all settings: short_forms fills them in
     curriculum: CurriculumConfig = CurriculumConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()

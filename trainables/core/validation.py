@@ -10,7 +10,15 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 
 from trainables.core.errors import ConfigError, Problem
@@ -45,6 +53,20 @@ WRONG = {
     "literal_error": "unknown value {value}",
     "missing": "missing",
 }
+
+
+class Section(BaseModel):
+    """Keys of the configuration that stand together: typed, finite, none unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def no_number(cls, value: Any, field: ValidationInfo) -> Any:
+        """Keeps true and false from being read as 1 and 0."""
+        if isinstance(value, bool) and not takes_bool(cls.model_fields[str(field.field_name)].annotation):
+            raise ValueError(f"{shown(value)} is not possible")
+        return value
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainables.core.cache import cached, digest_of
 from trainables.core.errors import DataError, Problem
@@ -15,10 +14,7 @@ from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
 from trainables.data.data_cache import load_data_folder, save_data
 from trainables.data.readers import READERS, reader_for
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 _FORMAT = 4  # raise it when a reader or the store would give other columns for the same files
 DOCSTRINGS = "docstrings"

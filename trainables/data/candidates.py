@@ -14,18 +14,13 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainables.core.cache import cache_root, cached, digest_of
 from trainables.core.errors import WorkFailed
 from trainables.core.files import opened
-from trainables.data.columns import NO_RANK, TextColumn
-
-if TYPE_CHECKING:
-    from trainables.data.readers.assembly import Rated
-
+from trainables.data.columns import NO_RANK, Rated, TextColumn
 
 JAVA_NEEDED = 21
 PROGRESS = b"progress: "  # begins the lines of `trainables.data.retrieval` that are shown to the user

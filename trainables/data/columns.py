@@ -186,3 +186,25 @@ def places_of_ids(documents: np.ndarray, document_ids: TextColumn) -> np.ndarray
     place = np.empty(len(used), np.int64)
     place[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(used))
     return place[inverse]
+
+
+@dataclass(frozen=True)
+class Rated:
+    """Rated documents of a split's queries, one per row (qrels: grades; run: scores).
+
+    query     int64 [n]  position of the query in the split
+    document  int64 [n]  row of the collection, -1 = not in it
+    value     float64 [n]
+    """
+
+    query: np.ndarray
+    document: np.ndarray
+    value: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, float]]) -> Rated:
+        query, document, value = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(np.array(query, np.int64), np.array(document, np.int64), np.array(value, np.float64))
+
+    def where(self, kept: np.ndarray) -> Rated:
+        return Rated(self.query[kept], self.document[kept], self.value[kept])

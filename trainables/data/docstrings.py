@@ -11,7 +11,6 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,11 +21,8 @@ from trainables.data.bm25 import Bm25
 from trainables.data.columns import SPLITS, RankingData, Split, TextColumn
 from trainables.data.data_cache import load_data_folder, save_data
 from trainables.data.readers.assembly import ranks
+from trainables.data.settings import Bm25Config, DataConfig
 from trainables.data.words import WordRows, index_words, look_up, normalised, words
-
-if TYPE_CHECKING:
-    from trainables.config.keys import Bm25Config, DataConfig
-
 
 PACKAGES = {  # import name -> distribution
     "matplotlib": "matplotlib",

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from trainables.config.keys import DataConfig, TrainingRun
+from trainables.config.keys import TrainingRun
 from trainables.core.cache import digest_of
 from trainables.core.errors import DataError, Problem
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split, require_texts
 from trainables.data.combine import joined, some_queries
+from trainables.data.settings import DataConfig
 from trainables.rankers import RANKERS, load_ranker, ranker_settings
 from trainables.rankers.lambdamart import require_features
 from trainables.rankers.ranker import Ranker, TextSide, Tokens

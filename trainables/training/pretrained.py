@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.config.keys import CurriculumConfig, DataConfig, TrainingConfig, TrainingRun
+from trainables.config.keys import CurriculumConfig, TrainingConfig, TrainingRun
 from trainables.core.cache import cached, cached_in_sittings, digest_of, entry_in_cache, load_arrays, save_arrays
 from trainables.core.errors import ConfigError
 from trainables.core.prose import say
 from trainables.core.randomness import generator
 from trainables.curriculum.scoring import any_needs
 from trainables.data.columns import RankingData, Split, Task, required_split
+from trainables.data.settings import DataConfig
 from trainables.rankers.first_stage import first_stage_for
 from trainables.training import checkpoint
 from trainables.training.device import Compute, best_device, choose_precision, here, release

@@ -17,7 +17,8 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import say
 from trainables.data import DOCSTRINGS, require_source
 from trainables.rankers.settings import TRAINED_VECTORS
-from tune_cl.experiment.experiment import Experiment, load_experiment
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, Place
 from tune_cl.history.state import replay

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trainables.config.keys import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
-from trainables.config.task_fit import require_fit
-from trainables.core.errors import ConfigError, Problem, gathering
-from trainables.core.files import LONGEST_NAME, names_folder
-from trainables.core.randomness import generator
-from trainables.data import task_of
 from trainables.rankers import RANKERS
-from tune_cl.experiment.forecast import ends_no_trial, forecast_of, same_trainings, unused
-from tune_cl.experiment.resolution import TEXTS, all_checked, resolve, written
-from tune_cl.experiment.search_keys import SearchConfig, misfits, remarks, search_config, unfit_space
-from tune_cl.schedulers import setup_of, unfit_population
+from tune_cl.experiment.search_keys import SearchConfig
+from tune_cl.samplers import SEARCHERS, Sampler, Settings
+from tune_cl.schedulers import SCHEDULERS, Scheduler, Setup, promotes
 from tune_cl.schedulers.scheduler import curriculum_grace
 from tune_cl.space.parameters import Range
-from tune_cl.space.space import Flat, Points, Space, points_of
-from tune_cl.space.space_files import dump_yaml, find_space, on_a_line, parse_yaml, read_space
+from tune_cl.space.space import Flat, Space
+from tune_cl.space.space_files import dump_yaml
 
-CHECKED_DRAWS = 16
 DEFAULTS = {key: field.get_default(call_default_factory=True) for key, field in configuration_fields(()).items()}
 
 
@@ -157,7 +150,33 @@ class Experiment:
     @property
     def rungs(self) -> list[int]:
         """Iterations at which trials are judged."""
-        return setup_of(self).rungs
+        return self.setup.rungs
+
+    @property
+    def setup(self) -> Setup:
+        """What its scheduler needs to know."""
+        search = self.search
+        return Setup(
+            max_iterations=self.max_iterations,
+            reduction_factor=search.reduction_factor,
+            grace=search.grace,
+            first_rung=search.first_rung,
+            promotion=promotes(search.scheduler, search.promotion, search.audit),
+            compare=search.compare,
+            interval=search.interval,
+            leaves=dict(self.space.leaves),
+            seed=self.seed,
+        )
+
+    def scheduler(self) -> Scheduler:
+        """A new one, which has seen no trial."""
+        return SCHEDULERS[self.search.scheduler](self.setup)
+
+    def sampler(self) -> Sampler:
+        """A new one, which has seen no trial."""
+        search = self.search
+        settings = Settings(search.points, search.startup_trials, search.warm_discount)
+        return SEARCHERS[search.searcher](self.space, self.seed, settings)
 
     def grace(self, choice: Mapping[str, Any]) -> int:
         """The iteration before which a trial with this choice is not judged (`search.grace`)."""
@@ -169,22 +188,6 @@ class Experiment:
     def curriculum_end(self, choice: Mapping[str, Any]) -> int:
         """The iteration with which a choice's curriculum ends; 0 without one."""
         return curriculum_grace(self.training_run(choice))
-
-    def describe(self, slots: int | None = None) -> dict[str, Any]:
-        """Size of the space and cost of the search, as `tune-cl check` reports them."""
-        return {
-            "parameters": len(self.space.leaves),
-            "conditional": sum(bool(leaf.when) for leaf in self.space.leaves.values()),
-            "combinations": self.space.combinations(),
-            "steps": [f"{key}: {steps}" for key, steps in self.space.steps.items()],
-            "priors": [f"{key}: {on_a_line(prior)}" for key, prior in self.space.priors.items()],
-            "points": len(self.search.points),
-            **self.forecast(slots),
-        }
-
-    def forecast(self, slots: int | None = None) -> dict[str, int]:
-        """Trials and iterations, the baseline included, with `slots` trials at a time (tune_cl.experiment.forecast)."""
-        return forecast_of(self, slots)
 
     # -- as YAML -------------------------------------------------------------------------------------------------
 
@@ -201,124 +204,3 @@ class Experiment:
                 "search": self.search.model_dump(),
             }
         )
-
-    @classmethod
-    def from_yaml(cls, text: str) -> Experiment:
-        """The experiment that `to_yaml` wrote."""
-        tree = parse_yaml(text, "search space")
-        return build(tree["name"], tree, {})
-
-
-def load_experiment(
-    space: str, overrides: Sequence[str] = (), data: str | None = None, ranker: str | None = None
-) -> Experiment:
-    """The experiment of a shipped space or a YAML file, overridden by the command line (`overrides`: KEY=VALUE).
-
-    Raises ConfigError with every problem found.
-    """
-    path = find_space(space)
-    tree, repeated = read_space(path)
-    experiment = build(path.stem, tree, command_line(overrides, data, ranker), repeated)
-    if not experiment.space.leaves:
-        right = "open a key, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
-        raise ConfigError(Problem(space, "nothing to search", right))
-    return experiment
-
-
-def load_training_run(
-    space: str | None, overrides: Sequence[str] = (), data: str | None = None, ranker: str | None = None
-) -> TrainingRun:
-    """One training: what a space fixes (None: the defaults), overridden by the command line. A key that the space opens
-    has the baseline's value. Raises ConfigError with every problem found."""
-    path = find_space(space) if space else None
-    tree, repeated = read_space(path) if path else ({}, [])
-    experiment = build(path.stem if path else "defaults", tree, command_line(overrides, data, ranker), repeated)
-    baseline = experiment.baseline_choice()
-    return experiment.training_run({key: baseline[key] for key in experiment.space.leaves if key in baseline})
-
-
-def command_line(overrides: Sequence[str], data: str | None, ranker: str | None) -> Flat:
-    """Dotted key -> value or range, from the command line's options."""
-    flags = {"data.source": data, "ranker.name": ranker}
-    return {key: value for key, value in flags.items() if value is not None} | parse_overrides(overrides)
-
-
-def parse_overrides(overrides: Sequence[str]) -> Flat:
-    """Dotted key -> value or range, from `--set KEY=VALUE` options; a later one replaces an earlier one."""
-    flat: Flat = {}
-    problems: list[Problem] = []
-    for text in overrides:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            problems.append(Problem("--set", f"'{text}' is not KEY=VALUE", "e.g. --set training.lr=1e-4"))
-            continue
-        with gathering(problems):
-            flat |= written({key: parse_yaml(value, f"--set {key}")}, problems)
-    if problems:
-        raise ConfigError(problems)
-    return flat
-
-
-def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Problem] = ()) -> Experiment:
-    """The experiment of a search-space file's mapping (`tree`), overridden by the command line's dotted keys (`given`).
-    `name`: if the file has none; `repeated`: problems of the file's YAML, to be reported with all others."""
-    file, line = parts(tree), parts(given)
-    done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"])
-    keys = written(file["search"], done.problems) | written(line["search"], done.problems)
-    search = search_config(keys, done.problems)
-    name = tree.get("name", name)
-    if not (isinstance(name, str) and names_folder(name)):
-        right = f"a word without '/', of {LONGEST_NAME} bytes at most"
-        done.problems.append(Problem("name", f"{name!r} is no name of a folder", right))
-    done.problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
-    whole = not done.problems  # else parts are left out, so that whether they fit together cannot be checked
-    done.problems += misfits(search)
-    with done.collecting():
-        if search.searcher == "grid":
-            done.space.require_finite()
-    refused = done.entries.keys() - done.leaves.keys() - done.fixed.keys()  # a point that names them is not wrong too
-    first = Points()
-    with done.collecting():
-        first = points_of(done.space, search.points, done.given.keys() | done.dropped | refused)
-    if not whole:
-        raise ConfigError(dict.fromkeys([*repeated, *done.problems]))
-    search = search.model_copy(update={"points": tuple(first.points)})
-    texts = {key: " ".join(str(tree.get(key, "")).split()) for key in ("description", "source")}
-    notes = (*done.notes, *first.notes, *remarks(search))
-    experiment = Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=notes)
-    if problems := [*repeated, *done.problems, *misfits_of_parts(experiment)]:
-        raise ConfigError(problems)
-    of_trainings = [key for key in written(line["configuration"], []) if key not in done.dropped]
-    idle = unused(experiment, written(line["search"], []), of_trainings)
-    notes += (*idle, *same_trainings(experiment), *ends_no_trial(experiment))
-    return with_whole_grid(replace(experiment, notes=notes))
-
-
-def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:
-    """The keys of `search`, of `baseline` and of the configuration as written: as mappings or dotted."""
-    found: dict[str, Flat] = {"search": {}, "baseline": {}, "configuration": {}}
-    for key, value in tree.items():
-        if key not in TEXTS:
-            head = str(key).partition(".")[0]
-            found[head if head in found else "configuration"][str(key)] = value
-    return found
-
-
-def misfits_of_parts(experiment: Experiment) -> list[Problem]:
-    """Where the configuration, the space and the way it is searched do not fit together."""
-    choices = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
-    task = task_of(experiment.value("data.source"))
-    checked = [experiment.baseline_choice(), *experiment.search.points, *choices]
-    problems: list[Problem] = []
-    with gathering(problems):
-        all_checked(lambda choice: require_fit(experiment.training_run(choice), task), checked)
-    return [*problems, *unfit_space(experiment.search, experiment.space), *unfit_population(experiment)]
-
-
-def with_whole_grid(experiment: Experiment) -> Experiment:
-    """The experiment; a grid whose `search.trials` is not given gets enough for all combinations."""
-    search = experiment.search
-    if search.searcher == "grid" and "trials" not in search.model_fields_set:
-        trials = experiment.most_trials(experiment.space.combinations() or 0)
-        return replace(experiment, search=search.model_copy(update={"trials": trials}))
-    return experiment

@@ -6,16 +6,15 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainables.config.keys import flatten, without_effect
 from trainables.core.randomness import generator
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import SearchConfig, idle, price_of_an_hour
-from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
+from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS
 from tune_cl.schedulers.scheduler import curriculum_ends
-
-if TYPE_CHECKING:
-    from tune_cl.experiment.experiment import Experiment
+from tune_cl.space.space_files import on_a_line
 
 
 def expected_stops(trials: int, reduction_factor: float) -> float:
@@ -96,6 +95,20 @@ def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, i
     return told | ({"repeats_expected": round(repeats)} if seeds > 1 else {})
 
 
+def describe(experiment: Experiment, slots: int | None = None) -> dict[str, Any]:
+    """Size of the space and cost of the search, as `tune-cl check` reports them."""
+    space = experiment.space
+    return {
+        "parameters": len(space.leaves),
+        "conditional": sum(bool(leaf.when) for leaf in space.leaves.values()),
+        "combinations": space.combinations(),
+        "steps": [f"{key}: {steps}" for key, steps in space.steps.items()],
+        "priors": [f"{key}: {on_a_line(prior)}" for key, prior in space.priors.items()],
+        "points": len(experiment.search.points),
+        **forecast_of(experiment, slots),
+    }
+
+
 def _expected_audits(experiment: Experiment, stops: float) -> float:
     """How many of so many stopped trials `search.audit` takes."""
     audit = experiment.search.audit
@@ -112,7 +125,7 @@ def _iterations_at_most(experiment: Experiment, slots: int | None) -> int:
     stops at once; the slots - 2 others make one more each, and the baseline all of its own.
     """
     most, trials, budget = experiment.max_iterations, experiment.trials, experiment.search.iterations
-    setup = setup_of(experiment)
+    setup = experiment.setup
     whole = trials * most + (trials - 1) * (sum(setup.rungs) if setup.scaled else 0)
     if budget is None:
         return whole
@@ -165,7 +178,7 @@ def unused(experiment: Experiment, of_search: Collection[str], of_trainings: Col
 
 def ends_no_trial(experiment: Experiment) -> list[str]:
     """A note if the scheduler never gets to end a trial; the first configurations usually show that it may."""
-    search, most, setup = experiment.search, experiment.max_iterations, setup_of(experiment)
+    search, most, setup = experiment.search, experiment.max_iterations, experiment.setup
     if search.scheduler in ("none", "pbt") or most == 1 or (search.grace == "scaled" and setup.rungs):
         return []
     scheduler = SCHEDULERS[search.scheduler](setup)
@@ -203,7 +216,7 @@ def _expected_of_a_trial(experiment: Experiment) -> tuple[float, float]:
     most = experiment.max_iterations
     if experiment.search.scheduler == "none":
         return float(most), 1.0
-    graces, setup = [experiment.grace(choice) for choice in _choices(experiment)], setup_of(experiment)
+    graces, setup = [experiment.grace(choice) for choice in _choices(experiment)], experiment.setup
     iterations = [
         mean(SCHEDULERS[experiment.search.scheduler](shorter).expected_iterations(grace) for grace in graces)
         for shorter in (setup, replace(setup, max_iterations=most - 1))

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from trainables.config.keys import Section, configuration_fields, flatten, known_keys, one_of, unflatten
+from trainables.config.keys import configuration_fields, flatten, known_keys, one_of, unflatten
 from trainables.core.errors import Problem
 from trainables.core.prose import counted
-from trainables.core.validation import key_problem, problems_of, too_large
+from trainables.core.validation import Section, key_problem, problems_of, too_large
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS, unfit
 from tune_cl.space.parameters import Leaf, Range

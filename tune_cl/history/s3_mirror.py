@@ -28,8 +28,7 @@ from trainables.core import storage
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.files import read_text, write_text
 from trainables.core.prose import say
-from tune_cl.history.journal import FILE, LOCK, Event, Journal, in_use
-from tune_cl.tracking.cursor import FILE as CURSOR
+from tune_cl.history.journal import CURSOR, FILE, LOCK, Event, Journal, in_use
 
 LEASE, SENT, FETCHED, COPY = "driver.json", ".mirrored.json", ".fetched.json", ".copy"
 SYNC_SECONDS = 5.0

@@ -17,6 +17,7 @@ from trainables.core.randomness import generator
 from trainables.evaluation.metrics import dev_key
 from tune_cl.confirmation.request import last_verdict
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Event, read_events
 from tune_cl.history.search_folder import Place
 from tune_cl.history.state import (
@@ -147,7 +148,7 @@ def gather(place: Place) -> Findings:
     Raises DataError for a damaged journal or confirmation.
     """
     state, reached = _walk(place)
-    return Findings(place, Experiment.from_yaml(state.yaml), state, reached, _confirmation(place))
+    return Findings(place, from_yaml(state.yaml), state, reached, _confirmation(place))
 
 
 def _walk(place: Place) -> tuple[SearchState, list[Reached]]:

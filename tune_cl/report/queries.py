@@ -32,7 +32,6 @@ from tune_cl.report.findings import (
     words,
 )
 from tune_cl.report.markup import NONE, Html, cut, figure, legend, number, p_value, paragraph, plain, signed, table, tag
-from tune_cl.schedulers import setup_of
 
 MOST_TURNS = 8  # queries with so many or more share a group
 MOST_DOMAINS = 12
@@ -310,7 +309,7 @@ def _stopping(findings: Findings) -> str:
 def _judges_inside(findings: Findings) -> bool:
     """Whether the scheduler judges trials inside their curricula whatever `search.grace` says."""
     scheduler = findings.experiment.search.scheduler
-    return scheduler == "pbt" or (scheduler == "model" and setup_of(findings.experiment).promotion)
+    return scheduler == "pbt" or (scheduler == "model" and findings.experiment.setup.promotion)
 
 
 def _audit(findings: Findings) -> list[Html]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from trainables.core.randomness import generator
 from trainables.core.registry import Entry, Registry
 from tune_cl.samplers.modelled import CmaesSampler, GpSampler, ModelSampler, Told, TpeSampler
 from tune_cl.samplers.sampler import GridSampler, Observation, Outcome, RandomSampler, Sampler
-from tune_cl.space.space import Flat
-
-if TYPE_CHECKING:
-    from tune_cl.experiment.experiment import Experiment
-
+from tune_cl.space.space import Flat, Space
 
 __all__ = [
     "SEARCHERS",
@@ -24,43 +20,55 @@ __all__ = [
     "Outcome",
     "RandomSampler",
     "Sampler",
+    "Settings",
     "Told",
     "TpeSampler",
-    "make_sampler",
+    "tried_first",
 ]
 
 
-def modelled(kind: type[ModelSampler]) -> Callable[[Experiment], Sampler]:
-    def make(experiment: Experiment) -> Sampler:
-        search = experiment.search
-        first = tried_first(experiment)
-        return kind(experiment.space, experiment.seed, search.startup_trials, first, search.warm_discount)
+@dataclass(frozen=True)
+class Settings:
+    """The `search.*` keys of the same names that samplers read."""
+
+    points: Sequence[Flat] = ()
+    startup_trials: int = 8
+    warm_discount: float = 0.5
+
+
+MakeSampler = Callable[[Space, int, Settings], Sampler]  # (space, seed, settings)
+
+
+def modelled(kind: type[ModelSampler]) -> MakeSampler:
+    def make(space: Space, seed: int, settings: Settings) -> Sampler:
+        first = tried_first(space, seed, settings.points)
+        return kind(space, seed, settings.startup_trials, first, settings.warm_discount)
 
     return make
 
 
-def tried_first(experiment: Experiment) -> list[Flat]:
-    """`search.points`; then, if leaves have priors, one configuration of their most likely values, others drawn at
+def tried_first(space: Space, seed: int, given: Sequence[Flat]) -> list[Flat]:
+    """The points given; then, if leaves have priors, one configuration of their most likely values, others drawn at
     random."""
-    points = list(experiment.search.points)
-    if experiment.space.priors:
-        rng = generator(experiment.seed, "most likely by the prior")
-        likely = experiment.space.decide(lambda key, leaf: leaf.middle() if leaf.has_prior else leaf.draw(rng))
+    points = list(given)
+    if space.priors:
+        rng = generator(seed, "most likely by the prior")
+        likely = space.decide(lambda key, leaf: leaf.middle() if leaf.has_prior else leaf.draw(rng))
         points += [likely] if likely not in points else []
     return points
 
 
-SEARCHERS: Registry[Callable[[Experiment], Sampler]] = Registry(
+SEARCHERS: Registry[MakeSampler] = Registry(
     "search.searcher",
     Entry(
         "random",
-        lambda e: RandomSampler(e.space, e.seed, tried_first(e)),
+        lambda space, seed, settings: RandomSampler(space, seed, tried_first(space, seed, settings.points)),
         "independent draws",
         "Bergstra & Bengio 2012",
     ),
     Entry(
         "grid",
-        lambda e: GridSampler(e.space, e.seed, e.search.points),
+        lambda space, seed, settings: GridSampler(space, seed, settings.points),
         "every combination of the values once",
         "exhaustive",
     ),
@@ -73,7 +81,3 @@ SEARCHERS: Registry[Callable[[Experiment], Sampler]] = Registry(
     Entry("gp", modelled(GpSampler), "Gaussian process, expected improvement", "Jones et al. 1998; Optuna"),
     Entry("cmaes", modelled(CmaesSampler), "evolution of a normal distribution of the numbers", "Hansen 2016; Optuna"),
 )
-
-
-def make_sampler(experiment: Experiment) -> Sampler:
-    return SEARCHERS[experiment.search.searcher](experiment)

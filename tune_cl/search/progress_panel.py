@@ -21,8 +21,8 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import Audit
 from tune_cl.history.journal import Event
 from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, SearchState, TrialState, as_chosen, begun
-from tune_cl.samplers import Observation, Outcome, make_sampler
-from tune_cl.schedulers import Decision, make_scheduler
+from tune_cl.samplers import Observation, Outcome
+from tune_cl.schedulers import Decision
 from tune_cl.search.repeats import Race
 from tune_cl.space.wording import curriculum, trial_words
 
@@ -52,8 +52,8 @@ class Course:
         self.metric = experiment.metric
         self.experiment = experiment
         self.audit = Audit(search.audit, experiment.seed, experiment.trials, search.reduction_factor)
-        self.sampler = make_sampler(experiment)
-        self.scheduler = make_scheduler(experiment)
+        self.sampler = experiment.sampler()
+        self.scheduler = experiment.scheduler()
         self.race = Race(search.repeats, BASELINE_TRIAL)
         self.stops: dict[str, Stop] = {}
         self.asked: dict[str, int] = {}  # the sampler's number for each trial: 0 for the baseline, none for repeats

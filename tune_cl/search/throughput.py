@@ -13,7 +13,7 @@ from typing import Any
 from trainables.config.keys import TrainingRun, flatten
 from trainables.core.randomness import generator
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import Span, within_budgets
+from tune_cl.experiment.forecast import Span, forecast_of, within_budgets
 from tune_cl.experiment.search_keys import price_of_an_hour
 from tune_cl.history.journal import Event
 from tune_cl.history.state import SearchState, TrialState
@@ -166,8 +166,11 @@ class Forecaster:
 
     def _told(self, paces: Paces, slots: int) -> dict[str, float]:
         """The forecast for trials that run `slots` at a time, each kind at its pace, and make as many iterations as
-        `Experiment.forecast` expects or the budgets allow."""
-        resources, iterations = self.experiment.search.resources, self.experiment.forecast(slots)["iterations_expected"]
+        `forecast_of` expects or the budgets allow."""
+        resources, iterations = (
+            self.experiment.search.resources,
+            forecast_of(self.experiment, slots)["iterations_expected"],
+        )
         span, told = forecast_by(paces, self.experiment, iterations, slots)
         return told | {
             "hours_forecast": span.hours,
@@ -200,7 +203,10 @@ def _shares(experiment: Experiment, keys: list[str]) -> dict[Kind, float]:
     if experiment.search.searcher == "grid" or (combinations is not None and combinations <= number):
         walked = Counter(_kind(keys, choice) for choice in islice(_grid(experiment), min(number, WALKED)))
         return {kind: count / walked.total() for kind, count in walked.items()}
-    first = Counter(_kind(keys, choice) for choice in tried_first(experiment)[:number])
+    first = Counter(
+        _kind(keys, choice)
+        for choice in tried_first(experiment.space, experiment.seed, experiment.search.points)[:number]
+    )
     rngs = (generator(experiment.seed, "paces", draw) for draw in range(DRAWS))
     drawn = Counter(_kind(keys, space.sample(rng)) for rng in rngs)
     left = 1 - first.total() / number

@@ -10,6 +10,7 @@ from typing import Any
 
 from trainables.core.errors import ConfigError, Problem, nearest
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import FILE, Event, read_events
 from tune_cl.history.search_folder import Place
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, as_chosen, replay
@@ -84,7 +85,7 @@ def within(space: Space, params: Mapping[str, Any]) -> Flat | None:
 
 
 def _comparable(experiment: Experiment, digest: str, state: SearchState) -> bool:
-    new, old = experiment.base_run(), Experiment.from_yaml(state.yaml).base_run()
+    new, old = experiment.base_run(), from_yaml(state.yaml).base_run()
     return (state.data["digest"], state.metric, state.ranker, old.evaluation, old.training.max_iterations) == (
         digest,
         experiment.metric,

@@ -9,8 +9,8 @@ from pathlib import Path
 from zlib import crc32
 
 from trainables.core.files import read_text, write_text
+from tune_cl.history.journal import CURSOR
 
-FILE = "tracking.json"
 log = logging.getLogger(__name__)
 
 
@@ -39,7 +39,7 @@ class Cursor:
     """Artifacts still to be copied: key, path, folder among the run's artifacts."""
 
     def save(self, folder: Path) -> None:
-        write_text(folder / FILE, json.dumps(vars(self)))  # saved often in a long search: no copy, no indentation
+        write_text(folder / CURSOR, json.dumps(vars(self)))  # saved often in a long search: no copy, no indentation
 
     def advance(self, journal: Path, offset: int) -> None:
         """Moves on to a later byte of the journal."""
@@ -56,7 +56,7 @@ def load(journal: Path, target: str) -> Cursor:
     among these. Then a fresh one that knows of it begins at the first event.
     """
     try:
-        held = json.loads(read_text(journal.parent / FILE))
+        held = json.loads(read_text(journal.parent / CURSOR))
         owed = [(key, path, inside) for key, path, inside in held["owed"]]
         cursor = Cursor(**held | {"checksum": held["checksum"], "owed": owed})
     except (FileNotFoundError, ValueError, TypeError, KeyError):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.registry import Entry, Registry
+from trainables.data.columns import RankingData, Task
 from trainables.data.readers import conversation, insurance_qa, letor, quora, sick, snli, squad, trec, wikiqa
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-    from trainables.data.columns import RankingData, Task
+from trainables.data.settings import DataConfig
 
 
 class Reader(Protocol):

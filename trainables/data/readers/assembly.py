@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,37 +11,12 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
-from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Split, TextColumn, places_of_ids
+from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Rated, Split, TextColumn, places_of_ids
 from trainables.data.readers.rows import MISSING
+from trainables.data.settings import DataConfig
 from trainables.data.words import index_words, look_up
 
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
-
 NEARLY_ALL = 0.9  # share of the queries whose judgments name a non-relevant document, for candidates from the qrels
-
-
-@dataclass(frozen=True)
-class Rated:
-    """Rated documents of a split's queries, one per row (qrels: grades; run: scores).
-
-    query     int64 [n]  position of the query in the split
-    document  int64 [n]  row of the collection, MISSING = not in it
-    value     float64 [n]
-    """
-
-    query: np.ndarray
-    document: np.ndarray
-    value: np.ndarray
-
-    @classmethod
-    def of(cls, rows: Sequence[tuple[int, int, float]]) -> Rated:
-        query, document, value = zip(*rows, strict=True) if rows else ((), (), ())
-        return cls(np.array(query, np.int64), np.array(document, np.int64), np.array(value, np.float64))
-
-    def where(self, kept: np.ndarray) -> Rated:
-        return Rated(self.query[kept], self.document[kept], self.value[kept])
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.data.columns import TextColumn
+from trainables.data.columns import Rated, TextColumn
 from trainables.data.data_cache import TextWriter
-from trainables.data.readers.assembly import Rated
 from trainables.data.readers.rows import MISSING, IdIndex, hash_of, usable_id
 
 _BATCH = 1 << 16  # ratings whose ids are looked up together

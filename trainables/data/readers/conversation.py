@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
-from trainables.data.columns import RankingData, Task, TextColumn
-from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
+from trainables.data.columns import RankingData, Rated, Task, TextColumn
+from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.rows import Lines, plain_or_gz
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
 FILES = {"train": "train.tsv", "dev": "valid.tsv", "test": "test.tsv"}

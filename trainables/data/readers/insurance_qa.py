@@ -6,17 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.randomness import generator
-from trainables.data.columns import RankingData, Task, TextColumn
-from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
+from trainables.data.columns import RankingData, Rated, Task, TextColumn
+from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
 VOCABULARY = "vocabulary"

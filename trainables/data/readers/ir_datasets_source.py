@@ -8,21 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
 
 from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.prose import counted
-from trainables.data.columns import MAX_GRADE, SPLITS, RankingData
-from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
+from trainables.data.columns import MAX_GRADE, SPLITS, RankingData, Rated
+from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings
 from trainables.data.readers.rows import usable_id
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 PREFIX = "ir_datasets:"
 FORM = f"{PREFIX}NAME or {PREFIX}NAME?train=PART&dev=PART&test=PART"

@@ -8,7 +8,6 @@ import re
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +16,7 @@ from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, ONE_DOMAIN, RankingData, Split, Task, TextColumn
 from trainables.data.data_cache import ArrayWriter
 from trainables.data.readers.rows import Lines, plain_or_gz
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
 FILES = {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
@@ -13,10 +12,7 @@ from trainables.core.randomness import generator
 from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.rows import Lines, Rows, plain_or_gz, usable_id
 from trainables.data.readers.sentence_pairs import DUPLICATE, Pair, classification, require_auto, wrong_pair
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 TASK: Task = "classification"
 WHOLE = "quora_duplicate_questions.tsv"

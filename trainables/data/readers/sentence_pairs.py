@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainables.core.errors import DataError, Problem
 from trainables.data.columns import NO_RANK, ONE_DOMAIN, RankingData, Split, TextColumn
 from trainables.data.readers.rows import usable_id
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 NLI = ("contradiction", "entailment", "neutral")
 DUPLICATE = ("different", "duplicate")

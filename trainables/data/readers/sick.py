@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainables.core.errors import DataError, Problem
 from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.rows import Rows, plain_or_gz
 from trainables.data.readers.sentence_pairs import NLI, Pair, classification, require_auto, wrong_pair
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 TASK: Task = "classification"
 FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}

@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.rows import Lines, is_text, plain_or_gz
 from trainables.data.readers.sentence_pairs import NLI, Pair, classification, require_auto, wrong_pair
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 TASK: Task = "classification"
 NEEDED = ("gold_label", "sentence1", "sentence2", "pairID")

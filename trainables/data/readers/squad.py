@@ -14,17 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
-from trainables.data.columns import RankingData, Task, TextColumn
-from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
+from trainables.data.columns import RankingData, Rated, Task, TextColumn
+from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.rows import is_text, open_bytes, plain_or_gz, read_whole, usable_id
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
 FILES = {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trainables.core.errors import DataError, Problem
-from trainables.data.columns import SPLITS, RankingData, Task
-from trainables.data.readers.assembly import Rated, Raw, RawSplit, assemble
+from trainables.data.columns import SPLITS, RankingData, Rated, Task
+from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings, wrong_text
 from trainables.data.readers.rows import IdIndex, Rows, Wrong, grade_of, plain_or_gz, score_of
-
-if TYPE_CHECKING:
-    from trainables.config.keys import DataConfig
-
+from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
 COLLECTION = ("DOCUMENT", "TEXT")

@@ -84,8 +84,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.core.files import output_file, require_file
     from trainables.evaluation.metrics import Evaluator
     from trainables.evaluation.trec_files import write_run
-    from tune_cl.cli.commands.baseline import rank
-    from tune_cl.experiment.experiment import load_training_run, parse_overrides
+    from tune_cl.experiment.load import load_training_run, parse_overrides
 
     kind = load_baseline(options.baseline)
     setting = _setting(options, kind)

@@ -15,10 +15,11 @@ from trainables.core.prose import counted, say
 from tune_cl.cli.options import add_experiment, add_overrides, experiment_of
 from tune_cl.cli.tables import short, table
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.forecast import describe
 from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, place_of
 from tune_cl.samplers import SEARCHERS
-from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS, setup_of
+from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS
 from tune_cl.search.budget import budgets
 from tune_cl.search.throughput import Paces, forecast_by, paces_of
 from tune_cl.space.space_files import on_a_line
@@ -54,7 +55,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     notes += _too_large(experiment)
     for note in notes:
         say(f"note: {note}")
-    document = experiment.describe(_at_a_time(experiment.search))
+    document = describe(experiment, _at_a_time(experiment.search))
     starts = _pretrained(experiment)
     teaching = taught * pace(*prepare_teacher(run, materials.data)) if taught else 0.0
     before = sum(start.training.pretrain_iterations * paces.of(start) for start in starts) + teaching
@@ -146,7 +147,7 @@ def _judged(experiment: Experiment) -> str | None:
         return None
     if search.scheduler == "pbt":
         return f"every {search.interval} iterations"
-    if search.scheduler == "model" and setup_of(experiment).promotion:
+    if search.scheduler == "model" and experiment.setup.promotion:
         return "after every iteration, inside its curriculum too"
     return {
         "curriculum": "not before its own curriculum is over",

@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> dict[str, Any]:
     from trainables.data import load_data
     from trainables.data.hygiene import hygiene
-    from tune_cl.experiment.experiment import load_training_run
+    from tune_cl.experiment.load import load_training_run
 
     run = load_training_run(None, options.overrides, options.data)
     data = load_data(run.data)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainables.config.keys import DataConfig
 from trainables.core.errors import DataError, Problem, UserError
 from trainables.core.files import output_file, require_file
 from trainables.data import load_data
 from trainables.data.columns import RankingData
 from trainables.data.readers.rows import read_whole
+from trainables.data.settings import DataConfig
 from trainables.evaluation.per_query import probabilities, scores_file, write_scores
 from trainables.training.ranker_folder import require_ranker
 from tune_cl.cli.options import DATA_HELP, add_split

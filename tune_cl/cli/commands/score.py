@@ -134,9 +134,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.curriculum.scoring import SCORINGS, difficulty
     from trainables.data import load_data
     from trainables.data.columns import required_split
-    from tune_cl.cli.commands.score import as_document, extremes, plot_difficulty
     from tune_cl.cli.plots import require_format
-    from tune_cl.experiment.experiment import load_training_run
+    from tune_cl.experiment.load import load_training_run
 
     SCORINGS[options.scoring]  # raises for an unknown name before the data is read
     if options.plot:

@@ -23,7 +23,7 @@ from trainables.data import require_source
 from trainables.evaluation.metrics import dev_key
 from tune_cl.cli.options import DATA_HELP, absolute, add_overrides
 from tune_cl.cli.tables import table
-from tune_cl.experiment.experiment import load_training_run, parse_overrides
+from tune_cl.experiment.load import load_training_run, parse_overrides
 from tune_cl.history.search_folder import DEFAULT_STORAGE
 from tune_cl.process import program, stop_if_asked
 

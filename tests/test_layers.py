@@ -1,0 +1,85 @@
+"""Each package imports only lower ones, and no modules import each other in a circle: at the top of a file, in
+functions and for types alike."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("trainables", "tune_cl")
+LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
+    "trainables.core",
+    "trainables.data",
+    "trainables.evaluation",
+    "trainables.rankers",
+    "trainables.curriculum",
+    "trainables.config",
+    "trainables.baselines",
+    "trainables.training",
+    "trainables",
+    "tune_cl.process",
+    "tune_cl.space",
+    "tune_cl.samplers",
+    "tune_cl.schedulers",
+    "tune_cl.experiment",
+    "tune_cl.history",
+    "tune_cl.tracking",
+    "tune_cl.search",
+    "tune_cl.confirmation",
+    "tune_cl.ray",
+    "tune_cl.report",
+    "tune_cl.run_search",
+    "tune_cl.run_confirmation",
+    "tune_cl.templates",
+    "tune_cl.cli",
+    "tune_cl",
+)
+
+
+def modules() -> dict[str, Path]:
+    paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
+    return {name.removesuffix(".__init__"): path for name, path in names.items()}
+
+
+def imports_of(path: Path, names: set[str]) -> set[str]:
+    """The project's modules that a file imports anywhere."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (whole & names) or {node.module}
+    return found & names
+
+
+def graph() -> dict[str, set[str]]:
+    every = modules()
+    return {name: imports_of(path, set(every)) - {name} for name, path in every.items()}
+
+
+def layer(module: str) -> int:
+    prefixes = [name for name in LAYERS if f"{module}.".startswith(f"{name}.")]
+    return LAYERS.index(max(prefixes, key=len))
+
+
+def test_no_module_imports_a_higher_layer() -> None:
+    wrong = [f"{one} -> {other}" for one, others in graph().items() for other in others if layer(other) > layer(one)]
+    assert wrong == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    try:
+        list(TopologicalSorter(graph()).static_order())
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_the_script_sees_imports_in_functions_and_for_types(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "if TYPE_CHECKING:\n    from b import x\ndef f():\n    import c\n    from d import e\n"
+    )
+    assert imports_of(tmp_path / "a.py", {"b", "c", "d.e"}) == {"b", "c", "d.e"}

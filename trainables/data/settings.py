@@ -1,0 +1,27 @@
+"""The keys `data.*`: which data a training reads, and which candidates it ranks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from trainables.core.validation import Section
+
+
+class Bm25Config(Section):
+    k1: float = Field(default=0.9, ge=0, description="term frequency saturation (Anserini's default)")
+    b: float = Field(default=0.4, ge=0, le=1, description="length normalisation (Anserini's default)")
+
+
+class DataConfig(Section):
+    source: str = Field(default="docstrings", min_length=1, description="docstrings | PATH | ir_datasets:NAME")
+    candidates: Literal["auto", "run", "qrels", "bm25"] = Field(
+        default="auto",
+        description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25",
+    )
+    top_k: int = Field(default=100, ge=1, description="candidates a query kept from a first-stage run")
+    unretrieved_positives: Literal["drop", "keep"] = Field(
+        default="drop", description="relevant training documents outside the run; keep: as candidates of rank 0"
+    )
+    bm25: Bm25Config = Bm25Config()
