@@ -109,7 +109,8 @@ def test_the_most_likely_configuration_is_tried_first_and_shown(tmp_path: Path) 
 
 
 def test_values_without_a_prior_are_drawn_and_a_point_of_the_most_likely_is_not_tried_again(tmp_path: Path) -> None:
-    by_seed = [tried_first(experiment(tmp_path, "search.searcher=random", f"seed={seed}")) for seed in (0, 1)]
+    toys = [experiment(tmp_path, "search.searcher=random", f"seed={seed}") for seed in (0, 1)]
+    by_seed = [tried_first(toy.space, toy.seed, toy.search.points) for toy in toys]
     assert [[chosen["curriculum.delta"] for chosen in tried] for tried in by_seed] == [[0.33], [0.33]]
     assert by_seed[0][0]["curriculum.T"] != by_seed[1][0]["curriculum.T"]
     closed = ["curriculum.T=0.5", "curriculum.n=2", "search.points=[{curriculum.pacing: root}]"]

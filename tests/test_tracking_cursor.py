@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tune_cl.history.journal import CURSOR
 from tune_cl.tracking import layout
-from tune_cl.tracking.cursor import FILE, Cursor, load
+from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.writer import MlflowWriter
 
 
@@ -71,7 +72,7 @@ def test_a_cursor_reads_back_as_it_was(tmp_path: Path) -> None:
 )
 def test_a_cursor_that_cannot_be_read_is_a_fresh_one(held: str | None, tmp_path: Path) -> None:
     if held is not None:
-        (tmp_path / FILE).write_text(held)
+        (tmp_path / CURSOR).write_text(held)
     assert load(tmp_path / "journal.jsonl", "here") == Cursor("here")
 
 

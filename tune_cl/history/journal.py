@@ -53,7 +53,6 @@ FILE = "journal.jsonl"
 CHECK = b', "crc": "%08x"}\n'  # the end of a line
 LOCK = "journal.lock"
 CURSOR = "tracking.json"  # beside the journal: how far it has been sent to MLflow
-CURSOR = "tracking.json"  # beside the journal: how far it has been sent to MLflow
 PATIENCE, RETRY_SECONDS = 120.0, 5.0
 
 log = logging.getLogger(__name__)

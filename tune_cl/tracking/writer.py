@@ -457,7 +457,6 @@ class MlflowWriter(threading.Thread):
     def delivery(self) -> Delivery:
         if self._delivery is None:
             from tune_cl.tracking.mlflow_store import RunStore
-            from tune_cl.tracking.writer import Delivery  # MLflow takes seconds to import
 
             store = RunStore(self.uri, artifact_location(self.uri, self.journal.path.parent.parent))
             self._delivery = Delivery(self.journal, self.uri, store)

@@ -160,7 +160,6 @@ def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting
 
 def _choose(baseline: Baseline, setting: str) -> Choice | None:
     """The best parameters under the setting; None if it chooses nothing."""
-    from tune_cl.cli.commands.baseline import choose
 
     name = {"tuned": "dev", "optimized_on_test": "test"}.get(setting)
     if name is None:

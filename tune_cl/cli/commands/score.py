@@ -189,7 +189,6 @@ def _lines(data, split, instances, values):
 
 
 def render(document: dict[str, Any]) -> str:
-    from tune_cl.cli.commands.score import as_text
 
     examples = document["examples"]
     values = {key: value for key, value in document.items() if key != "examples"}
