@@ -34,7 +34,7 @@ from tune_cl.history.journal import Event, Journal
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.ray import tuner as ray_tune
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.slots import Places
+from tune_cl.ray.slots import Slots
 from tune_cl.search.driver import BASELINE_TRIAL, Search
 from tune_cl.tracking.writer import MlflowWriter
 
@@ -168,7 +168,7 @@ def search_load(trials: int, results: int, down: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as storage, ray_session(None):
         folder = Path(storage) / "load"
         tracking = f"http://127.0.0.1:{free_port()}" if down else resolve_tracking_uri(Path(storage))
-        places = Places(made.search.resources, None, cluster=False)
+        places = Slots(made.search.resources, None, cluster=False)
         with CountedJournal(folder) as journal:
             journal.append(begin(made, Path(storage), tracking))
             writer = MlflowWriter(journal, tracking)

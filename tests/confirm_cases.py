@@ -18,7 +18,7 @@ from tune_cl.confirmation.training import confirm_run
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.run_confirmation import confirm_search
@@ -48,25 +48,25 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path, data: Path) -> Place:
+def search_folder(tmp_path: Path, data: Path) -> SearchFolder:
     """A search that has ended: the baseline, linear, root twice, and a failed trial with the highest dev value."""
     (tmp_path / "toy.yaml").write_text(SPACE)
     experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(data))
-    place = Place(tmp_path / "runs", "toy")
-    with Journal(place.folder) as journal:
-        for event in searched(experiment, load_data(experiment.base_run().data).digest, place):
+    search_folder = SearchFolder(tmp_path / "runs", "toy")
+    with Journal(search_folder.folder) as journal:
+        for event in searched(experiment, load_data(experiment.base_run().data).digest, search_folder):
             journal.append(event)
-    return place
+    return search_folder
 
 
 def searched(
-    experiment: Experiment, digest: str, place: Place, choices: Sequence[Flat] = ()
+    experiment: Experiment, digest: str, search_folder: SearchFolder, choices: Sequence[Flat] = ()
 ) -> Iterator[dict[str, Any]]:
     """The journal's events; `choices`: the baseline's and four others at most, else those of SPACE."""
     yield {"event": "search", "name": "toy", "space": "toy", "data": {"name": "toy", "digest": digest}, "metric": "map",
            "ranker": "conv_knrm", "rankers": ["conv_knrm"],
            "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
-           "git_commit": None, "tracking_uri": "", "storage": str(place.storage), "forecast": {},
+           "git_commit": None, "tracking_uri": "", "storage": str(search_folder.storage), "forecast": {},
            "time": 1000.0}  # fmt: skip
     choices = choices or [experiment.baseline_choice(), LINEAR, ROOT, BROKEN, ROOT]
     for number, (choice, dev) in enumerate(zip(choices, [0.5, 0.55, 0.6, 0.9, 0.6], strict=False)):
@@ -137,12 +137,12 @@ def crew(monkeypatch: pytest.MonkeyPatch) -> type[LocalCrew]:
     return LocalCrew
 
 
-def confirm(place: Place, **options: Any) -> dict[str, Any]:
-    return confirm_search(place, Request(**options), resolve_tracking_uri(place.storage), None)
+def confirm(search_folder: SearchFolder, **options: Any) -> dict[str, Any]:
+    return confirm_search(search_folder, Request(**options), resolve_tracking_uri(search_folder.storage), None)
 
 
-def state_of(place: Place) -> SearchState:
-    return replay(read_events(place.journal))
+def state_of(search_folder: SearchFolder) -> SearchState:
+    return replay(read_events(search_folder.journal))
 
 
 def essence(document: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event, Journal
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.search.driver import trial_id
 
 QUERIES = 12
@@ -54,18 +54,18 @@ class Case:
         path = folder / f"{name}.yaml"
         path.write_text(space.format(folder=data_folder(folder / "data")))
         self.experiment: Experiment = load_experiment(str(path))
-        self.place = Place((folder / "runs").resolve(), name)
+        self.search_folder = SearchFolder((folder / "runs").resolve(), name)
         self.events: list[Event] = [self._search()]
         self.time = 0.0
 
     def _search(self) -> Event:
         data = load_data(self.experiment.base_run().data)
         return {
-            "event": "search", "name": self.place.name, "space": "toy", "ranker": "conv_knrm",
+            "event": "search", "name": self.search_folder.name, "space": "toy", "ranker": "conv_knrm",
             "rankers": ["conv_knrm"], "metric": "map",
             "data": {"name": data.name, "digest": data.digest}, "mode": "max", "seed": 0, "baseline": "t0000",
             "yaml": self.experiment.to_yaml(), "versions": {"torch": "2.13.0"}, "git_commit": None,
-            "tracking_uri": "", "storage": str(self.place.storage),
+            "tracking_uri": "", "storage": str(self.search_folder.storage),
             "forecast": forecast_of(self.experiment), "time": 0.0,
         }  # fmt: skip
 
@@ -93,7 +93,7 @@ class Case:
 
     def per_query(self, folder: str, split: str, seed: int) -> Path:
         """Random values for each query, as trials and confirmations leave them."""
-        path = self.place.folder / "trials" / folder / f"{split}.per_query.tsv"
+        path = self.search_folder.folder / "trials" / folder / f"{split}.per_query.tsv"
         values = generator(seed, "per query").random(QUERIES)
         write_per_query(path, [f"{split}-{i}" for i in range(QUERIES)], dict.fromkeys(METRICS, values))
         return path
@@ -107,10 +107,11 @@ class Case:
         labels = {"baseline": 0.50, "root n=2, turns": 0.60, HOSTILE: 0.55}
         rows = [self._confirmed(label, mean, place, p_both) for place, (label, mean) in enumerate(labels.items())]
         document = {
-            "search": self.place.name, "metric": "map", "split": "test", "seeds": [1, 2, 3], "baseline": rows[0],
+            "search": self.search_folder.name,
+            "metric": "map", "split": "test", "seeds": [1, 2, 3], "baseline": rows[0],
             "configurations": rows[1:], "correction": "holm", "verdict": "better",
         }  # fmt: skip
-        path = self.place.folder / "confirmation" / "test.json"
+        path = self.search_folder.folder / "confirmation" / "test.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document | other))
 
@@ -126,11 +127,11 @@ class Case:
         tested |= {"p_both_adjusted": p_both, "seed_matters": True}
         return row | tested | {"p_per_seed": [0.1, 0.2, 0.3], "marks": ("", "‡", "†")[place]}
 
-    def write(self) -> Place:
-        with Journal(self.place.folder) as journal:
+    def write(self) -> SearchFolder:
+        with Journal(self.search_folder.folder) as journal:
             for event in self.events:
                 journal.append(event)
-        return self.place
+        return self.search_folder
 
 
 def whole(folder: Path, others: int = 14) -> Case:

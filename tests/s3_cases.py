@@ -15,7 +15,7 @@ from trainables.core import storage
 from tune_cl.history import s3_mirror as mirror
 from tune_cl.history.journal import parse
 from tune_cl.history.s3_mirror import MirroredJournal
-from tune_cl.history.search_folder import Place, new_place
+from tune_cl.history.search_folder import SearchFolder, new_search_folder
 
 BUCKET = "searches"
 NEVER = 1000.0  # seconds between two sends: the tests send by themselves
@@ -61,20 +61,20 @@ def events(count: int) -> list[dict]:
     return [{"event": "note", "trial": "t0001", "text": f"äöü {number}"} for number in range(count)]
 
 
-def opened(place: Place, every: float = NEVER, watch: float = 0.0) -> MirroredJournal:
-    assert place.remote_folder
-    return MirroredJournal(place.folder, place.remote_folder, watch, every)
+def opened(search_folder: SearchFolder, every: float = NEVER, watch: float = 0.0) -> MirroredJournal:
+    assert search_folder.remote_folder
+    return MirroredJournal(search_folder.folder, search_folder.remote_folder, watch, every)
 
 
-def begun(s3: str, name: str = "toy") -> Place:
-    place = new_place(s3, name, "toy")
-    with opened(place) as journal:
+def begun(s3: str, name: str = "toy") -> SearchFolder:
+    search_folder = new_search_folder(s3, name, "toy")
+    with opened(search_folder) as journal:
         journal.append(events(1)[0])
-    return place
+    return search_folder
 
 
-def in_storage(place: Place) -> list[dict]:
-    lines = (storage.read(place.below("journal.jsonl")) or b"").splitlines(keepends=True)
+def in_storage(search_folder: SearchFolder) -> list[dict]:
+    lines = (storage.read(search_folder.below("journal.jsonl")) or b"").splitlines(keepends=True)
     return [parse(line, "the storage's journal") for line in lines]
 
 

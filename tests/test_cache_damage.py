@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.builders import tiny_data
-from tests.confirm_cases import confirm, crew, data, essence, place
+from tests.confirm_cases import confirm, crew, data, essence, search_folder
 from tests.letor_data import letor_data, letor_text
 from tests.trec_folder import write_trec_folder
 from tests.tree_training import materials_of, tree_run
@@ -28,9 +28,9 @@ from trainables.data.instances import make_instances
 from trainables.training.materials import prepare
 from trainables.training.pretrained import pretrained_start, scored_of, teacher_scores
 from trainables.training.trees import TreeTraining
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 
-__all__ = ["crew", "data", "place"]  # fixtures
+__all__ = ["crew", "data", "search_folder"]  # fixtures
 
 Results = Callable[[], Any]
 RANKER = {"name": "conv_knrm", "vector_size": 8, "filters": 4}
@@ -222,15 +222,19 @@ def test_many_that_find_one_damage_get_one_whole_entry(own_cache: None, monkeypa
 
 
 def test_a_confirmation_on_a_damaged_cache_gives_the_same_numbers(
-    place: Place, crew: Any, own_cache: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    search_folder: SearchFolder,
+    crew: Any,
+    own_cache: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    whole = essence(confirm(place, seeds=2))
-    shutil.rmtree(place.folder / "confirmation")
-    events = [line for line in place.journal.open() if '"confirmation' not in line]
-    place.journal.write_text("".join(events))
+    whole = essence(confirm(search_folder, seeds=2))
+    shutil.rmtree(search_folder.folder / "confirmation")
+    events = [line for line in search_folder.journal.open() if '"confirmation' not in line]
+    search_folder.journal.write_text("".join(events))
     for grades in cache_root().glob("data/*/test.grade.npy"):
         flip_the_last_bit(grades)
     in_a_new_process(monkeypatch)
     capsys.readouterr()
-    assert essence(confirm(place, seeds=2)) == whole
+    assert essence(confirm(search_folder, seeds=2)) == whole
     assert "(test.grade.npy is not as it was written); it is built again" in capsys.readouterr().err

@@ -200,7 +200,7 @@ def test_everything_that_does_not_fit_is_named_with_its_fix() -> None:
     )  # fmt: skip
     with pytest.raises(ConfigError) as caught:
         require_fit(run, "classification")
-    assert [(problem.place, problem.right) for problem in caught.value.problems] == [
+    assert [(problem.location, problem.right) for problem in caught.value.problems] == [
         ("metric", "accuracy"),
         ("training.loss", "cross_entropy or hinge"),
         ("training.negatives", "leave it out"),

@@ -20,7 +20,7 @@ from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.commands.list import KINDS
 from tune_cl.cli.commands.rerank import _documents
-from tune_cl.history.search_folder import place_of
+from tune_cl.history.search_folder import search_folder_of
 
 SMALL = [
     "ranker.vector_size=8", "ranker.filters=4", "training.batch_size=8", "training.batches_per_iteration=2",
@@ -310,7 +310,7 @@ def test_auto_is_the_address_that_ray_finds(
 
 
 def test_commands_to_copy_are_quoted(tmp_path: Path) -> None:
-    line = place_of(str(tmp_path / "my runs"), "my search").command("confirm")
+    line = search_folder_of(str(tmp_path / "my runs"), "my search").command("confirm")
     assert line.endswith(f"tune-cl confirm 'my search' --storage '{tmp_path / 'my runs'}'")
 
 

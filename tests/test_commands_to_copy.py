@@ -13,7 +13,7 @@ from tune_cl import run_search as runner
 from tune_cl.cli.search_result import render
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState
 
 CLUSTER = "10.0.0.7:6379"
@@ -39,21 +39,23 @@ def session(
 ) -> dict[str, Any]:
     """A session of a search whose trials are done, or interrupted, at once; MLflow is away."""
 
-    def run(experiment: Any, place: Any, journal: Any, materials: Any, address: Any, state: SearchState) -> SearchState:
+    def run(
+        experiment: Any, search_folder: Any, journal: Any, materials: Any, address: Any, state: SearchState
+    ) -> SearchState:
         if interrupted:
             raise KeyboardInterrupt
         return state
 
     monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
     monkeypatch.setattr(runner, "_run", run)
-    monkeypatch.setattr(runner, "leave_report", lambda place, journal: None)
+    monkeypatch.setattr(runner, "leave_report", lambda search_folder, journal: None)
     monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no `seconds`
-    place = Place(folder, "toy")
-    place.folder.mkdir(parents=True)
-    told = [event for event in one_trial("toy", place.folder) if event["event"] != "search_end"]
-    journal_of(place.folder, told)
-    with Journal(place.folder) as journal:
-        return runner._session(cast(Experiment, None), place, journal, {}, "sqlite://", address)
+    search_folder = SearchFolder(folder, "toy")
+    search_folder.folder.mkdir(parents=True)
+    told = [event for event in one_trial("toy", search_folder.folder) if event["event"] != "search_end"]
+    journal_of(search_folder.folder, told)
+    with Journal(search_folder.folder) as journal:
+        return runner._session(cast(Experiment, None), search_folder, journal, {}, "sqlite://", address)
 
 
 @pytest.mark.parametrize(("address", "option"), [("auto", " --address auto"), (None, "")])
@@ -84,7 +86,7 @@ def test_a_search_that_is_done_is_confirmed_where_it_ran_and_sent_from_anywhere(
 
 
 def test_addresses_are_quoted(tmp_path: Path) -> None:
-    assert Place(tmp_path, "toy").command("resume", "a b:1").endswith(" --address 'a b:1'")
+    assert SearchFolder(tmp_path, "toy").command("resume", "a b:1").endswith(" --address 'a b:1'")
 
 
 @pytest.mark.parametrize("written", [False, True])
@@ -96,19 +98,19 @@ def test_a_search_stopped_between_its_end_and_its_report_ends_with_the_next_resu
 
     monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
     monkeypatch.setattr(runner, "pareto", lambda state: [])
-    place = Place(tmp_path, "toy")
-    place.folder.mkdir(parents=True)
-    path = journal_of(place.folder, one_trial("toy", place.folder))
+    search_folder = SearchFolder(tmp_path, "toy")
+    search_folder.folder.mkdir(parents=True)
+    path = journal_of(search_folder.folder, one_trial("toy", search_folder.folder))
     interrupted = [event["event"] for event in read_events(path)].count("interrupted")
-    told: list[Place] = []
+    told: list[SearchFolder] = []
     if written:  # by a process that was killed before it could say so
-        (place.folder / "report.html").write_text("whole")
-    for leave in (stop, lambda place, journal: told.append(place)):
+        (search_folder.folder / "report.html").write_text("whole")
+    for leave in (stop, lambda search_folder, journal: told.append(search_folder)):
         monkeypatch.setattr(runner, "leave_report", leave)
-        with Journal(place.folder) as journal:
+        with Journal(search_folder.folder) as journal:
             try:
-                runner._session(cast(Experiment, None), place, journal, {}, "sqlite://", None)
+                runner._session(cast(Experiment, None), search_folder, journal, {}, "sqlite://", None)
             except Interrupted:
                 assert not told
-    assert told == [place]
+    assert told == [search_folder]
     assert [event["event"] for event in read_events(path)].count("interrupted") == interrupted

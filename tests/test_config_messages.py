@@ -193,7 +193,7 @@ def test_what_trials_share_is_never_opened(key: str) -> None:
     never = key in SHARED or key.startswith(("data.", "evaluation.", "curriculum.teacher."))
     with pytest.raises(ConfigError) as caught:
         load_experiment("quickstart", [f"{key}={{choice: [one, one]}}", "search.trials=0"])
-    said = [problem.wrong for problem in caught.value.problems if problem.place == key]
+    said = [problem.wrong for problem in caught.value.problems if problem.location == key]
     assert (said == ["cannot be searched: its trials would not compare"]) == never
 
 

@@ -14,16 +14,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.commands import rewrite
-from tests.confirm_cases import (
-    LABELS,
-    LocalCrew,
-    confirm,
-    crew,
-    data,
-    essence,
-    place,
-    state_of,
-)
+from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, essence, search_folder, state_of
 from tests.tracking_cases import journal_of, search_event
 from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.evaluation.significance import SeededTest, bootstrap_ci
@@ -46,7 +37,7 @@ from tune_cl.confirmation.request import (
 from tune_cl.confirmation.training import STATE, read_values
 from tune_cl.confirmation.verdict import Corrected
 from tune_cl.experiment.load import from_yaml
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, differences
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.run_confirmation import confirm_search
@@ -54,11 +45,13 @@ from tune_cl.run_confirmation import confirm_search
 KEYS = {"search", "metric", "split", "seeds", "baseline", "configurations", "correction", "verdict"}
 ROW_KEYS = {"label", "params", "runs", "mean", "sd"}
 TEST_KEYS = {"difference", "p_per_seed", "p_value", "p_adjusted", "ci95", "marks"}
-__all__ = ["crew", "data", "place"]  # fixtures
+__all__ = ["crew", "data", "search_folder"]  # fixtures
 
 
-def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_change(place: Place) -> None:
-    state = state_of(place)
+def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_change(
+    search_folder: SearchFolder,
+) -> None:
+    state = state_of(search_folder)
     baseline = baseline_of(state, from_yaml(state.yaml))
     best = best_configurations(state, baseline, 5)
     assert [(one.label, one.trial) for one in best] == [(LABELS[0], "t0002"), (LABELS[1], "t0001")]
@@ -70,25 +63,25 @@ def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_ch
         best_configurations(only, baseline, 1)
 
 
-def test_configurations_of_one_label_are_told_apart_by_their_trials(place: Place) -> None:
-    state = state_of(place)
+def test_configurations_of_one_label_are_told_apart_by_their_trials(search_folder: SearchFolder) -> None:
+    state = state_of(search_folder)
     baseline = baseline_of(state, from_yaml(state.yaml))
     state.trials["t0004"].params = state.trials["t0002"].params | {"training.lr": 0.02000001}
     labels = [one.label for one in best_configurations(state, baseline, 5)]
     assert labels == [LABELS[0], f"{LABELS[0]} (t0004)", LABELS[1]]
 
 
-def test_a_configuration_goes_by_its_first_trial_that_did_not_fail(place: Place) -> None:
-    state = state_of(place)
+def test_a_configuration_goes_by_its_first_trial_that_did_not_fail(search_folder: SearchFolder) -> None:
+    state = state_of(search_folder)
     state.trials["t0002"].outcome = "failed"
     baseline = baseline_of(state, from_yaml(state.yaml))
     best = best_configurations(state, baseline, 5)
     assert [(one.label, one.trial) for one in best] == [(LABELS[0], "t0004"), (LABELS[1], "t0001")]
 
 
-def test_a_configuration_stands_where_its_best_trial_does(place: Place) -> None:
+def test_a_configuration_stands_where_its_best_trial_does(search_folder: SearchFolder) -> None:
     """Two trials may come to the same training; here the first of them has the lower value."""
-    state = state_of(place)
+    state = state_of(search_folder)
     first, again = state.trials["t0001"], replace(state.trials["t0001"], trial="t0009", number=9, results={})
     again.results[1] = {"dev_map": 0.99, "seconds": 1.0}
     state.trials["t0009"] = again
@@ -109,8 +102,10 @@ def test_seeds_begin_alike_and_pass_over_the_search_s() -> None:
     assert seeds_of(2, {2}) == seeds_of(5, {2})[:2]
 
 
-def test_values_are_those_that_trec_eval_gives_the_run_files(place: Place, crew: type[LocalCrew], data: Path) -> None:
-    document = confirm(place, seeds=2)
+def test_values_are_those_that_trec_eval_gives_the_run_files(
+    search_folder: SearchFolder, crew: type[LocalCrew], data: Path
+) -> None:
+    document = confirm(search_folder, seeds=2)
     rows = [document["baseline"], *document["configurations"]]
     for at, seed in enumerate(document["seeds"]):
         files = [row["runs"][at]["run_file"] for row in rows]
@@ -119,14 +114,16 @@ def test_values_are_those_that_trec_eval_gives_the_run_files(place: Place, crew:
         tests = [run["vs_first"]["map"]["p"] for run in judged[1:]]
         assert [row["p_per_seed"][at] for row in rows[1:]] == pytest.approx(tests)
         assert seed == rows[0]["runs"][at]["seed"]
-    assert read_json(verdict_file(place.folder, "test"))["verdict"] == document["verdict"]
-    assert "No verdict yet" not in (place.folder / "report.html").read_text()
-    assert str(place.folder / "report.html") in state_of(place).artifacts, "which MLflow is promised"
+    assert read_json(verdict_file(search_folder.folder, "test"))["verdict"] == document["verdict"]
+    assert "No verdict yet" not in (search_folder.folder / "report.html").read_text()
+    assert str(search_folder.folder / "report.html") in state_of(search_folder).artifacts, "which MLflow is promised"
 
 
-def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(place: Place, crew: type[LocalCrew]) -> None:
+def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(
+    search_folder: SearchFolder, crew: type[LocalCrew]
+) -> None:
     """The spread is over seeds, and one seed has none; the interval is over queries, each a mean over the seeds."""
-    rows = confirm(place, top=1, seeds=2)
+    rows = confirm(search_folder, top=1, seeds=2)
     base, own = rows["baseline"], rows["configurations"][0]
     values = [run["value"] for run in base["runs"]]
     assert base["mean"] == pytest.approx(np.mean(values)) and base["sd"] == pytest.approx(np.std(values, ddof=1))
@@ -135,31 +132,31 @@ def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(place
         for row in (base, own)
     ]
     assert own["ci95"] == pytest.approx(bootstrap_ci(by_query[1] - by_query[0]))
-    assert math.isnan(confirm(place, top=1, seeds=1)["baseline"]["sd"])
+    assert math.isnan(confirm(search_folder, top=1, seeds=1)["baseline"]["sd"])
 
 
 def test_another_split_is_judged_without_training_again(
-    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    confirm(place, top=1, seeds=2)
+    confirm(search_folder, top=1, seeds=2)
     monkeypatch.setattr(Training, "iterate", lambda self: pytest.fail("trained again"))
-    document = confirm(place, top=1, seeds=2, split="dev")
-    assert document["split"] == "dev" and read_json(verdict_file(place.folder, "dev"))["split"] == "dev"
-    assert read_json(verdict_file(place.folder, "test"))["split"] == "test"
+    document = confirm(search_folder, top=1, seeds=2, split="dev")
+    assert document["split"] == "dev" and read_json(verdict_file(search_folder.folder, "dev"))["split"] == "dev"
+    assert read_json(verdict_file(search_folder.folder, "test"))["split"] == "test"
     assert all(run["value"] == pytest.approx(run["dev"]) for run in document["baseline"]["runs"])
-    names = [set(event["metrics"]) for event in state_of(place).confirmations]
+    names = [set(event["metrics"]) for event in state_of(search_folder).confirmations]
     assert len(names) == 8 and not names[0] & names[4], "no metric is told to MLflow twice"
-    confirm(place, top=1, seeds=2)
-    assert len(state_of(place).confirmations) == 8
+    confirm(search_folder, top=1, seeds=2)
+    assert len(state_of(search_folder).confirmations) == 8
 
 
 def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroken_one(
-    place: Place, crew: type[LocalCrew], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    search_folder: SearchFolder, crew: type[LocalCrew], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    whole = essence(confirm(place, seeds=2))
-    cut = Place(tmp_path / "cut", "toy")
+    whole = essence(confirm(search_folder, seeds=2))
+    cut = SearchFolder(tmp_path / "cut", "toy")
     (cut.folder).mkdir(parents=True)
-    (cut.journal).write_text("".join(line for line in place.journal.open() if '"confirmation"' not in line))
+    (cut.journal).write_text("".join(line for line in search_folder.journal.open() if '"confirmation"' not in line))
     crew.left = 1
     with pytest.raises(Interrupted, match=r"confirm toy --storage .*cut --top 3 --seeds 2 --split test"):
         confirm(cut, seeds=2)
@@ -176,36 +173,38 @@ def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroke
 
 
 def test_a_killed_training_goes_on_from_its_last_state(
-    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Training, "iterate", stopping_after(2))
         with pytest.raises(Interrupted):
-            confirm(place, top=1, seeds=1)
+            confirm(search_folder, top=1, seeds=1)
     iterate, begun = Training.iterate, []
     monkeypatch.setattr(Training, "iterate", lambda training: begun.append(training.iteration) or iterate(training))
-    confirm(place, top=1, seeds=1)
+    confirm(search_folder, top=1, seeds=1)
     assert begun == [2, 0, 1, 2]
 
 
-def test_the_command_that_goes_on_names_the_cluster(place: Place, crew: type[LocalCrew], tmp_path: Path) -> None:
-    cut = Place(tmp_path / "cut", "toy")
+def test_the_command_that_goes_on_names_the_cluster(
+    search_folder: SearchFolder, crew: type[LocalCrew], tmp_path: Path
+) -> None:
+    cut = SearchFolder(tmp_path / "cut", "toy")
     cut.folder.mkdir(parents=True)
-    cut.journal.write_text("".join(line for line in place.journal.open() if '"confirmation"' not in line))
+    cut.journal.write_text("".join(line for line in search_folder.journal.open() if '"confirmation"' not in line))
     crew.left = 0
     with pytest.raises(Interrupted, match=r"confirm toy --storage .*cut --address auto --top 3 --seeds 2"):
         confirm_search(cut, Request(seeds=2), resolve_tracking_uri(cut.storage), "auto")
 
 
 def test_a_confirmation_stopped_while_the_data_is_read_says_how_to_go_on(
-    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "untrained", stop)
     with pytest.raises(Interrupted, match=r"Go on with: .*confirm toy --storage .* --top 3 --seeds 2 --split test"):
-        confirm(place, seeds=2)
+        confirm(search_folder, seeds=2)
 
 
 def stopping_after(iterations: int) -> Callable[[Training], dict[str, float]]:
@@ -219,27 +218,33 @@ def stopping_after(iterations: int) -> Callable[[Training], dict[str, float]]:
     return until_then
 
 
-def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(place: Place, crew: type[LocalCrew]) -> None:
-    confirm(place, top=1, seeds=2)
-    lines = place.journal.read_text().splitlines(keepends=True)
-    place.journal.write_text("".join(lines[:-2]))
-    confirm(place, top=1, seeds=2)
-    assert len(state_of(place).confirmations) == 4
+def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(
+    search_folder: SearchFolder, crew: type[LocalCrew]
+) -> None:
+    confirm(search_folder, top=1, seeds=2)
+    lines = search_folder.journal.read_text().splitlines(keepends=True)
+    search_folder.journal.write_text("".join(lines[:-2]))
+    confirm(search_folder, top=1, seeds=2)
+    assert len(state_of(search_folder).confirmations) == 4
 
 
-def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(place: Place, crew: type[LocalCrew]) -> None:
+def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(
+    search_folder: SearchFolder, crew: type[LocalCrew]
+) -> None:
     crew.fails = {f"{LABELS[0]}, seed 3": "the training loss became nan"}
-    document = confirm(place, seeds=2)
+    document = confirm(search_folder, seeds=2)
     assert [row["label"] for row in document["configurations"]] == [LABELS[1]]
     assert [(run["label"], run["seed"]) for run in document["failed"]] == [(LABELS[0], 3)]
     assert "not tested, for it failed: the training loss became nan" in render(document)
     crew.fails = {"baseline, seed 4": "the training loss became nan"}
     with pytest.raises(WorkFailed, match=r"baseline, seed 4: the training loss became nan \(see /.*/seed-4\)"):
-        confirm(place, seeds=3)
+        confirm(search_folder, seeds=3)
 
 
-def test_an_ablation_is_the_configuration_without_its_curriculum(place: Place, crew: type[LocalCrew]) -> None:
-    document = confirm(place, seeds=2, ablate=True)
+def test_an_ablation_is_the_configuration_without_its_curriculum(
+    search_folder: SearchFolder, crew: type[LocalCrew]
+) -> None:
+    document = confirm(search_folder, seeds=2, ablate=True)
     root, linear = document["configurations"]
     ablation = root["ablation"]
     differing = {key for key in root["params"] if root["params"][key] != ablation["params"].get(key)}
@@ -265,8 +270,10 @@ def test_an_ablation_without_a_difference_is_no_finding_for_these_seeds_either()
     assert of_curriculum(row, "map").endswith("not shown (p = 0.6 with the seeds as a sample too).")
 
 
-def test_configurations_that_are_the_same_without_their_curricula_share_an_ablation(place: Place) -> None:
-    state = state_of(place)
+def test_configurations_that_are_the_same_without_their_curricula_share_an_ablation(
+    search_folder: SearchFolder,
+) -> None:
+    state = state_of(search_folder)
     experiment = from_yaml(state.yaml)
     linear = {"curriculum.pacing": "linear", "training.lr": 0.02}
     state.trials["t0001"].params, state.trials["t0001"].chosen = experiment.training_run(linear).in_force(), linear
@@ -275,20 +282,20 @@ def test_configurations_that_are_the_same_without_their_curricula_share_an_ablat
     assert one is not None and one is other
 
 
-def test_a_difference_that_may_come_from_other_keys_is_said(place: Place, crew: type[LocalCrew]) -> None:
-    document = confirm(place, top=1, seeds=1)
+def test_a_difference_that_may_come_from_other_keys_is_said(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
+    document = confirm(search_folder, top=1, seeds=1)
     assert "It differs from the baseline in training.lr too: --ablate tells them apart." in render(document)
     assert "ablation" not in document["configurations"][0]
 
 
-def test_a_failed_ablation_is_told_and_not_compared(place: Place, crew: type[LocalCrew]) -> None:
+def test_a_failed_ablation_is_told_and_not_compared(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
     crew.fails = {"plain, lr=0.02, seed 3": "the training loss became nan"}
-    root, linear = confirm(place, seeds=2, ablate=True)["configurations"]
+    root, linear = confirm(search_folder, seeds=2, ablate=True)["configurations"]
     assert "ablation" not in root and "ablation" in linear and root["p_value"] <= 1
 
 
-def test_a_configuration_without_a_curriculum_has_no_ablation(place: Place) -> None:
-    state = state_of(place)
+def test_a_configuration_without_a_curriculum_has_no_ablation(search_folder: SearchFolder) -> None:
+    state = state_of(search_folder)
     experiment = from_yaml(state.yaml)
     baseline = baseline_of(state, experiment)
     plain_at_another_rate = {"curriculum.pacing": "none", "training.lr": 0.02}
@@ -303,27 +310,30 @@ def test_a_configuration_without_a_curriculum_has_no_ablation(place: Place) -> N
     assert found[LABELS[0]] is not None and found[LABELS[0]].label == "lr=0.02", "a configuration of the search itself"
 
 
-def test_wrong_options_are_reported_together(place: Place, capsys: Any) -> None:
-    arguments = ["confirm", "toy", "--storage", str(place.storage), "--top", "0", "--seeds", "0"]
+def test_wrong_options_are_reported_together(search_folder: SearchFolder, capsys: Any) -> None:
+    arguments = ["confirm", "toy", "--storage", str(search_folder.storage), "--top", "0", "--seeds", "0"]
     assert main([*arguments, "--correction", "holms"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(":")[1].strip() for line in lines] == ["--top", "--seeds", "--correction"]
-    assert not (place.folder / "confirmation").exists()
+    assert not (search_folder.folder / "confirmation").exists()
 
 
 def test_data_that_has_changed_since_the_search_is_refused(
-    place: Place, crew: type[LocalCrew], capsys: pytest.CaptureFixture[str]
+    search_folder: SearchFolder, crew: type[LocalCrew], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = {state_of(place).data["digest"]: "0" * 64, "context_words": "model_margin"}  # a scoring that asks a teacher
-    rewrite(place.journal, other)
+    other = {
+        state_of(search_folder).data["digest"]: "0" * 64,
+        "context_words": "model_margin",
+    }  # a scoring that asks a teacher
+    rewrite(search_folder.journal, other)
     with pytest.raises(DataError, match="has changed since the search"):
-        confirm(place)
+        confirm(search_folder)
     err = capsys.readouterr().err
     assert crew.trained == [] and "note: " not in err and "teacher" not in err, "nothing is trained for data refused"
 
 
-def test_confirm_on_ray_with_mlflow(place: Place, capfd: Any) -> None:
-    arguments = ["confirm", "toy", "--storage", str(place.storage), "--top", "1", "--seeds", "2", "--json"]
+def test_confirm_on_ray_with_mlflow(search_folder: SearchFolder, capfd: Any) -> None:
+    arguments = ["confirm", "toy", "--storage", str(search_folder.storage), "--top", "1", "--seeds", "2", "--json"]
     assert main(arguments) == 0
     out, err = capfd.readouterr()
     document = json.loads(out)
@@ -334,16 +344,16 @@ def test_confirm_on_ray_with_mlflow(place: Place, capfd: Any) -> None:
     assert all(Path(run["run_file"]).is_file() for run in row["runs"])
     assert row["p_adjusted"] == row["p_value"] and row["ci95"][0] <= row["difference"] <= row["ci95"][1]
     assert "4 of 4 trainings to do" in err
-    runs = confirmation_runs(place)
+    runs = confirmation_runs(search_folder)
     names = (("t0000", "baseline"), ("t0002", LABELS[0]))
     assert sorted(runs) == [f"{trial} seed {seed} {label}" for trial, label in names for seed in (1, 3)]
     values = [run["value"] for one in (baseline, row) for run in one["runs"]]
     assert [runs[name].data.metrics["test_map"] for name in sorted(runs)] == pytest.approx(values)
 
 
-def confirmation_runs(place: Place) -> dict[str, Any]:
+def confirmation_runs(search_folder: SearchFolder) -> dict[str, Any]:
     """MLflow's runs of kind confirmation, by name; fails if one is there twice."""
-    client = MlflowClient(tracking_uri=resolve_tracking_uri(place.storage))
+    client = MlflowClient(tracking_uri=resolve_tracking_uri(search_folder.storage))
     experiment = client.get_experiment_by_name("toy")
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id], "tags.`tune_cl.kind` = 'confirmation'")
@@ -353,16 +363,16 @@ def confirmation_runs(place: Place) -> dict[str, Any]:
 
 
 def test_a_race_gives_no_more_seeds_to_who_cannot_win(
-    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "survivors", lambda dev, total: np.array([dev.shape[1] < 2, True])[-len(dev) + 1 :])
-    document = confirm(place, seeds=3, race=True)
+    document = confirm(search_folder, seeds=3, race=True)
     assert len(crew.trained) == 8 and f"{LABELS[0]}, seed 4" not in crew.trained
     assert [row["label"] for row in document["configurations"]] == [LABELS[1]]
     assert document["dropped"] == [{"label": LABELS[0], "seeds": [1, 3]}]
     assert f"{LABELS[0]}: not tested, out of the race after seeds [1, 3]" in render(document)
     crew.trained.clear()
-    assert confirm(place, seeds=3, race=True) == document and crew.trained == []
+    assert confirm(search_folder, seeds=3, race=True) == document and crew.trained == []
 
 
 def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,7 +381,7 @@ def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: 
     journal_of(tmp_path / "toy", [told])
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////environment.db")
     used = []
-    monkeypatch.setattr(runner, "confirm_search", lambda place, request, uri, address: used.append(uri) or {})
+    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, uri, address: used.append(uri) or {})
     monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
     for given in ([], ["--tracking-uri", "sqlite:////given.db"]):
         assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
@@ -379,12 +389,12 @@ def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: 
 
 
 def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(
-    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def far_below(pairs: Any, *others: Any) -> list[Corrected]:
         return [Corrected(SeededTest(-0.5, (0.0,), 0.0, 0.0), 0.0, 0.0) for _ in pairs]
 
     monkeypatch.setattr(document, "judge", far_below)
-    assert confirm(place, seeds=1)["verdict"] == "worse"
+    assert confirm(search_folder, seeds=1)["verdict"] == "worse"
     crew.fails = {f"{LABELS[0]}, seed 3": "the loss is no number"}
-    assert confirm(place, seeds=2)["verdict"] == "no difference shown"
+    assert confirm(search_folder, seeds=2)["verdict"] == "no difference shown"

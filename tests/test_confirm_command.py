@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, place, state_of
+from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, search_folder, state_of
 from tests.tracking_cases import journal_of, search_event
 from trainables.core.errors import DataError, WorkFailed
 from trainables.evaluation.significance import adjust
@@ -21,11 +21,11 @@ from tune_cl.confirmation.document import FEWEST, _label, ablations
 from tune_cl.confirmation.request import Configuration, Request, baseline_of, label_of
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import TrialState, differences, seedless
 from tune_cl.run_confirmation import confirm_search
 
-__all__ = ["crew", "data", "place"]  # fixtures
+__all__ = ["crew", "data", "search_folder"]  # fixtures
 
 
 def test_it_confirms_three_configurations_with_five_seeds_on_test(
@@ -33,7 +33,9 @@ def test_it_confirms_three_configurations_with_five_seeds_on_test(
 ) -> None:
     journal_of(tmp_path / "toy", [search_event("toy", name="toy", tracking_uri="")])
     asked: list[Request] = []
-    monkeypatch.setattr(runner, "confirm_search", lambda place, request, uri, address: asked.append(request) or {})
+    monkeypatch.setattr(
+        runner, "confirm_search", lambda search_folder, request, uri, address: asked.append(request) or {}
+    )
     monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
     assert asked == [Request()] == [Request(3, 5, "test", "holm", race=False, ablate=False)]
@@ -41,30 +43,30 @@ def test_it_confirms_three_configurations_with_five_seeds_on_test(
 
 def test_the_command_that_goes_on_has_every_option() -> None:
     request = Request(2, 4, "dev", "bh", race=True, ablate=True)
-    line = request.command(Place(Path("/runs"), "toy"), "head:6379")
+    line = request.command(SearchFolder(Path("/runs"), "toy"), "head:6379")
     options = "--address head:6379 --top 2 --seeds 4 --split dev --correction bh --race --ablate"
     assert line.endswith(f"confirm toy --storage /runs {options}")
-    assert replace(request, race=False, ablate=False).command(Place(Path("/runs"), "toy"), None).endswith("bh")
+    assert replace(request, race=False, ablate=False).command(SearchFolder(Path("/runs"), "toy"), None).endswith("bh")
 
 
-def test_what_should_be_known_before_is_noted(place: Place, crew: type[LocalCrew], capsys: Any) -> None:
+def test_what_should_be_known_before_is_noted(search_folder: SearchFolder, crew: type[LocalCrew], capsys: Any) -> None:
     def notes() -> list[str]:
         return [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
 
     few = "note: the search has 2 distinct configurations, fewer than --top 3"
-    confirm(place, seeds=1)
+    confirm(search_folder, seeds=1)
     assert notes() == [few, "note: one seed shows nothing of how much the seed matters"]
-    confirm(place, top=2, seeds=2)
+    confirm(search_folder, top=2, seeds=2)
     assert notes() == []
-    whole = place.journal.read_text()
-    place.journal.write_text("".join(line for line in whole.splitlines(True) if '"search_end"' not in line))
-    confirm(place, top=2, seeds=2)
+    whole = search_folder.journal.read_text()
+    search_folder.journal.write_text("".join(line for line in whole.splitlines(True) if '"search_end"' not in line))
+    confirm(search_folder, top=2, seeds=2)
     assert notes() == ["note: the search has not ended; the best of its 5 trials so far are confirmed"]
 
 
-def test_a_split_of_one_query_is_too_small_for_a_test(place: Place) -> None:
-    state = state_of(place)
-    work = runner.Confirmation(place, state, from_yaml(state.yaml), Request())
+def test_a_split_of_one_query_is_too_small_for_a_test(search_folder: SearchFolder) -> None:
+    state = state_of(search_folder)
+    work = runner.Confirmation(search_folder, state, from_yaml(state.yaml), Request())
     work.prepare()
     [materials] = work.materials.values()
     split = materials.data.splits["test"]
@@ -77,24 +79,24 @@ def test_a_split_of_one_query_is_too_small_for_a_test(place: Place) -> None:
         runner.require_queries(one, "test")
 
 
-def test_a_search_in_s3_is_named_by_its_address(place: Place, crew: type[LocalCrew]) -> None:
-    state, remote = state_of(place), replace(place, remote="s3://bucket/runs")
+def test_a_search_in_s3_is_named_by_its_address(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
+    state, remote = state_of(search_folder), replace(search_folder, remote="s3://bucket/runs")
     work = runner.Confirmation(remote, state, from_yaml(state.yaml), Request(top=1, seeds=1))
     work.prepare()
-    with Journal(place.folder) as journal:
+    with Journal(search_folder.folder) as journal:
         work.train(journal)
     assert work.document()["storage"] == "s3://bucket/runs"
 
 
 def test_once_all_is_trained_what_is_left_takes_no_cluster(
-    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(runner, "finish", lambda writer, command: told.append(command))
-    confirm_search(place, Request(top=1, seeds=1), "sqlite://", "head:6379")
+    confirm_search(search_folder, Request(top=1, seeds=1), "sqlite://", "head:6379")
     crew.fails = {f"{LABELS[0]}, seed 3": "the loss is no number"}
     with pytest.raises(WorkFailed):
-        confirm_search(place, Request(top=1, seeds=2), "sqlite://", "head:6379")
+        confirm_search(search_folder, Request(top=1, seeds=2), "sqlite://", "head:6379")
     assert "--address" not in told[0] and "--address head:6379 --top 1 --seeds 2" in told[1]
 
 
@@ -128,21 +130,21 @@ def test_a_label_is_what_sets_a_trial_apart_from_the_baseline(
 # -- races and ablations -----------------------------------------------------------------------------------------
 
 
-def test_after_the_last_seed_nobody_leaves_the_race(place: Place, crew: type[LocalCrew]) -> None:
+def test_after_the_last_seed_nobody_leaves_the_race(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
     """Everyone gets FEWEST seeds, so a race over no more than these is the full design."""
-    raced = confirm(place, seeds=FEWEST, race=True)
+    raced = confirm(search_folder, seeds=FEWEST, race=True)
     assert raced["dropped"] == [] and [row["label"] for row in raced["configurations"]] == LABELS
 
 
-def test_a_race_without_its_baseline_fails_in_words(place: Place, crew: type[LocalCrew]) -> None:
+def test_a_race_without_its_baseline_fails_in_words(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
     crew.fails = {"baseline, seed 3": "the training loss became nan"}
     with pytest.raises(WorkFailed, match="baseline, seed 3: the training loss became nan"):
-        confirm(place, seeds=3, race=True)
+        confirm(search_folder, seeds=3, race=True)
 
 
-def test_ablations_of_one_label_are_told_apart_by_their_trials(place: Place) -> None:
+def test_ablations_of_one_label_are_told_apart_by_their_trials(search_folder: SearchFolder) -> None:
     """Two learning rates that look alike in a label are still two trainings."""
-    state = state_of(place)
+    state = state_of(search_folder)
     experiment = from_yaml(state.yaml)
     near = state.trials["t0002"].chosen | {"training.lr": 0.02000001}
     state.trials["t0004"].params, state.trials["t0004"].chosen = experiment.training_run(near).in_force(), near
@@ -166,8 +168,10 @@ def test_a_value_of_several_numbers_is_the_same_in_the_journal_and_in_the_baseli
     assert seedless({"ranker.hidden": (200, 64), "seed": 1}) == {"ranker.hidden": [200, 64]}
 
 
-def test_configurations_and_ablations_are_corrected_among_themselves(place: Place, crew: type[LocalCrew]) -> None:
-    document = confirm(place, seeds=2, ablate=True)
+def test_configurations_and_ablations_are_corrected_among_themselves(
+    search_folder: SearchFolder, crew: type[LocalCrew]
+) -> None:
+    document = confirm(search_folder, seeds=2, ablate=True)
     configurations = document["configurations"]
     assert document["queries"] == 12 and len(configurations) == 2
     for rows in (configurations, [row["ablation"] for row in configurations]):

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, place, state_of
+from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, search_folder, state_of
 from tests.test_report import Reader
 from tune_cl.cli.commands.confirm import in_words
 from tune_cl.confirmation.request import Request, looks_before
 from tune_cl.confirmation.verdict import notes_of
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
 
-__all__ = ["crew", "data", "place"]
+__all__ = ["crew", "data", "search_folder"]
 
 
 def document(seeds: int, *labels: str, dropped: tuple[str, ...] = (), **values: Any) -> dict[str, Any]:
@@ -71,11 +71,11 @@ def test_dev_was_read_before_anyway() -> None:
     assert "was read" not in note and "no verdict" in note
 
 
-def test_document_terminal_and_report_say_so(place: Place, crew: type[LocalCrew]) -> None:
-    first = confirm(place, top=2, seeds=2)
+def test_document_terminal_and_report_say_so(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
+    first = confirm(search_folder, top=2, seeds=2)
     assert first["earlier"] == [] and first["notes"] == [] and "was read" not in in_words(first)
-    assert "was read" not in Reader(page(gather(place))).sections["verdict"]
-    second = confirm(place, top=1, seeds=2, race=True)
+    assert "was read" not in Reader(page(gather(search_folder))).sections["verdict"]
+    second = confirm(search_folder, top=1, seeds=2, race=True)
     [note] = second["notes"]
     assert note == (
         "test was read before, with 2 seeds and 2 configurations: no difference shown; p takes no account of what was "
@@ -83,21 +83,21 @@ def test_document_terminal_and_report_say_so(place: Place, crew: type[LocalCrew]
     )
     assert second["earlier"][0]["configurations"] == [*LABELS]
     assert f" Note: {note}." in in_words(second)
-    found = Reader(page(gather(place)))
+    found = Reader(page(gather(search_folder)))
     assert note[1:] in found.sections["verdict"]
     assert "--top 1 --seeds 2 --split test --correction holm --race" in found.sections["again"], "as it was asked"
     assert Request(**second["asked"]) == Request(1, 2, race=True)
 
 
-def test_more_seeds_train_only_those_that_are_missing(place: Place, crew: type[LocalCrew]) -> None:
-    first = confirm(place, top=1, seeds=1)
+def test_more_seeds_train_only_those_that_are_missing(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
+    first = confirm(search_folder, top=1, seeds=1)
     assert crew.trained == ["baseline, seed 1", f"{LABELS[0]}, seed 1"]
     crew.trained.clear()
-    second = confirm(place, top=2, seeds=2)
+    second = confirm(search_folder, top=2, seeds=2)
     assert crew.trained == [f"{LABELS[1]}, seed 1", *(f"{label}, seed 3" for label in ("baseline", *LABELS))]
     assert second["baseline"]["runs"][0]["value"] == first["baseline"]["runs"][0]["value"]
     crew.trained.clear()
-    again = confirm(place, top=1, seeds=1) | {"earlier": [], "notes": []}
+    again = confirm(search_folder, top=1, seeds=1) | {"earlier": [], "notes": []}
     assert repr(again) == repr(first) and crew.trained == []
-    state = state_of(place)
+    state = state_of(search_folder)
     assert len(state.confirmations) == 6 and state.seconds == 10, "the time of a confirmation is not the search's"

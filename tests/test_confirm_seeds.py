@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.confirm_cases import LocalCrew, confirm, crew, data, place, searched
+from tests.confirm_cases import LocalCrew, confirm, crew, data, search_folder, searched
 from tests.letor_data import letor_data, letor_text
 from tests.report_cases import whole
 from tests.test_confirm_command import document_of, row_of
@@ -22,11 +22,11 @@ from tune_cl.cli.commands.confirm import in_words, of_curriculum
 from tune_cl.confirmation.verdict import ON_DEV, judge
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
 
-__all__ = ["crew", "data", "place"]  # fixtures
+__all__ = ["crew", "data", "search_folder"]  # fixtures
 TREES = """
 ranker: {name: lambdamart, leaves: 4, min_data_in_leaf: 2, trees_per_iteration: 2, bagging_fraction: %s}
 curriculum: {objective_switch: {choice: [none, mse]}, switch: 2}
@@ -37,19 +37,19 @@ seed: 2
 SQUARED = {"curriculum.objective_switch": "mse"}
 
 
-def trees(folder: Path, bagging: float) -> Place:
+def trees(folder: Path, bagging: float) -> SearchFolder:
     """A search over LambdaMART's first stage that has ended."""
     (folder / "letor").mkdir()
     for split, name in {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}.items():
         (folder / "letor" / name).write_text(letor_text(letor_data(), split))
     (folder / "trees.yaml").write_text(TREES % bagging)
     experiment = load_experiment(str(folder / "trees.yaml"), data=str(folder / "letor"))
-    place = Place(folder / "runs", "toy")
+    search_folder = SearchFolder(folder / "runs", "toy")
     choices = [experiment.baseline_choice(), SQUARED]
-    with Journal(place.folder) as journal:
-        for event in searched(experiment, load_data(experiment.base_run().data).digest, place, choices):
+    with Journal(search_folder.folder) as journal:
+        for event in searched(experiment, load_data(experiment.base_run().data).digest, search_folder, choices):
             journal.append(event)
-    return place
+    return search_folder
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -95,7 +95,7 @@ def test_no_other_seed_is_spoken_of_where_none_would_show_something_else() -> No
 def test_the_report_says_yes_where_the_seed_changes_nothing(tmp_path: Path) -> None:
     case = whole(tmp_path)
     case.confirm(verdict="better", p_both=0.002)
-    path = case.place.folder / "confirmation" / "test.json"
+    path = case.search_folder.folder / "confirmation" / "test.json"
     document = json.loads(path.read_text())
     document["configurations"][0]["seed_matters"] = False
     path.write_text(json.dumps(document))
@@ -122,9 +122,11 @@ def test_p_over_both_is_corrected_over_those_that_left_the_race_too() -> None:
     assert np.isnan(one.p_both_adjusted)
 
 
-def test_a_race_counts_who_left_it(place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_race_counts_who_left_it(
+    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(runner, "survivors", lambda dev, total: np.array([dev.shape[1] < 2, True])[-len(dev) + 1 :])
-    document = confirm(place, seeds=3, race=True, ablate=True)
+    document = confirm(search_folder, seeds=3, race=True, ablate=True)
     [row] = document["configurations"]
     assert len(document["dropped"]) == 1 and row["p_adjusted"] == row["p_value"]
     assert row["p_both_adjusted"] == pytest.approx(min(1, 2 * row["p_both"])) != row["p_both"]
@@ -147,7 +149,7 @@ def headline_of(folder: Path, verdict: str, p_both: float, **row: Any) -> str:
     folder.mkdir()
     case = whole(folder)
     case.confirm(verdict=verdict, p_both=p_both)
-    path = case.place.folder / "confirmation" / "test.json"
+    path = case.search_folder.folder / "confirmation" / "test.json"
     document = json.loads(path.read_text())
     document["configurations"][0] |= row
     path.write_text(json.dumps(document))
@@ -157,18 +159,18 @@ def headline_of(folder: Path, verdict: str, p_both: float, **row: Any) -> str:
 # -- a verdict on dev ----------------------------------------------------------------------------------------------
 
 
-def test_a_verdict_on_dev_is_noted_to_be_none(place: Place, crew: type[LocalCrew], capsys: Any) -> None:
-    document = confirm(place, top=1, seeds=2, split="dev")
+def test_a_verdict_on_dev_is_noted_to_be_none(search_folder: SearchFolder, crew: type[LocalCrew], capsys: Any) -> None:
+    document = confirm(search_folder, top=1, seeds=2, split="dev")
     assert f"note: {ON_DEV}" in " ".join(capsys.readouterr().err.split())
     assert document["notes"] == [ON_DEV] and in_words(document).endswith(f" Note: {ON_DEV}.")
-    document = confirm(place, top=1, seeds=2)
+    document = confirm(search_folder, top=1, seeds=2)
     assert document["notes"] == [] and ON_DEV not in in_words(document) + " ".join(capsys.readouterr().err.split())
 
 
 def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Path) -> None:
     case = whole(tmp_path)
     case.confirm(verdict="better", split="dev", p_both=0.001)
-    folder = case.place.folder / "confirmation"
+    folder = case.search_folder.folder / "confirmation"
     on_dev = (folder / "test.json").rename(folder / "dev.json")
     found, findings = report(case)
     assert found.sections["verdict"].startswith("VerdictNo verdict: ") and ON_DEV[1:] in found.sections["verdict"]
@@ -176,4 +178,4 @@ def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Pat
     case.confirm(verdict="better", p_both=0.001)
     os.utime(folder / "test.json", (1000, 1000))
     os.utime(on_dev, (2000, 2000))
-    assert Reader(page(gather(case.place))).sections["verdict"].startswith("VerdictYes")
+    assert Reader(page(gather(case.search_folder))).sections["verdict"].startswith("VerdictYes")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.confirm_cases import LocalCrew, confirm, crew, data, place
+from tests.confirm_cases import LocalCrew, confirm, crew, data, search_folder
 from tests.test_prose import Terminal
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.cli import main
@@ -17,21 +17,23 @@ from tune_cl.confirmation.document import ablations
 from tune_cl.confirmation.request import baseline_of, best_configurations
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, replay
 
-__all__ = ["crew", "data", "place"]  # fixtures
+__all__ = ["crew", "data", "search_folder"]  # fixtures
 
 
-def test_checkpoints_to_apply_are_not_counted_as_trainings(place: Place, crew: type[LocalCrew], capsys: Any) -> None:
-    confirm(place, top=1, seeds=2)
+def test_checkpoints_to_apply_are_not_counted_as_trainings(
+    search_folder: SearchFolder, crew: type[LocalCrew], capsys: Any
+) -> None:
+    confirm(search_folder, top=1, seeds=2)
     assert "4 of 4 trainings to do" in capsys.readouterr().err
-    confirm(place, top=1, seeds=2, split="dev")
+    confirm(search_folder, top=1, seeds=2, split="dev")
     told = capsys.readouterr().err
     assert "4 of 4 trained before: their checkpoints are applied to dev" in told and "to do" not in told
-    confirm(place, top=1, seeds=3, split="dev")
+    confirm(search_folder, top=1, seeds=3, split="dev")
     assert "2 of 6 trainings to do\n" in (told := capsys.readouterr().err) and "trained before" not in told
-    confirm(place, top=1, seeds=4)
+    confirm(search_folder, top=1, seeds=4)
     told = capsys.readouterr().err
     assert "2 of 8 trainings to do\n2 of 8 trained before: their checkpoints are applied to test\n" in told
 
@@ -85,11 +87,11 @@ def test_the_help_and_the_page_on_verdicts_name_every_correction(capsys: pytest.
 
 
 def test_a_p_value_that_is_not_corrected_is_headed_p(
-    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     for correction, head in (("none", "p"), ("holm", "p adjusted"), ("benjamini-hochberg", "p adjusted")):
-        shown = render(confirm(place, seeds=1, correction=correction, ablate=True))
+        shown = render(confirm(search_folder, seeds=1, correction=correction, ablate=True))
         columns = [line.rstrip() for line in shown.splitlines() if line.startswith(("configuration", "trial "))]
         assert len(columns) == 2 and all(line.endswith(f"  {head}") for line in columns)
     assert "Benjamini-Hochberg over 2 configurations" in shown
@@ -99,9 +101,9 @@ def test_a_p_value_that_is_not_corrected_is_headed_p(
 
 
 def test_the_verdict_is_broken_between_words_and_the_command_is_not(
-    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = render(document := confirm(place, seeds=2))
+    whole = render(document := confirm(search_folder, seeds=2))
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys, "stdout", Terminal())
     shown = render(document)
@@ -112,10 +114,10 @@ def test_the_verdict_is_broken_between_words_and_the_command_is_not(
 
 
 def test_notes_of_a_confirmation_are_broken_between_words(
-    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    confirm(place, top=9, seeds=1)
+    confirm(search_folder, top=9, seeds=1)
     lines = terminal.getvalue().splitlines()
     assert max(map(len, lines)) <= 40 and "distinct configurations" in " ".join(lines)

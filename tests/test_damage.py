@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.builders import tiny_data
-from tests.confirm_cases import confirm, crew, data, essence, place
+from tests.confirm_cases import confirm, crew, data, essence, search_folder
 from tests.letor_data import letor_data
 from tests.test_cli import SMALL_OPTIONS
 from tests.test_confirm import stopping_after
@@ -35,10 +35,10 @@ from trainables.training.trainer import Training
 from trainables.training.trees import TreeTraining
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from tune_cl.confirmation.training import STATE
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.run_search import Artifacts
 
-__all__ = ["crew", "data", "place"]  # fixtures
+__all__ = ["crew", "data", "search_folder"]  # fixtures
 
 
 @pytest.fixture(scope="module")
@@ -149,12 +149,16 @@ def spoil(folder: Path) -> None:
 
 
 def test_a_training_of_a_confirmation_whose_state_is_damaged_starts_again(
-    place: Place, crew: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    search_folder: SearchFolder,
+    crew: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    whole = essence(confirm(place, seeds=2))
-    cut = Place(tmp_path / "cut", "toy")
+    whole = essence(confirm(search_folder, seeds=2))
+    cut = SearchFolder(tmp_path / "cut", "toy")
     cut.folder.mkdir(parents=True)
-    cut.journal.write_text("".join(line for line in place.journal.open() if '"confirmation"' not in line))
+    cut.journal.write_text("".join(line for line in search_folder.journal.open() if '"confirmation"' not in line))
     with monkeypatch.context() as patch, pytest.raises(Interrupted):
         patch.setattr(Training, "iterate", stopping_after(2))
         confirm(cut, seeds=2)

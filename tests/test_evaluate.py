@@ -169,7 +169,7 @@ def test_render_shows_means_and_comparisons(files: dict[str, str]) -> None:
 def test_every_wrong_option_is_told_at_once(files: dict[str, str]) -> None:
     with pytest.raises(ConfigError) as error:
         evaluate(files["qrels"], [files["a"]], ["mapp", "p@0"], relevance_level=0, correction="holmes")
-    places = [problem.place for problem in error.value.problems]
+    places = [problem.location for problem in error.value.problems]
     assert places == ["--metrics", "--metrics", "correction", "--relevance-level"]
     with pytest.raises(ConfigError, match="no metric"):
         evaluate(files["qrels"], [files["a"]], [])
@@ -180,7 +180,7 @@ def test_the_problems_of_all_files_are_told_at_once(files: dict[str, str]) -> No
     Path(files["b"]).write_text("q9 Q0 d1 1 1.0 tag\n")
     with pytest.raises(DataError) as error:
         evaluate(files["qrels"], [files["a"], files["b"], "none.run"], ["map"])
-    assert {problem.place for problem in error.value.problems} == {f"{files['a']}:1", files["b"], "none.run"}
+    assert {problem.location for problem in error.value.problems} == {f"{files['a']}:1", files["b"], "none.run"}
 
 
 def test_one_query_cannot_be_tested(files: dict[str, str]) -> None:

@@ -42,7 +42,7 @@ def problems(space: str, *overrides: str) -> dict[str, str]:
     """By place: what is wrong and what would be right."""
     with pytest.raises(ConfigError) as caught:
         load_experiment(space, overrides)
-    found = {problem.place: f"{problem.wrong}; {problem.right}" for problem in caught.value.problems}
+    found = {problem.location: f"{problem.wrong}; {problem.right}" for problem in caught.value.problems}
     assert len(found) == len(caught.value.problems)
     return found
 
@@ -264,7 +264,7 @@ def test_options_and_overrides_win(write: Write) -> None:
 def test_overrides_that_cannot_be_read() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_overrides(["training.lr", "=3", "training.lr=[1", "seed=1", "seed=2"])
-    assert [problem.place for problem in caught.value.problems] == ["--set", "--set", "--set training.lr:1"]
+    assert [problem.location for problem in caught.value.problems] == ["--set", "--set", "--set training.lr:1"]
     assert parse_overrides(["seed=1", "seed=2", "a=b=c"]) == {"seed": 2, "a": "b=c"}
 
 

@@ -40,7 +40,7 @@ from tune_cl.ray import tuner as ray_tune
 from tune_cl.ray.nodes import NodeCheck
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_materials import completed, on_cluster, untrained
-from tune_cl.ray.slots import Places
+from tune_cl.ray.slots import Slots
 from tune_cl.search.driver import Search
 
 SPACE = """
@@ -88,7 +88,7 @@ def test_trials_go_on_where_processes_and_nodes_die(
             cluster.remove_node(first, allow_graceful=False)
 
     with ray_session(cluster.address):
-        places = Places(experiment.search.resources, experiment.search.max_concurrent, cluster=True)
+        places = Slots(experiment.search.resources, experiment.search.max_concurrent, cluster=True)
         assert places() == 1
         state = toy_search(experiment, folder, places, {"seconds": 0.1, "faults": FAULTS}, watch)
     assert lost and max(at_once) == 2
@@ -115,7 +115,7 @@ def test_trials_share_the_gpus_of_a_node(cluster: Cluster, experiment: Experimen
         state = toy_search(
             experiment,
             folder,
-            Places(resources, None, cluster=True),
+            Slots(resources, None, cluster=True),
             {"seconds": 0.3},
             lambda state: at_once.append(len(state.open_trials())),
         )

@@ -22,7 +22,7 @@ from tests.commands import SPACE, finish, start, wait_for_events
 from tests.trec_folder import write_trec_folder
 from trainables.core import storage
 from tune_cl.history.journal import read_events
-from tune_cl.history.search_folder import place_of
+from tune_cl.history.search_folder import search_folder_of
 from tune_cl.history.state import replay
 from tune_cl.ray.tuner import KEPT, deleting_aside
 
@@ -109,10 +109,10 @@ def test_a_search_whose_storage_hangs_goes_on_with_it(
     (tmp_path / "toy.yaml").write_text(SPACE.replace("max_concurrent: 1", "max_concurrent: 2"))
     options = ["--data", "data", "--trials", "3", "--max-iterations", "5", "--storage", s3, "--json"]
     running = start(tmp_path, "run", "toy.yaml", *options)
-    place = place_of(s3, "toy")
-    wait_for_events(running, place.journal, "checkpoint", 3)
-    known = place.journal.read_bytes().count(CHECKPOINT)
-    while place.journal.read_bytes().count(CHECKPOINT) < known + 1:  # no sleep: deletions come at once
+    search_folder = search_folder_of(s3, "toy")
+    wait_for_events(running, search_folder.journal, "checkpoint", 3)
+    known = search_folder.journal.read_bytes().count(CHECKPOINT)
+    while search_folder.journal.read_bytes().count(CHECKPOINT) < known + 1:  # no sleep: deletions come at once
         assert running.poll() is None
     process.send_signal(signal.SIGSTOP)
     with pytest.raises(OSError, match="NETWORK_CONNECTION"):
@@ -121,15 +121,15 @@ def test_a_search_whose_storage_hangs_goes_on_with_it(
     process.send_signal(signal.SIGCONT)
     out, err = finish(running)
     assert "Traceback" not in err
-    document, events = json.loads(out), list(read_events(place.journal))
+    document, events = json.loads(out), list(read_events(search_folder.journal))
     assert (document["trials"], document["errored"]) == (3, 0)
     results = [(event["trial"], event["iteration"]) for event in events if event["event"] == "result"]
     assert len(results) == len(set(results)) == document["iterations"]
     for trial in replay(events).by_number():
         assert sorted(trial.results) == list(range(1, trial.iterations + 1)) and trial.outcome != "failed"
-    assert storage.read(place.below("journal.jsonl")) == place.journal.read_bytes()
+    assert storage.read(search_folder.below("journal.jsonl")) == search_folder.journal.read_bytes()
     checkpoints = defaultdict(set)
-    for file in map(PurePosixPath, storage.files_below(place.below("ray"))):
+    for file in map(PurePosixPath, storage.files_below(search_folder.below("ray"))):
         if file.match("*/*/checkpoint_*/*"):
             checkpoints[file.parts[1]].add(file.parts[2])
     assert checkpoints and all(len(kept) <= KEPT for kept in checkpoints.values()), checkpoints

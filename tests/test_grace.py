@@ -96,7 +96,7 @@ def test_a_population_needs_one_neural_ranker_and_no_searcher_that_learns() -> N
     ):
         with pytest.raises(ConfigError) as error:
             load_experiment("quickstart", ["search.scheduler=pbt", "search.searcher=random", *overrides])
-        assert [problem.place for problem in error.value.problems] == [place]
+        assert [problem.location for problem in error.value.problems] == [place]
     assert load_experiment("quickstart", ["search.scheduler=pbt", "search.searcher=random"]).rungs
 
 
@@ -118,4 +118,4 @@ NEED_RUNGS = ["search.grace=scaled", "search.promotion=true", "search.compare=pa
 def test_keys_that_need_rungs_are_refused_without(scheduler: str, key: str) -> None:
     with pytest.raises(ConfigError) as error:
         load_experiment("quickstart", [f"search.scheduler={scheduler}", "search.searcher=random", key])
-    assert [problem.place for problem in error.value.problems] == [key.split("=")[0]]
+    assert [problem.location for problem in error.value.problems] == [key.split("=")[0]]

@@ -12,7 +12,7 @@ from tests.report_cases import Case
 from trainables.core.errors import DataError
 from tune_cl.cli import main
 from tune_cl.history.journal import Event, Journal
-from tune_cl.history.search_folder import Place, own_checkpoint
+from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.ray.tuner import without_foreign
@@ -32,9 +32,9 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     return case
 
 
-def sent(place: Place) -> list[str]:
+def sent(search_folder: SearchFolder) -> list[str]:
     """The names of all artifacts that MLflow got."""
-    client = MlflowClient(tracking_uri=resolve_tracking_uri(place.storage))
+    client = MlflowClient(tracking_uri=resolve_tracking_uri(search_folder.storage))
     runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
     return sorted(file.path for run in runs for file in client.list_artifacts(run.info.run_id))
 
@@ -43,7 +43,7 @@ def test_report_sends_no_file_from_outside(
     case: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     outside = tmp_path / "private"
-    climbing = f"{case.place.folder}/trials/../../../private/key"
+    climbing = f"{case.search_folder.folder}/trials/../../../private/key"
     case.events += [{"event": "artifact", "path": path} for path in (f"{outside}/key", str(outside), climbing)]
     case.events[-4]["checkpoint"] = str(outside)
     place = case.write()
@@ -109,11 +109,11 @@ def test_an_address_that_the_user_gives_is_used_and_printed(
     place = case.write()
     assert main(["report", "toy", "--storage", str(place.storage), "--tracking-uri", uri]) == 0
     assert (tmp_path / "mine.db").exists()
-    command = Place(place.storage, "toy", tracking_uri=uri).command("resume")
+    command = SearchFolder(place.storage, "toy", tracking_uri=uri).command("resume")
     assert command.endswith(f"resume toy --storage {place.storage} --tracking-uri {uri}")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     assert main(["report", "toy", "--storage", str(place.storage)]) == 0
-    assert "--tracking-uri" not in Place(place.storage, "toy", tracking_uri=uri).command("resume")
+    assert "--tracking-uri" not in SearchFolder(place.storage, "toy", tracking_uri=uri).command("resume")
 
 
 def test_a_report_that_was_written_elsewhere_is_sent_from_a_copy(case: Case, tmp_path: Path) -> None:
@@ -144,34 +144,34 @@ def test_the_report_reads_values_of_queries_only_from_the_folder(
 
 
 def test_checkpoints_of_others_are_neither_read_nor_deleted(case: Case, tmp_path: Path) -> None:
-    own = case.place.folder / "ray" / "t0000" / "checkpoint_000001"
+    own = case.search_folder.folder / "ray" / "t0000" / "checkpoint_000001"
     own.mkdir(parents=True)
-    (case.place.folder / "ray" / "out").symlink_to(tmp_path / "private")
-    through_link = case.place.folder / "ray" / "out" / "checkpoint_000000"
+    (case.search_folder.folder / "ray" / "out").symlink_to(tmp_path / "private")
+    through_link = case.search_folder.folder / "ray" / "out" / "checkpoint_000000"
     foreign = [str(tmp_path / "private"), "s3://bucket/x?endpoint_override=127.0.0.1:9", str(through_link)]
     case.events += [
         {"event": "checkpoint", "trial": "t0000", "iteration": iteration, "path": path}
         for iteration, path in enumerate([*foreign, str(own)], 1)
     ]
     state = replay(case.events)
-    assert without_foreign(state, case.place) == foreign
+    assert without_foreign(state, case.search_folder) == foreign
     assert state.trials["t0000"].checkpoints == {4: str(own)}
 
 
 def test_checkpoints_of_a_copied_search_are_those_of_the_copy(tmp_path: Path) -> None:
-    place = Place(tmp_path / "runs", "toy")
-    copied = place.folder / "ray" / "checkpoint_000001"
+    search_folder = SearchFolder(tmp_path / "runs", "toy")
+    copied = search_folder.folder / "ray" / "checkpoint_000001"
     copied.mkdir(parents=True)
-    assert own_checkpoint("/elsewhere/toy/ray/checkpoint_000001", place) == str(copied)
+    assert own_checkpoint("/elsewhere/toy/ray/checkpoint_000001", search_folder) == str(copied)
 
 
 def test_checkpoints_in_s3_are_below_the_prefix_and_asked_of_the_users_server(tmp_path: Path) -> None:
-    place = Place(tmp_path, "toy", "s3://bucket/runs?endpoint_override=mine:1")
+    search_folder = SearchFolder(tmp_path, "toy", "s3://bucket/runs?endpoint_override=mine:1")
     mine = "s3://bucket/runs/toy/ray/t0000/checkpoint_000001?endpoint_override=mine:1"
-    assert own_checkpoint(mine, place) == mine
-    assert own_checkpoint(mine.replace("mine:1", "theirs:2"), place) == mine
+    assert own_checkpoint(mine, search_folder) == mine
+    assert own_checkpoint(mine.replace("mine:1", "theirs:2"), search_folder) == mine
     for other in ("s3://other/runs/toy/ray/c", "s3://bucket/runs/toy/../x", "s3://bucket/runs/toy/%2e%2e/x", "/tmp/c"):
-        assert own_checkpoint(other, place) is None
+        assert own_checkpoint(other, search_folder) is None
 
 
 def test_a_journal_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:

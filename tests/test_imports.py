@@ -36,18 +36,19 @@ print(json.dumps(seen))
 REPORT = """
 import json, sys
 from pathlib import Path
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.findings import gather
 from tune_cl.report.formats import latex_table, trials_csv
 from tune_cl.report.page import page
 heavy, storage, name = json.loads(sys.argv[1])
-findings = gather(Place(Path(storage), name))
+findings = gather(SearchFolder(Path(storage), name))
 assert page(findings) and latex_table(findings) and trials_csv(findings)
 print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 READ_SPACES = """
 import json, sys
-from tune_cl.experiment.experiment import load_experiment
+from tune_cl.experiment.forecast import describe
+from tune_cl.experiment.load import load_experiment
 heavy, spaces = json.loads(sys.argv[1])
 assert all(describe(load_experiment(space))["trials"] for space in spaces)
 print(json.dumps([name for name in heavy if name in sys.modules]))
@@ -116,4 +117,4 @@ def test_a_report_loads_no_library_of_learning(tmp_path: Path) -> None:
     case.add([0.5, 0.6])
     case.add([0.5, 0.7])
     case.write()
-    assert told_by(REPORT, LEARNING, str(case.place.storage), case.place.name) == []
+    assert told_by(REPORT, LEARNING, str(case.search_folder.storage), case.search_folder.name) == []

@@ -312,7 +312,7 @@ def test_feature_ndcg_keeps_the_queries_the_feature_ranks_best(data: RankingData
 def problems(tree: dict[str, Any]) -> dict[str, str]:
     with pytest.raises(ConfigError) as caught:
         validated(tree)
-    return {problem.place: f"{problem.wrong}; {problem.right}" for problem in caught.value.problems}
+    return {problem.location: f"{problem.wrong}; {problem.right}" for problem in caught.value.problems}
 
 
 def test_curricula_of_networks_are_refused_for_trees() -> None:

@@ -16,21 +16,21 @@ from trainables.core import storage
 from trainables.core.errors import ConfigError, WorkFailed
 from tune_cl.cli.commands.report import tracked
 from tune_cl.history import s3_mirror as mirror
-from tune_cl.history.search_folder import Place, known_place, new_place, place_of
+from tune_cl.history.search_folder import SearchFolder, existing_search_folder, new_search_folder, search_folder_of
 
 __all__ = ["s3", "server"]
 
 
-def lease_of(place: Place) -> dict | None:
-    held = storage.read(place.below("driver.json"))
+def lease_of(search_folder: SearchFolder) -> dict | None:
+    held = storage.read(search_folder.below("driver.json"))
     return None if held is None else json.loads(held)
 
 
-def wait_for_beat(place: Place) -> int:
+def wait_for_beat(search_folder: SearchFolder) -> int:
     """Waits until the lease is renewed; returns its number of renewals."""
-    first, deadline = lease_of(place), time.monotonic() + 30
+    first, deadline = lease_of(search_folder), time.monotonic() + 30
     assert first is not None
-    while (now := lease_of(place)) == first:
+    while (now := lease_of(search_folder)) == first:
         assert time.monotonic() < deadline, "the lease is not renewed"
         time.sleep(0.01)
     assert now is not None and now["token"] == first["token"] and now["beat"] > first["beat"]
@@ -38,54 +38,54 @@ def wait_for_beat(place: Place) -> int:
 
 
 def test_a_driver_that_sends_for_long_keeps_its_lease(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = new_place(s3, "toy", "toy")
+    search_folder = new_search_folder(s3, "toy", "toy")
     gate = Gate(monkeypatch, "model.safetensors")
-    with opened(place, every=0.02) as journal:
-        (place.folder / "model.safetensors").write_bytes(b"large")
+    with opened(search_folder, every=0.02) as journal:
+        (search_folder.folder / "model.safetensors").write_bytes(b"large")
         journal.append(TOLD)
         assert gate.reached.wait(60)
-        wait_for_beat(place)
+        wait_for_beat(search_folder)
         gate.opened.set()
-    assert in_storage(place) == [TOLD] and lease_of(place) is None
+    assert in_storage(search_folder) == [TOLD] and lease_of(search_folder) is None
 
 
 def test_a_driver_that_pulls_for_long_keeps_its_lease(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, beats = begun(s3), []
+    search_folder, beats = begun(s3), []
     on_another_machine(monkeypatch, tmp_path / "other")
     download = storage.download
 
     def long(*arguments: object) -> None:
-        beats.append(wait_for_beat(place))
+        beats.append(wait_for_beat(search_folder))
         download(*arguments)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(mirror.storage, "download", long)
-    opened(place_of(s3, "toy"), every=0.02).close()
-    assert len(beats) == 1 and in_storage(place) == events(1)
+    opened(search_folder_of(s3, "toy"), every=0.02).close()
+    assert len(beats) == 1 and in_storage(search_folder) == events(1)
 
 
 def test_a_driver_that_was_suspended_while_it_sent_leaves_the_journal_of_the_next(
     s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place = begun(s3)
+    search_folder = begun(s3)
     gate = Gate(monkeypatch, "config.yaml")
-    journal = opened(place)  # renews its lease only every NEVER seconds: the whole machine sleeps
+    journal = opened(search_folder)  # renews its lease only every NEVER seconds: the whole machine sleeps
     journal.append(TOLD)
-    (place.folder / "config.yaml").write_text("seed: 1\n")
+    (search_folder.folder / "config.yaml").write_text("seed: 1\n")
     sending = threading.Thread(target=journal._attempt)
     sending.start()
     assert gate.reached.wait(60)
     with monkeypatch.context() as patch:
         on_another_machine(patch, tmp_path / "other")
-        with opened(place_of(s3, "toy"), watch=0.1) as second:
+        with opened(search_folder_of(s3, "toy"), watch=0.1) as second:
             second.append(events(2)[1])
-    assert in_storage(place) == events(2)
+    assert in_storage(search_folder) == events(2)
     gate.opened.set()
     sending.join()
-    assert in_storage(place) == events(2)
-    with pytest.raises(WorkFailed, match=f"another driver has taken over .* stays in the copy {place.folder}"):
+    assert in_storage(search_folder) == events(2)
+    with pytest.raises(WorkFailed, match=f"another driver has taken over .* stays in the copy {search_folder.folder}"):
         journal.append(TOLD)
     journal.close()
-    assert in_storage(place) == events(2) and lease_of(place) is None
+    assert in_storage(search_folder) == events(2) and lease_of(search_folder) is None
     assert "another driver has taken over" in caplog.text and "tune-cl resume on this machine" not in caplog.text
 
 
@@ -93,12 +93,12 @@ def test_a_driver_that_slept_while_it_renewed_its_lease_leaves_the_journal_of_th
     s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lease looks like its own again; the journal does not."""
-    place = begun(s3)
-    with opened(place) as journal:
+    search_folder = begun(s3)
+    with opened(search_folder) as journal:
         journal.append(TOLD)
         with monkeypatch.context() as patch:
             on_another_machine(patch, tmp_path / "other")
-            second = opened(place_of(s3, "toy"), watch=0.1)
+            second = opened(search_folder_of(s3, "toy"), watch=0.1)
         second.append(events(2)[1])
         assert second._attempt()
         journal._lease.renew(taking=True)  # it had checked the lease before it slept, and writes now
@@ -106,72 +106,72 @@ def test_a_driver_that_slept_while_it_renewed_its_lease_leaves_the_journal_of_th
         with pytest.raises(WorkFailed, match="another driver has taken over"):
             journal.append(TOLD)
     second.close()
-    assert in_storage(place) == events(2)
+    assert in_storage(search_folder) == events(2)
 
 
 def test_a_send_whose_answer_was_lost_is_not_taken_for_another_drivers(
     s3: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, write = begun(s3), storage.write
+    search_folder, write = begun(s3), storage.write
 
     def lost(address: str, content: bytes) -> None:
         write(address, content)
         raise OSError("no route to host")
 
-    with opened(place) as journal:
+    with opened(search_folder) as journal:
         journal.append(TOLD)
         with monkeypatch.context() as outage:
             outage.setattr(mirror.storage, "write", lost)
             assert not journal._attempt()
         journal.append(TOLD)
         assert journal._attempt()
-    assert in_storage(place) == [*events(1), TOLD, TOLD]
+    assert in_storage(search_folder) == [*events(1), TOLD, TOLD]
 
 
 def test_a_driver_that_died_on_this_machine_is_not_outwaited(s3: str) -> None:
     """The lock of the copy's journal shows that it is gone."""
-    place = begun(s3)
-    with opened(place):
-        left = storage.read(place.below("driver.json")) or b""
-    storage.write(place.below("driver.json"), left)
-    with opened(place) as journal:
+    search_folder = begun(s3)
+    with opened(search_folder):
+        left = storage.read(search_folder.below("driver.json")) or b""
+    storage.write(search_folder.below("driver.json"), left)
+    with opened(search_folder) as journal:
         journal.append(TOLD)
-    assert in_storage(place) == [*events(1), TOLD]
+    assert in_storage(search_folder) == [*events(1), TOLD]
 
 
 def test_a_lease_is_renewed_after_an_outage(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, away = begun(s3), threading.Event()
+    search_folder, away = begun(s3), threading.Event()
 
     def lost(address: str, content: bytes) -> None:
         away.set()
         raise OSError("no route to host")
 
-    with opened(place, every=0.02):
+    with opened(search_folder, every=0.02):
         with monkeypatch.context() as outage:
             outage.setattr(mirror.storage, "write", lost)
             assert away.wait(60)
-        wait_for_beat(place)
+        wait_for_beat(search_folder)
 
 
 @pytest.mark.parametrize("content", [b"no lease", b"[]", b"{ }"])
 def test_a_lease_that_is_none_is_another_programs(content: bytes, s3: str) -> None:
-    place = begun(s3, f"toy-{len(content)}")
-    with opened(place) as journal:
-        storage.write(place.below("driver.json"), content)
+    search_folder = begun(s3, f"toy-{len(content)}")
+    with opened(search_folder) as journal:
+        storage.write(search_folder.below("driver.json"), content)
         assert not journal._attempt()
         with pytest.raises(WorkFailed, match="another driver has taken over"):
             journal.append(TOLD)
     with pytest.raises(ConfigError, match=r"in use by the writer of s3://.*driver\.json"):
-        opened(place)
-    with opened(place, watch=0.1) as journal:
+        opened(search_folder)
+    with opened(search_folder, watch=0.1) as journal:
         journal.append(TOLD)
-    assert in_storage(place) == [*events(1), TOLD] and lease_of(place) is None
+    assert in_storage(search_folder) == [*events(1), TOLD] and lease_of(search_folder) is None
 
 
 def test_a_search_whose_copy_cannot_be_kept_any_more_ends(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """This is no outage, so waiting would not help; nor may the search run on while nothing reaches the storage."""
-    place = begun(s3)
-    journal = opened(place, every=0.05)
+    search_folder = begun(s3)
+    journal = opened(search_folder, every=0.05)
 
     def broken(*_: object) -> None:
         raise ValueError("an answer that nobody knows")
@@ -182,13 +182,13 @@ def test_a_search_whose_copy_cannot_be_kept_any_more_ends(s3: str, monkeypatch: 
             journal.append(TOLD)
             time.sleep(0.05)
     journal.close()
-    assert len(in_storage(place)) > 1 and lease_of(place) is None
+    assert len(in_storage(search_folder)) > 1 and lease_of(search_folder) is None
 
 
 def test_a_release_whose_answer_was_lost_is_one(
     s3: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place, remove = begun(s3), storage.remove
+    search_folder, remove = begun(s3), storage.remove
 
     def lost(address: str) -> None:
         monkeypatch.setattr(mirror.storage, "remove", remove)
@@ -197,14 +197,16 @@ def test_a_release_whose_answer_was_lost_is_one(
 
     monkeypatch.setattr(mirror.storage, "remove", lost)
     monkeypatch.setattr(mirror, "CLOSING_SECONDS", 60.0)
-    with opened(place) as journal:
+    with opened(search_folder) as journal:
         journal.append(TOLD)
-    assert [told.getMessage()[-16:] for told in caplog.records] == ["no route to host"] and lease_of(place) is None
-    assert in_storage(place) == [*events(1), TOLD]
+    assert [told.getMessage()[-16:] for told in caplog.records] == ["no route to host"] and lease_of(
+        search_folder
+    ) is None
+    assert in_storage(search_folder) == [*events(1), TOLD]
 
 
 def test_a_lease_that_another_took_since_its_release_stays(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, remove, theirs = (
+    search_folder, remove, theirs = (
         begun(s3),
         storage.remove,
         {"holder": "other", "token": "other", "process": "process 1 on other"},
@@ -215,11 +217,11 @@ def test_a_lease_that_another_took_since_its_release_stays(s3: str, monkeypatch:
         storage.write(address, json.dumps(theirs).encode())
         raise OSError("no route to host")
 
-    with opened(place) as journal:
+    with opened(search_folder) as journal:
         journal.append(TOLD)
         monkeypatch.setattr(mirror.storage, "remove", lost)
         monkeypatch.setattr(mirror, "CLOSING_SECONDS", 60.0)
-    assert lease_of(place) == theirs and in_storage(place) == [*events(1), TOLD]
+    assert lease_of(search_folder) == theirs and in_storage(search_folder) == [*events(1), TOLD]
 
 
 def test_a_lease_is_renewed_and_released_by_its_holder_alone(s3: str) -> None:
@@ -239,17 +241,17 @@ def test_a_lease_is_renewed_and_released_by_its_holder_alone(s3: str) -> None:
 def test_a_driver_that_is_refused_leaves_the_lease_to_its_holder(
     s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = begun(s3)
-    with opened(place) as journal:
-        held = lease_of(place)
+    search_folder = begun(s3)
+    with opened(search_folder) as journal:
+        held = lease_of(search_folder)
         with monkeypatch.context() as patch:
             on_another_machine(patch, tmp_path / "other")
             with pytest.raises(ConfigError, match="in use by process"):
-                opened(place_of(s3, "toy"), watch=0.0)
-        assert held is not None and lease_of(place) == held
+                opened(search_folder_of(s3, "toy"), watch=0.0)
+        assert held is not None and lease_of(search_folder) == held
         journal.append(TOLD)
         assert journal._attempt()
-    assert in_storage(place) == [*events(1), TOLD] and lease_of(place) is None
+    assert in_storage(search_folder) == [*events(1), TOLD] and lease_of(search_folder) is None
 
 
 def test_a_driver_that_loses_its_lease_while_it_sends_sends_no_further_file(
@@ -271,21 +273,21 @@ def test_a_driver_that_loses_its_lease_while_it_sends_sends_no_further_file(
 
 def test_a_copy_at_the_same_path_of_a_machine_of_the_same_name_is_another_one(s3: str) -> None:
     """As in two containers of one image."""
-    place = begun(s3)
-    with opened(place):
-        os.rename(place.folder, place.folder.with_name("of-the-first"))
+    search_folder = begun(s3)
+    with opened(search_folder):
+        os.rename(search_folder.folder, search_folder.folder.with_name("of-the-first"))
         with pytest.raises(ConfigError, match="in use by process"):
-            opened(place)
-        os.rename(place.folder, place.folder.with_name("of-the-second"))
-        os.rename(place.folder.with_name("of-the-first"), place.folder)
+            opened(search_folder)
+        os.rename(search_folder.folder, search_folder.folder.with_name("of-the-second"))
+        os.rename(search_folder.folder.with_name("of-the-first"), search_folder.folder)
 
 
 def test_a_name_that_another_machine_took_is_taken(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun(s3)
     on_another_machine(monkeypatch, tmp_path / "other")
     with pytest.raises(ConfigError, match="--name: a search 'toy' exists in s3://"):
-        new_place(s3, "toy", "toy")
-    assert new_place(s3, None, "toy").name == "toy-2"
+        new_search_folder(s3, "toy", "toy")
+    assert new_search_folder(s3, None, "toy").name == "toy-2"
 
 
 def test_a_report_does_not_look_whether_another_machine_s_driver_lives(
@@ -293,8 +295,8 @@ def test_a_report_does_not_look_whether_another_machine_s_driver_lives(
 ) -> None:
     with opened(begun(s3)):
         on_another_machine(monkeypatch, tmp_path / "other")
-        place = known_place(s3, "toy")
-        tracked(place, place.folder / "report.html", "sqlite://")
+        search_folder = existing_search_folder(s3, "toy")
+        tracked(search_folder, search_folder.folder / "report.html", "sqlite://")
     told = capsys.readouterr().err
     assert told.startswith("not logged to MLflow: search 'toy' is in use by process ") and "looking" not in told
 
@@ -306,49 +308,49 @@ def test_a_copy_that_may_not_be_written_is_the_cache_s_fault(s3: str, monkeypatc
     begun(s3)
     monkeypatch.setattr(mirror, "Journal", refuse)
     with pytest.raises(ConfigError, match=r"XDG_CACHE_HOME: '.*/toy' cannot be written to \(Permission denied\); "):
-        known_place(s3, "toy")
+        existing_search_folder(s3, "toy")
 
 
 def test_a_file_whose_name_is_no_utf_8_stays_here_and_holds_up_nothing(
     s3: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place = new_place(s3, "toy", "toy")
-    with caplog.at_level(logging.WARNING), opened(place) as journal:
-        Path(os.fsdecode(bytes(place.folder) + b"/caf\xe9.txt")).touch()
-        (place.folder / "z.txt").touch()
+    search_folder = new_search_folder(s3, "toy", "toy")
+    with caplog.at_level(logging.WARNING), opened(search_folder) as journal:
+        Path(os.fsdecode(bytes(search_folder.folder) + b"/caf\xe9.txt")).touch()
+        (search_folder.folder / "z.txt").touch()
         for _ in range(2):
             journal.append(TOLD)
             assert journal._attempt()
-    opened(place).close()
-    assert in_storage(place) == [TOLD, TOLD] and lease_of(place) is None
-    assert set(storage.files_below(place.below())) == {"journal.jsonl", "z.txt"}
+    opened(search_folder).close()
+    assert in_storage(search_folder) == [TOLD, TOLD] and lease_of(search_folder) is None
+    assert set(storage.files_below(search_folder.below())) == {"journal.jsonl", "z.txt"}
     assert caplog.text.count("its name is no UTF-8") == 1
 
 
 def test_a_note_of_what_was_sent_that_a_loss_of_power_cut_is_made_anew(s3: str) -> None:
-    place, told = begun(s3), events(1)
+    search_folder, told = begun(s3), events(1)
     for left in (b"", bytes(30), b'{"a.txt": [1'):
-        (place.folder / ".mirrored.json").write_bytes(left)
+        (search_folder.folder / ".mirrored.json").write_bytes(left)
         told.append(TOLD)
-        with opened(place) as journal:
+        with opened(search_folder) as journal:
             journal.append(TOLD)
-        assert in_storage(place) == told
+        assert in_storage(search_folder) == told
 
 
 def test_a_run_that_was_stopped_before_its_first_event_leaves_no_search(
     s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = new_place(s3, "toy", "toy")
-    opened(place).close()
-    assert storage.files_below(place.below()) == {}
-    storage.write(place.below("journal.jsonl"), b"")  # as earlier versions left it
+    search_folder = new_search_folder(s3, "toy", "toy")
+    opened(search_folder).close()
+    assert storage.files_below(search_folder.below()) == {}
+    storage.write(search_folder.below("journal.jsonl"), b"")  # as earlier versions left it
     for name in ("here", "other"):
         on_another_machine(monkeypatch, tmp_path / name)
         with pytest.raises(ConfigError, match=r"no search 'toy' in s3://.*; tune-cl run starts one"):
-            known_place(s3, "toy")
-        assert new_place(s3, "toy", "toy") == place_of(s3, "toy")
-    with opened(place_of(s3, "toy")) as journal:
+            existing_search_folder(s3, "toy")
+        assert new_search_folder(s3, "toy", "toy") == search_folder_of(s3, "toy")
+    with opened(search_folder_of(s3, "toy")) as journal:
         journal.append(TOLD)
     with pytest.raises(ConfigError, match="a search 'toy' exists in s3://"):
-        new_place(s3, "toy", "toy")
-    assert in_storage(place) == [TOLD]
+        new_search_folder(s3, "toy", "toy")
+    assert in_storage(search_folder) == [TOLD]

@@ -16,13 +16,13 @@ from trainables.core.errors import ConfigError, DataError
 from tune_cl.history import search_folder as module
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
-    Place,
+    SearchFolder,
     begun,
+    existing_search_folder,
     found_again,
-    known_place,
-    new_place,
-    place_of,
+    new_search_folder,
     program,
+    search_folder_of,
 )
 
 
@@ -34,23 +34,23 @@ def problem(call: Any, *given: Any) -> tuple[str, str, str]:
     with pytest.raises(ConfigError) as refused:
         call(*given)
     [found] = refused.value.problems
-    return found.place, found.wrong, found.right
+    return found.location, found.wrong, found.right
 
 
 def test_a_space_s_name_gets_the_first_free_number(tmp_path: Path) -> None:
     names = []
     for _ in range(3):
-        names.append(new_place(str(tmp_path), None, "toy").name)
+        names.append(new_search_folder(str(tmp_path), None, "toy").name)
         search(tmp_path, names[-1])
     assert names == ["toy", "toy-2", "toy-3"]
-    assert new_place(str(tmp_path), "mine", "toy").name == "mine"
+    assert new_search_folder(str(tmp_path), "mine", "toy").name == "mine"
 
 
 def test_a_file_in_the_place_of_a_search_is_told_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "toy").touch()
-    assert problem(known_place, str(tmp_path), "toy")[1] == f"no search 'toy' in {tmp_path}"
+    assert problem(existing_search_folder, str(tmp_path), "toy")[1] == f"no search 'toy' in {tmp_path}"
     for name in ("toy", None):
-        told = problem(new_place, str(tmp_path), name, "toy")
+        told = problem(new_search_folder, str(tmp_path), name, "toy")
         assert told == ("--storage", f"'{tmp_path / 'toy'}' is no folder", "a path through folders")
 
 
@@ -58,50 +58,50 @@ def test_a_storage_behind_a_link_is_the_one_that_it_leads_to(tmp_path: Path) -> 
     (tmp_path / "runs").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "runs")
     for storage in (tmp_path / "link", tmp_path / "other" / ".." / "runs"):
-        assert place_of(str(storage), "toy") == Place(tmp_path / "runs", "toy")
+        assert search_folder_of(str(storage), "toy") == SearchFolder(tmp_path / "runs", "toy")
 
 
 def test_a_given_name_is_free_or_refused(tmp_path: Path) -> None:
     search(tmp_path, "mine")
-    place, wrong, right = problem(new_place, str(tmp_path), "mine", "toy")
-    assert (place, wrong) == ("--name", f"a search 'mine' exists in {tmp_path}")
+    search_folder, wrong, right = problem(new_search_folder, str(tmp_path), "mine", "toy")
+    assert (search_folder, wrong) == ("--name", f"a search 'mine' exists in {tmp_path}")
     assert right.endswith(f"resume mine --storage {tmp_path}, or another name")
 
 
 @pytest.mark.parametrize("bad", ["a/b", "..", ". .", "", "a\tb"])
 def test_a_bad_name_is_placed_where_it_was_given(bad: str, tmp_path: Path) -> None:
-    assert problem(new_place, str(tmp_path), bad, "toy")[0] == "--name"
-    assert problem(new_place, str(tmp_path), None, bad)[0] == "name", "the key of the file"
-    assert problem(known_place, str(tmp_path), bad)[0] == "NAME"
+    assert problem(new_search_folder, str(tmp_path), bad, "toy")[0] == "--name"
+    assert problem(new_search_folder, str(tmp_path), None, bad)[0] == "name", "the key of the file"
+    assert problem(existing_search_folder, str(tmp_path), bad)[0] == "NAME"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_search_has_a_cache_before_it_has_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
-    assert problem(new_place, str(tmp_path), "mine", "toy")[0] == "XDG_CACHE_HOME"
+    assert problem(new_search_folder, str(tmp_path), "mine", "toy")[0] == "XDG_CACHE_HOME"
 
 
 def test_an_unknown_search_names_the_nearest_or_the_command_that_starts_one(tmp_path: Path) -> None:
-    assert problem(known_place, str(tmp_path), "toy") == (
+    assert problem(existing_search_folder, str(tmp_path), "toy") == (
         "NAME", f"no search 'toy' in {tmp_path}", "tune-cl run starts one",
     )  # fmt: skip
     search(tmp_path, "quickstart")
-    assert problem(known_place, str(tmp_path), "quikstart")[2] == "did you mean quickstart?"
-    assert known_place(str(tmp_path), "quickstart") == Place(tmp_path, "quickstart")
+    assert problem(existing_search_folder, str(tmp_path), "quikstart")[2] == "did you mean quickstart?"
+    assert existing_search_folder(str(tmp_path), "quickstart") == SearchFolder(tmp_path, "quickstart")
 
 
 @pytest.mark.parametrize(
     ("content", "there"), [("", False), ('{"event": "sea', False), ('{"event": "search"}\n', True)]
 )
 def test_a_search_has_begun_with_its_first_whole_line(content: str, there: bool, tmp_path: Path) -> None:
-    journal = Place(tmp_path, "toy").journal
+    journal = SearchFolder(tmp_path, "toy").journal
     assert not begun(journal)
     journal.parent.mkdir()
     journal.write_text(content)
     assert begun(journal) == there
     if not there:
-        assert problem(known_place, str(tmp_path), "toy")[1] == f"no search 'toy' in {tmp_path}"
-        assert new_place(str(tmp_path), "toy", "space").name == "toy"
+        assert problem(existing_search_folder, str(tmp_path), "toy")[1] == f"no search 'toy' in {tmp_path}"
+        assert new_search_folder(str(tmp_path), "toy", "space").name == "toy"
 
 
 def test_a_journal_that_others_may_not_read_is_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,10 @@ def test_a_journal_that_others_may_not_read_is_a_search(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
 def test_what_may_not_be_written_is_the_storage_s_or_the_cache_s_fault(number: int, tmp_path: Path) -> None:
-    for place, option in ((Place(tmp_path, "a"), "--storage"), (Place(tmp_path, "a", "s3://b"), "XDG_CACHE_HOME")):
+    for place, option in (
+        (SearchFolder(tmp_path, "a"), "--storage"),
+        (SearchFolder(tmp_path, "a", "s3://b"), "XDG_CACHE_HOME"),
+    ):
         with pytest.raises(ConfigError, match=option), place.writing():
             raise OSError(number, "no")
         with pytest.raises(OSError, match="disk is full"), place.writing():
@@ -135,23 +138,23 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_an_address_has_a_bucket_that_exists_and_no_keys_in_it(asked: list[str]) -> None:
     for keys in ("key:secret", "key"):
-        assert problem(place_of, f"s3://{keys}@there/runs", "toy")[:2] == ("--storage", "has a key in it")
-    assert asked == [] and problem(place_of, "s3://gone/runs", "toy")[1] == "there is no bucket 'gone'"
-    place_of("s3://there/some/runs?region=x", "toy")
+        assert problem(search_folder_of, f"s3://{keys}@there/runs", "toy")[:2] == ("--storage", "has a key in it")
+    assert asked == [] and problem(search_folder_of, "s3://gone/runs", "toy")[1] == "there is no bucket 'gone'"
+    search_folder_of("s3://there/some/runs?region=x", "toy")
     assert asked[-1] == "s3://there?region=x"
 
 
 def test_a_slash_at_the_end_is_the_same_storage_and_another_folder_another_copy(asked: list[str]) -> None:
     folders = ("runs", "runs/", "runs//", "other")
-    one, same, again, other = (place_of(f"s3://there/{folder}", "toy") for folder in folders)
+    one, same, again, other = (search_folder_of(f"s3://there/{folder}", "toy") for folder in folders)
     assert one == same == again and one.remote == "s3://there/runs" and one.remote_folder == "s3://there/runs/toy"
-    assert other.storage != one.storage and place_of("s3://there/runs", "b").storage == one.storage
+    assert other.storage != one.storage and search_folder_of("s3://there/runs", "b").storage == one.storage
     assert one.below("trials", "a b") == "s3://there/runs/toy/trials/a%20b"
 
 
 def test_a_search_in_s3_has_a_cache_for_its_copy(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
-    assert problem(new_place, "s3://there/runs", "mine", "toy")[0] == "XDG_CACHE_HOME"
+    assert problem(new_search_folder, "s3://there/runs", "mine", "toy")[0] == "XDG_CACHE_HOME"
 
 
 def test_an_address_that_cannot_be_opened_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,15 +164,15 @@ def test_an_address_that_cannot_be_opened_is_told_with_its_reason(monkeypatch: p
         port = closed.getsockname()[1]
     query = {"nonsense=1": "Unexpected query", f"endpoint_override=127.0.0.1:{port}&scheme=http": "NETWORK_CONNECTION"}
     for given, why in query.items():
-        place, wrong, right = problem(place_of, f"s3://there/runs?{given}", "toy")
-        assert (place, right) == ("--storage", "an address in reach")
+        search_folder, wrong, right = problem(search_folder_of, f"s3://there/runs?{given}", "toy")
+        assert (search_folder, right) == ("--storage", "an address in reach")
         assert wrong.startswith(f"'s3://there/runs?{given}' cannot be opened: ") and why in wrong
-    told = problem(place_of, "s3://key:secret@[there/runs", "toy")
+    told = problem(search_folder_of, "s3://key:secret@[there/runs", "toy")
     assert told == ("--storage", "is no address", "s3://BUCKET/FOLDER")
 
 
 def test_a_database_in_this_machine_s_copy_is_no_other_s(asked: list[str], tmp_path: Path) -> None:
-    remote, here = place_of("s3://there/runs", "toy"), Place(tmp_path, "toy")
+    remote, here = search_folder_of("s3://there/runs", "toy"), SearchFolder(tmp_path, "toy")
     assert remote.elsewhere(f"sqlite:///{remote.storage}/mlflow.db") == ""
     assert remote.elsewhere("http://mlflow:5000") == "http://mlflow:5000"
     assert here.elsewhere(f"sqlite:///{tmp_path}/mlflow.db") == f"sqlite:///{tmp_path}/mlflow.db"
@@ -180,10 +183,10 @@ def test_a_database_in_this_machine_s_copy_is_no_other_s(asked: list[str], tmp_p
 
 def test_commands_leave_out_the_default_storage_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    default = place_of(DEFAULT_STORAGE, "toy")
+    default = search_folder_of(DEFAULT_STORAGE, "toy")
     assert default.command("report").endswith("tune-cl report toy")
     assert default.command("resume", "head:6379").endswith("tune-cl resume toy --address head:6379")
-    assert place_of("runs", "toy").command("report").endswith(f"report toy --storage {tmp_path}/runs")
+    assert search_folder_of("runs", "toy").command("report").endswith(f"report toy --storage {tmp_path}/runs")
 
 
 def test_a_program_is_called_by_its_name_where_the_shell_finds_it(

@@ -11,7 +11,7 @@ from trainables.core.errors import ConfigError
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.ray import slots as module
-from tune_cl.ray.slots import READ_SECONDS, Places, Room, first_ended, held, require_room
+from tune_cl.ray.slots import READ_SECONDS, Room, Slots, first_ended, held, require_room
 
 HEAD = {"CPU": 0.0}
 WORKER = {"CPU": 8.0, "GPU": 2.0}
@@ -60,7 +60,7 @@ def test_resources_of_several_nodes_are_not_one_pool(nodes: Nodes) -> None:
 
 
 def test_nodes_that_come_and_go_are_seen_while_the_search_runs(nodes: Nodes) -> None:
-    places = Places(Resources(gpu=0.5), None, cluster=True)
+    places = Slots(Resources(gpu=0.5), None, cluster=True)
     assert places() == 4
     nodes.alive.append(WORKER)
     assert places() == 4 and nodes.reads == 1  # nodes are not read for each trial
@@ -77,13 +77,13 @@ def test_nodes_that_come_and_go_are_seen_while_the_search_runs(nodes: Nodes) -> 
 def test_a_cluster_is_asked_for_more_than_it_holds_and_a_machine_is_not(
     nodes: Nodes, at_most: int, cluster: bool, expected: int
 ) -> None:
-    assert Places(Resources(), at_most, cluster)() == expected
+    assert Slots(Resources(), at_most, cluster)() == expected
 
 
 def test_a_trial_of_several_gpus_waits_for_a_node_that_has_them(nodes: Nodes) -> None:
     """One trial is put forward all the same, so that an autoscaler sees what is needed."""
     said: list[str] = []
-    places = Places(Resources(cpu=4, gpu=4), None, cluster=True, say=said.append)
+    places = Slots(Resources(cpu=4, gpu=4), None, cluster=True, say=said.append)
     for _ in range(3):
         assert places() == 1
         nodes.now += READ_SECONDS
@@ -93,7 +93,7 @@ def test_a_trial_of_several_gpus_waits_for_a_node_that_has_them(nodes: Nodes) ->
     nodes.alive.pop()
     nodes.now += READ_SECONDS
     assert places() == 1 and len(said) == 2
-    Places(Resources(cpu=16), 5, cluster=True, say=said.append)()
+    Slots(Resources(cpu=16), 5, cluster=True, say=said.append)()
     assert said[2] == "note: waiting for a node that holds a trial (16 CPU): none of the cluster does"
 
 
@@ -121,7 +121,7 @@ def test_gpus_that_no_trial_reserves_are_told_once(nodes: Nodes) -> None:
     said: list[str] = []
     kinds = [(Resources(), False), (Resources(gpu=0.25), True), (Resources(), True)]  # trees, a share, networks
     for need, networks in kinds:
-        places = Places(need, None, cluster=True, say=said.append, networks=networks)
+        places = Slots(need, None, cluster=True, say=said.append, networks=networks)
         for _ in range(2):
             places()
             nodes.now += READ_SECONDS
@@ -130,14 +130,14 @@ def test_gpus_that_no_trial_reserves_are_told_once(nodes: Nodes) -> None:
         "note: there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu"
     )
     nodes.alive = [{"CPU": 8.0}]
-    Places(Resources(), None, cluster=True, say=said.append, networks=True)()
+    Slots(Resources(), None, cluster=True, say=said.append, networks=True)()
     assert said == [note]
 
 
 def test_gpus_that_trees_reserve_are_told_once(nodes: Nodes) -> None:
     said: list[str] = []
     for networks in (None, True, False):
-        places = Places(Resources(gpu=0.5), None, cluster=True, say=said.append, networks=networks)
+        places = Slots(Resources(gpu=0.5), None, cluster=True, say=said.append, networks=networks)
         for _ in range(2):
             places()
             nodes.now += READ_SECONDS
@@ -149,7 +149,7 @@ def test_a_machine_that_holds_no_trial_is_refused(monkeypatch: pytest.MonkeyPatc
     require_room(Resources(cpu=1, gpu=1))
     with pytest.raises(ConfigError, match=r"search.resources.gpu: a trial takes 2, this machine has 1; ") as caught:
         require_room(Resources(cpu=10_000, gpu=2))
-    assert [problem.place for problem in caught.value.problems] == ["search.resources.cpu", "search.resources.gpu"]
+    assert [problem.location for problem in caught.value.problems] == ["search.resources.cpu", "search.resources.gpu"]
 
 
 def test_more_gpus_than_a_training_uses_are_told() -> None:

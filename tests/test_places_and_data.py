@@ -25,7 +25,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import build, from_yaml
 from tune_cl.history import search_folder as places
 from tune_cl.history.journal import Journal
-from tune_cl.history.search_folder import Place, known_place, new_place
+from tune_cl.history.search_folder import SearchFolder, existing_search_folder, new_search_folder
 
 FILES = trec_files()
 
@@ -81,35 +81,35 @@ def test_a_cache_that_takes_nothing_is_named(
 
 def test_a_place_is_tried_out_and_left_as_it_was(here: Path) -> None:
     before = sorted(here.rglob("*"))
-    assert new_place("new/storage", None, "space").folder == here / "new" / "storage" / "space"
+    assert new_search_folder("new/storage", None, "space").folder == here / "new" / "storage" / "space"
     assert sorted(here.rglob("*")) == before
 
 
 @pytest.mark.parametrize("left", [b"", b'{"event": "sea'])
 def test_a_run_that_was_stopped_before_its_first_event_leaves_no_search(here: Path, left: bytes) -> None:
     """Its name is not taken, and no search of the name is known."""
-    place = new_place("runs", None, "space")
-    place.open().close()
-    place.journal.write_bytes(left)
+    search_folder = new_search_folder("runs", None, "space")
+    search_folder.open().close()
+    search_folder.journal.write_bytes(left)
     with pytest.raises(ConfigError, match=r"NAME: no search 'space' in .*; tune-cl run starts one"):
-        known_place("runs", "space")
-    assert new_place("runs", "space", "space") == new_place("runs", None, "space") == place
-    with place.open() as journal:
+        existing_search_folder("runs", "space")
+    assert new_search_folder("runs", "space", "space") == new_search_folder("runs", None, "space") == search_folder
+    with search_folder.open() as journal:
         journal.append({"event": "search"})
     with pytest.raises(ConfigError, match=r"--name: a search 'space' exists in .*tune-cl resume space --storage "):
-        new_place("runs", "space", "space")
-    assert new_place("runs", None, "space").name == "space-2"
-    assert known_place("runs", "space") == place
+        new_search_folder("runs", "space", "space")
+    assert new_search_folder("runs", None, "space").name == "space-2"
+    assert existing_search_folder("runs", "space") == search_folder
 
 
 @pytest.mark.parametrize("name", ["runs/space", "../here/runs/space", "..", ""])
 def test_a_search_in_another_folder_is_not_known_by_its_path(here: Path, name: str) -> None:
     (here / "other").mkdir()
     for folder in (here / "runs" / "space", here, here / "other"):
-        with Place(folder.parent, folder.name).open() as journal:
+        with SearchFolder(folder.parent, folder.name).open() as journal:
             journal.append({"event": "search"})
     with pytest.raises(ConfigError, match=r"NAME: .* is no name of a search; the name alone; --storage says where"):
-        known_place("other", name)
+        existing_search_folder("other", name)
 
 
 def test_a_search_that_may_only_be_read_is_refused_where_it_is_written(
@@ -120,7 +120,7 @@ def test_a_search_that_may_only_be_read_is_refused_where_it_is_written(
 
     monkeypatch.setattr(places, "Journal", refuse)
     with pytest.raises(ConfigError, match=r"--storage: '.*/space' cannot be written to \(Permission denied\); "):
-        Place(here, "space").open()
+        SearchFolder(here, "space").open()
 
 
 # -- searches called from elsewhere -----------------------------------------------------------------------------------

@@ -300,7 +300,7 @@ def test_data_that_cannot_be_used_is_an_error_at_the_key(
     folder = tmp_path / "none" if files is None else write_folder(tmp_path, files)
     with pytest.raises(DataError, match=wrong) as caught:
         prepare(make_run(folder), data)
-    assert [problem.place for problem in caught.value.problems] == ["training.pretrain_data"]
+    assert [problem.location for problem in caught.value.problems] == ["training.pretrain_data"]
 
 
 def test_data_for_another_task_or_without_training_queries_is_an_error_at_the_key(

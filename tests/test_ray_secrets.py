@@ -52,7 +52,7 @@ def in_new_process(program: str, *arguments: str, cwd: Path, **variables: str) -
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def search_folder(tmp_path: Path) -> Path:
     """A folder with data and a search space."""
     folder = tmp_path / "place"
     write_trec_folder(tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1), folder / "data")

@@ -102,7 +102,7 @@ def test_before_a_confirmation_the_page_says_that_there_is_no_verdict(tmp_path: 
     trial, at = findings.ranked[0]
     assert "No verdict yet" in verdict and "looks better than it is" in verdict
     assert f"{trial.trial} " in verdict and f"{at.dev:.4f}" in verdict and "0.4500" in verdict
-    assert f"confirm toy --storage {case.place.storage}" in verdict
+    assert f"confirm toy --storage {case.search_folder.storage}" in verdict
     assert "queries of dev" in found.sections["groups"]
 
 
@@ -249,7 +249,7 @@ def test_an_unknown_search_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_format_has_its_suffix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tune_cl.cli.commands.report.tracked", lambda place, output, text, uri: None)
+    monkeypatch.setattr("tune_cl.cli.commands.report.tracked", lambda search_folder, output, text, uri: None)
     place = whole(tmp_path, others=2).write()
     for form, name in (("html", "report.html"), ("latex", "report.tex"), ("csv", "report.csv")):
         assert main(["report", "toy", "--storage", str(place.storage), "--format", form]) == 0
@@ -257,8 +257,8 @@ def test_a_format_has_its_suffix(
 
 
 def test_a_folder_as_output_is_bad_usage(tmp_path: Path) -> None:
-    place = Case(tmp_path).write()
-    assert main(["report", "toy", "--storage", str(place.storage), "--output", str(tmp_path)]) == 2
+    search_folder = Case(tmp_path).write()
+    assert main(["report", "toy", "--storage", str(search_folder.storage), "--output", str(tmp_path)]) == 2
 
 
 def test_a_damaged_confirmation_is_told_by_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -298,8 +298,8 @@ def test_tracking_that_cannot_be_reached_is_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tune_cl.cli.commands.report.TRACKING_SECONDS", 0.1)
-    place = Case(tmp_path).write()
-    tracked(place, place.journal, "", "http://user:secret@127.0.0.1:9")
+    search_folder = Case(tmp_path).write()
+    tracked(search_folder, search_folder.journal, "", "http://user:secret@127.0.0.1:9")
     told = capsys.readouterr().err
     assert "have not reached MLflow" in told and "resume toy" in told and "secret" not in told
 

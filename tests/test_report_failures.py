@@ -12,7 +12,7 @@ from tests.test_report import report
 from trainables.core.errors import WorkFailed
 from tune_cl.cli.commands.report import tracked
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report import page as file
 from tune_cl.report import queries as per_query
 
@@ -29,13 +29,13 @@ def test_a_result_stands_without_its_report(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Else a chart that fails would end a search that is done, at each resume again."""
-    place = Case(tmp_path).write()
+    search_folder = Case(tmp_path).write()
     monkeypatch.setattr(file, "page", raising(error))
-    with Journal(place.folder) as journal:
-        file.leave_report(place, journal)
+    with Journal(search_folder.folder) as journal:
+        file.leave_report(search_folder, journal)
     told = capsys.readouterr().err
     assert told.startswith(f"no report: {error}; ") and "tune-cl report toy" in told
-    assert [event["event"] for event in read_events(place.journal)] == ["search"]
+    assert [event["event"] for event in read_events(search_folder.journal)] == ["search"]
 
 
 def test_data_that_cannot_be_had_costs_the_sections_about_queries(
@@ -53,9 +53,9 @@ def test_data_that_cannot_be_had_costs_the_sections_about_queries(
 def test_storage_that_is_away_only_keeps_a_report_from_mlflow(
     at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = Case(tmp_path).write()
-    monkeypatch.setattr(*((Place, "open") if at == "open" else (Journal, "append")), raising(OSError("NETWORK")))
-    tracked(place, place.folder / "report.html", "sqlite://")
+    search_folder = Case(tmp_path).write()
+    monkeypatch.setattr(*((SearchFolder, "open") if at == "open" else (Journal, "append")), raising(OSError("NETWORK")))
+    tracked(search_folder, search_folder.folder / "report.html", "sqlite://")
     assert capsys.readouterr().err == "not logged to MLflow: NETWORK\n"
 
 

@@ -237,7 +237,7 @@ def test_cost_stands_beside_its_forecast(tmp_path: Path) -> None:
     ]
     assert told[3][:2] == ["seconds, from start to end", "1,800"]
     assert told[4:] == [["CPU hours reserved by trials", "1.250", "–"], ["GPU hours reserved by trials", "–", "–"]]
-    assert "has not come to its end" in "".join(curves.spent_section(gather(case.place)))
+    assert "has not come to its end" in "".join(curves.spent_section(gather(case.search_folder)))
 
 
 def test_where_there_is_a_price_the_money_stands_beside_its_forecast(tmp_path: Path) -> None:

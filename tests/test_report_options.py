@@ -10,7 +10,7 @@ import pytest
 from tests.report_cases import Case
 from tests.test_search import SPACE, Crew
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.formats import latex_table
 from tune_cl.report.queries import _stopping
@@ -23,7 +23,7 @@ def found(folder: Path, *options: str) -> Findings:
     """What the report reads from a search that was run without Ray."""
     (folder / "toy.yaml").write_text(SPACE)
     Crew(folder / "a", load_experiment(str(folder / "toy.yaml"), ["search.searcher=random", *options])).work()
-    return gather(Place(folder, "a"))
+    return gather(SearchFolder(folder, "a"))
 
 
 def test_it_goes_by_means_over_seeds_as_the_result_does(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_bars_that_are_means_of_several_queries_say_so(tmp_path: Path, monkeypat
     case = whole(tmp_path)
     assert "Each query of dev" in report(case)[0].sections["queries"]
     monkeypatch.setattr(charts, "MOST_BARS", 5)
-    told = page(gather(case.place))
+    told = page(gather(case.search_folder))
     assert "Queries of dev: each bar is the mean of 3 neighbouring queries" in told and "Each query of" not in told
 
 
@@ -49,7 +49,7 @@ def test_bars_have_equally_many_queries_but_for_the_last(
 def ablated(case: Case) -> None:
     """A confirmation of three configurations, one of them without an ablation."""
     case.confirm()
-    path = case.place.folder / "confirmation" / "test.json"
+    path = case.search_folder.folder / "confirmation" / "test.json"
     document: dict[str, Any] = json.loads(path.read_text())
     own = {"label": "plain, lr=0.02", "trial_id": "t0003", "mean": 0.5678, "sd": 0.0321, "runs": [{}] * 3}
     own |= {"difference": 0.0322, "ci95": [0.01, 0.05], "p_adjusted": 0.004, "p_both_adjusted": 0.3, "marks": "‡"}
@@ -93,7 +93,7 @@ def test_latex_has_a_table_of_ablations_where_there_are_any(tmp_path: Path) -> N
     plain = latex_table(gather(case.write()))
     assert plain.count(r"\begin{tabular}") == 1
     ablated(case)
-    text = latex_table(gather(case.place))
+    text = latex_table(gather(case.search_folder))
     assert text.startswith(plain) and text.count(r"\begin{tabular}") == 2
     row = r"root n=2, turns & plain, lr=0.02 & 0.5678 (0.0321) & $+0.0322$\textsuperscript{\ddag{}} & $0.004$ \\"
     assert row in text.splitlines()

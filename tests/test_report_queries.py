@@ -181,7 +181,7 @@ def one_beside_the_baseline(folder: Path, names: list[str]) -> Findings:
     case = Case(folder)
     case.add([0.5], "baseline")
     case.add([0.6], "completed")
-    file = case.place.folder / "trials" / "t0000" / "dev.per_query.tsv"
+    file = case.search_folder.folder / "trials" / "t0000" / "dev.per_query.tsv"
     write_per_query(file, names, {"map": np.full(len(names), 0.25)})
     return gather(case.write())
 
@@ -202,7 +202,7 @@ def test_queries_are_read_by_the_metric_of_the_search(tmp_path: Path) -> None:
     case.add([0.5], "baseline")
     best = case.add([0.6], "completed")
     for trial, value in (("t0000", 0.25), (best, 0.75)):
-        file = case.place.folder / "trials" / trial / "dev.per_query.tsv"
+        file = case.search_folder.folder / "trials" / trial / "dev.per_query.tsv"
         names = [f"dev-{number}" for number in range(12)]
         write_per_query(file, names, {"map": np.full(12, value), "p@1": np.zeros(12)})
     found = per_query.per_query(gather(case.write()))
@@ -233,7 +233,7 @@ def test_without_a_baseline_ten_trials_stand_alone(tmp_path: Path) -> None:
 def test_trials_are_told_apart_by_what_the_space_opens(tmp_path: Path) -> None:
     """In the words of the terminal and of MLflow."""
     findings = gather(whole(tmp_path, others=2).write())
-    for event in (event for event in read_events(findings.place.journal) if event["event"] == "trial"):
+    for event in (event for event in read_events(findings.search_folder.journal) if event["event"] == "trial"):
         assert words(findings.state.trials[event["trial"]]) == trial_name(event)
     labels = [row.label for row in rows(findings)]
     assert labels[0] == "t0000 baseline" and "delta=" in labels[1]
@@ -257,7 +257,7 @@ def test_a_p_of_exactly_a_twentieth_is_shown_for_new_seeds(tmp_path: Path) -> No
 def test_no_is_said_of_a_curriculum_that_is_worse_than_without_it(tmp_path: Path) -> None:
     case = whole(tmp_path)
     case.confirm(verdict="worse")
-    file = case.place.folder / "confirmation" / "test.json"
+    file = case.search_folder.folder / "confirmation" / "test.json"
     document = json.loads(file.read_text())
     ablation = {"label": "baseline", "difference": -0.2, "p_adjusted": 0.001, "p_both_adjusted": 0.01, "mean": 0.6}
     ablation |= {"trial_id": "t0000", "sd": 0.0, "runs": [{}] * 3, "ci95": [-0.3, -0.1]}
@@ -273,7 +273,7 @@ def test_no_is_said_of_a_curriculum_that_is_worse_than_without_it(tmp_path: Path
 def test_what_is_no_other_curriculum_is_said_to_be_none(tmp_path: Path) -> None:
     case = whole(tmp_path)
     case.confirm()
-    file = case.place.folder / "confirmation" / "test.json"
+    file = case.search_folder.folder / "confirmation" / "test.json"
     document = json.loads(file.read_text())
     document["configurations"][0] |= {"also_differs": ["training.lr"], "has_curriculum": False}
     file.write_text(json.dumps(document))
@@ -291,7 +291,7 @@ def test_latex_names_the_split_and_sets_the_highest_mean_bold(tmp_path: Path) ->
     case = whole(tmp_path)
     assert "& map (dev) &" in latex_table(gather(case.write()))
     case.confirm()
-    text = latex_table(gather(case.place))
+    text = latex_table(gather(case.search_folder))
     assert "& map (test) &" in text and "% search toy; seeds 1, 2, 3\n" in text
     assert re.findall(r"\\textbf\{([\d.]+)\}", text) == ["0.6000"]
 

@@ -55,7 +55,7 @@ def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
 ) -> None:
     case = whole(tmp_path)
     case.confirm(verdict="better")
-    path = case.place.folder / "confirmation" / "test.json"
+    path = case.search_folder.folder / "confirmation" / "test.json"
     document = json.loads(path.read_text())
     document["configurations"][0]["also_differs"] = ["training.lr"]
     if ablation:
@@ -90,7 +90,7 @@ def test_where_no_difference_is_shown_the_interval_does_not_say_that_one_is(
     """The interval is of one configuration, the test of all; the terminal says so as the report does."""
     case = whole(tmp_path)
     case.confirm(verdict="no difference shown", storage="", queries=90)
-    path = case.place.folder / "confirmation" / "test.json"
+    path = case.search_folder.folder / "confirmation" / "test.json"
     document = json.loads(path.read_text())
     found = {"difference": -0.0092, "ci95": interval, "p_adjusted": p_adjusted, "marks": ""}
     for row in document["configurations"]:
@@ -106,13 +106,13 @@ def test_p_values_that_were_not_corrected_are_not_called_adjusted(tmp_path: Path
     case.write()
     for correction, column, latex in (("none", "p", "& $p$ \\\\"), ("holm", "p adjusted", "$p$ (adjusted)")):
         case.confirm(correction=correction, queries=90, dropped=[], failed=[], storage="", seeds=[1, 2])
-        path = case.place.folder / "confirmation" / "test.json"
+        path = case.search_folder.folder / "confirmation" / "test.json"
         document = json.loads(path.read_text())
         for row in (document["baseline"], *document["configurations"]):
             row |= {"also_differs": [], "has_curriculum": True}
         heads = [cell.strip() for cell in render(document).splitlines()[2].split("  ") if cell.strip()]
         assert heads[-1] == column
-        findings = gather(case.place)
+        findings = gather(case.search_folder)
         found = Reader(page(findings))
         assert f'<th class="n">{column}</th>' in page(findings) and latex in latex_table(findings)
         assert ("uncorrected" in found.sections["verdict"]) == (correction == "none")
@@ -135,12 +135,12 @@ def test_a_search_over_other_keys_alone_speaks_of_the_baseline(tmp_path: Path) -
     told = report(case)[0].sections["verdict"]
     assert "curricul" not in told and "plain training" not in told and "of the baseline (" in told
     case.confirm(verdict="better")
-    path = case.place.folder / "confirmation" / "test.json"
+    path = case.search_folder.folder / "confirmation" / "test.json"
     document = json.loads(path.read_text())
     for row in document["configurations"]:
         row |= {"also_differs": ["training.lr"], "has_curriculum": False}
     path.write_text(json.dumps(document))
-    sections = Reader(page(gather(case.place))).sections
+    sections = Reader(page(gather(case.search_folder))).sections
     assert sections["verdict"].startswith("VerdictYes: a configuration beats the baseline")
     assert "What differs is training.lr." in sections["verdict"] and "curricul" not in sections["verdict"]
     assert "† above the baseline at 95 %" in sections["configurations"]

@@ -21,7 +21,7 @@ TOP = 2
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def search_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data to rank and pairs to classify, and a ranker for each; the first one saw the TOP candidates."""
     folder = tmp_path_factory.mktemp("rerank")
     made = tiny_data(queries={"train": 10, "dev": 5, "test": 5}, candidates=5, turns=1)

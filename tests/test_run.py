@@ -34,7 +34,7 @@ console()
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def search_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data and a search space."""
     folder = tmp_path_factory.mktemp("run")
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), folder / "data")

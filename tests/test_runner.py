@@ -20,7 +20,7 @@ from tune_cl.cli import INTERRUPTED, main
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event, Journal, read_events
-from tune_cl.history.search_folder import Place, new_place
+from tune_cl.history.search_folder import SearchFolder, new_search_folder
 from tune_cl.history.state import SearchState, replay
 from tune_cl.ray import nodes
 
@@ -36,14 +36,14 @@ def test_a_name_that_was_taken_while_the_data_was_read_is_refused(
     )
     monkeypatch.setattr(runner, "_session", lambda *_: {})
     storage = str(tmp_path / "runs")
-    place, same = new_place(storage, None, "toy"), new_place(storage, None, "toy")
-    runner.start_search(first, place, "sqlite://", None)
-    before = place.journal.read_bytes()
+    search_folder, same = new_search_folder(storage, None, "toy"), new_search_folder(storage, None, "toy")
+    runner.start_search(first, search_folder, "sqlite://", None)
+    before = search_folder.journal.read_bytes()
     with pytest.raises(
         ConfigError, match=r"--name: a search 'toy' exists in .*runs; .*tune-cl resume toy .*, or another"
     ):
         runner.start_search(second, same, "sqlite://", None)
-    assert place.journal.read_bytes() == before
+    assert search_folder.journal.read_bytes() == before
 
 
 def interrupted(*_: Any) -> Any:
@@ -57,24 +57,24 @@ def test_what_is_stopped_before_its_trials_says_how_to_go_on_once_there_is_a_sea
     """Data, BM25 and a teacher can take hours."""
     (tmp_path / "toy.yaml").write_text(SPACE)
     experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(tiny_folder))
-    place, uri = new_place(str(tmp_path / "runs"), None, "toy"), "sqlite://"
+    search_folder, uri = new_search_folder(str(tmp_path / "runs"), None, "toy"), "sqlite://"
     command = f"Go on with: .*tune-cl resume toy --storage {tmp_path / 'runs'}$"
     with monkeypatch.context() as patch:
         patch.setattr(runner, at, interrupted)
         if at == "untrained":  # no search yet
             with pytest.raises(KeyboardInterrupt):
-                runner.start_search(experiment, place, uri, None)
-            assert not place.exists()
+                runner.start_search(experiment, search_folder, uri, None)
+            assert not search_folder.exists()
             patch.undo()
             patch.setattr(runner, "_session", interrupted)
         with pytest.raises(Interrupted, match=command):
-            runner.start_search(experiment, place, uri, None)
-    assert kinds(place) == ["search"]
+            runner.start_search(experiment, search_folder, uri, None)
+    assert kinds(search_folder) == ["search"]
     monkeypatch.setattr(runner, at, interrupted)
     with pytest.raises(Interrupted, match=command):
-        runner.resume_search(place, uri, None)
+        runner.resume_search(search_folder, uri, None)
     with pytest.raises(Interrupted, match=command.replace("$", " --address auto$")):
-        runner.resume_search(place, uri, "auto")
+        runner.resume_search(search_folder, uri, "auto")
 
 
 @pytest.fixture
@@ -93,47 +93,47 @@ class Closed(LeftBehind):
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def search_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchFolder:
     """A search whose trial has ended, while MLflow is away."""
     monkeypatch.setattr(runner, "MlflowWriter", Closed)
     monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no `seconds`
     monkeypatch.setattr(Closed, "closed", 0)
-    found = Place(tmp_path, "toy")
+    found = SearchFolder(tmp_path, "toy")
     found.folder.mkdir()
     journal_of(found.folder, [event for event in one_trial("toy", found.folder) if event["event"] not in LATER])
     return found
 
 
-def the_end(place: Place) -> Event:
-    return next(event for event in one_trial("toy", place.folder) if event["event"] == "search_end")
+def the_end(search_folder: SearchFolder) -> Event:
+    return next(event for event in one_trial("toy", search_folder.folder) if event["event"] == "search_end")
 
 
-def sit(place: Place) -> dict[str, Any]:
-    with Journal(place.folder) as journal:
-        return runner._session(cast(Experiment, None), place, journal, {}, "sqlite://", None)
+def sit(search_folder: SearchFolder) -> dict[str, Any]:
+    with Journal(search_folder.folder) as journal:
+        return runner._session(cast(Experiment, None), search_folder, journal, {}, "sqlite://", None)
 
 
-def kinds(place: Place) -> list[str]:
-    return [event["event"] for event in read_events(place.journal)]
+def kinds(search_folder: SearchFolder) -> list[str]:
+    return [event["event"] for event in read_events(search_folder.journal)]
 
 
 def test_a_search_that_is_interrupted_once_its_end_is_told_has_ended(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the moment before `_run` returns the state: otherwise MLflow would show it as KILLED for ever."""
 
-    def run(experiment: Any, place: Place, journal: Journal, *_: Any) -> SearchState:
-        journal.append(the_end(place))
+    def run(experiment: Any, search_folder: SearchFolder, journal: Journal, *_: Any) -> SearchState:
+        journal.append(the_end(search_folder))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "_run", run)
     with pytest.raises(Interrupted, match="tune-cl resume toy"):
-        sit(place)
-    assert kinds(place)[-1] == "search_end" and Closed.closed == 1
+        sit(search_folder)
+    assert kinds(search_folder)[-1] == "search_end" and Closed.closed == 1
 
 
 def test_a_search_that_is_interrupted_while_it_reads_its_journal_says_how_to_go_on(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def once(_: Any) -> SearchState:
         monkeypatch.setattr(runner, "replay", replay)
@@ -141,8 +141,8 @@ def test_a_search_that_is_interrupted_while_it_reads_its_journal_says_how_to_go_
 
     monkeypatch.setattr(runner, "replay", once)
     with pytest.raises(Interrupted, match="tune-cl resume toy"):
-        sit(place)
-    assert kinds(place)[-1] == "interrupted" and Closed.closed == 1
+        sit(search_folder)
+    assert kinds(search_folder)[-1] == "interrupted" and Closed.closed == 1
 
 
 def test_what_trials_depend_on_is_recorded_as_it_is_compared_on_nodes() -> None:
@@ -152,21 +152,23 @@ def test_what_trials_depend_on_is_recorded_as_it_is_compared_on_nodes() -> None:
     assert {"optuna", "mlflow"} <= recorded.keys()
 
 
-def test_a_report_of_before_the_end_is_not_the_search_s(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_of_before_the_end_is_not_the_search_s(
+    search_folder: SearchFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`tune-cl report` wrote it while trials ran; the process was killed before it wrote the one at the end."""
-    report = place.folder / "report.html"
+    report = search_folder.folder / "report.html"
     report.write_text("so far")
     made = {"event": "artifact", "path": str(report)}
-    journal_of(place.folder, [made, the_end(place)])
+    journal_of(search_folder.folder, [made, the_end(search_folder)])
 
-    def leave(place: Place, journal: Journal) -> None:
+    def leave(search_folder: SearchFolder, journal: Journal) -> None:
         report.write_text("at the end")
         journal.append(made)
 
     monkeypatch.setattr(runner, "leave_report", leave)
     for _ in range(2):
-        sit(place)
-        assert report.read_text() == "at the end" and kinds(place)[-2:] == ["search_end", "artifact"]
+        sit(search_folder)
+        assert report.read_text() == "at the end" and kinds(search_folder)[-2:] == ["search_end", "artifact"]
 
 
 def test_the_commit_is_of_the_checkout_that_the_program_runs_from(

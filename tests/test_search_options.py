@@ -206,15 +206,15 @@ def earlier(tmp_path: Path) -> Case:
 
 def test_finished_trials_of_an_earlier_search_are_observed(earlier: Case) -> None:
     digest = earlier.events[0]["data"]["digest"]
-    new = load_experiment(str(earlier.place.storage.parent / "earlier.yaml"), ["search.warm_start=[earlier]",
+    new = load_experiment(str(earlier.search_folder.storage.parent / "earlier.yaml"), ["search.warm_start=[earlier]",
                                                                               "search.searcher=tpe"])  # fmt: skip
-    event = warm_start_event(new, digest, earlier.place.storage)
+    event = warm_start_event(new, digest, earlier.search_folder.storage)
     assert event is not None
     told = {"search": "earlier", "seeds": [0], "observations": 3, "dropped": 1}  # the baseline has no pacing
     assert event["sources"] == [told]
     assert [seen["value"] for seen in event["observations"]] == pytest.approx([0.4, 0.5, 0.7])
     assert all(seen["comparable"] for seen in event["observations"])
-    other = warm_start_event(new, "other data", earlier.place.storage)
+    other = warm_start_event(new, "other data", earlier.search_folder.storage)
     assert other is not None
     scores = (np.array([0.3, 0.4, 0.5, 0.7]) - 0.475) / np.std([0.3, 0.4, 0.5, 0.7])
     assert [seen["value"] for seen in other["observations"]] == pytest.approx(scores[1:].tolist())
@@ -226,9 +226,9 @@ def test_finished_trials_of_an_earlier_search_are_observed(earlier: Case) -> Non
     "other", ["evaluation.relevance_level=2", "training.max_iterations=9", "metric=mrr@10", "ranker={name: knrm}"]
 )
 def test_values_of_another_kind_do_not_compare(other: str, earlier: Case) -> None:
-    space = str(earlier.place.storage.parent / "earlier.yaml")
+    space = str(earlier.search_folder.storage.parent / "earlier.yaml")
     new = load_experiment(space, ["search.warm_start=[earlier]", "search.searcher=tpe", other])
-    event = warm_start_event(new, earlier.events[0]["data"]["digest"], earlier.place.storage)
+    event = warm_start_event(new, earlier.events[0]["data"]["digest"], earlier.search_folder.storage)
     assert event is not None and {seen["comparable"] for seen in event["observations"]} == {False}
 
 
@@ -247,11 +247,11 @@ def test_a_repeated_configuration_is_observed_once_by_its_mean(tmp_path: Path) -
 
 
 def test_a_search_to_learn_from_must_be_there(earlier: Case) -> None:
-    space = str(earlier.place.storage.parent / "earlier.yaml")
+    space = str(earlier.search_folder.storage.parent / "earlier.yaml")
     new = load_experiment(space, ["search.warm_start=[earlyer]", "search.searcher=gp",
                                   "curriculum.delta={uniform: [0.2, 0.4]}"])  # fmt: skip
     with pytest.raises(ConfigError, match=r"search.warm_start\[0\]: no search 'earlyer'.*did you mean earlier"):
-        warm_start_event(new, "", earlier.place.storage)
+        warm_start_event(new, "", earlier.search_folder.storage)
     with pytest.raises(ConfigError, match=r"search.warm_start: searcher random learns nothing"):
         load_experiment(space, ["search.warm_start=[earlier]"])
 
@@ -268,7 +268,7 @@ def test_parameters_outside_the_space(tmp_path: Path) -> None:
 
 
 def test_cost_and_its_limit(earlier: Case) -> None:
-    with Journal(earlier.place.folder) as journal:
+    with Journal(earlier.search_folder.folder) as journal:
         state = replay(journal.events())
     search = earlier.experiment.search.model_copy(update={"cost": 0.004, "iterations": None})
     prices = search.price.model_copy(update={"cpu_hour": 2.0})
@@ -355,7 +355,7 @@ def test_the_audit_needs_a_scheduler_that_stops(keys: list[str], wrong: str) -> 
     with pytest.raises(ConfigError) as refused:
         load_experiment("quickstart", ["search.audit=3", *keys])
     (problem,) = refused.value.problems
-    assert problem.place == "search.audit" and problem.wrong.startswith(wrong)
+    assert problem.location == "search.audit" and problem.wrong.startswith(wrong)
 
 
 def test_the_front_holds_what_nothing_beats() -> None:

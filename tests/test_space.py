@@ -216,7 +216,7 @@ def test_grid_names_continuous_leaves() -> None:
     assert space.combinations() is None
     with pytest.raises(ConfigError) as caught:
         space.grid()
-    assert [problem.place for problem in caught.value.problems] == ["lr", "d"]
+    assert [problem.location for problem in caught.value.problems] == ["lr", "d"]
 
 
 def test_large_spaces_are_counted_without_being_walked() -> None:
@@ -270,7 +270,7 @@ def test_conditions_in_a_circle(keys: str) -> None:
 def test_bad_leaves(tree: dict[str, Any], wrong: str) -> None:
     with pytest.raises(ConfigError, match=wrong) as caught:
         parse_leaf("some.key", tree)
-    assert all(problem.place.startswith("some.key") for problem in caught.value.problems)
+    assert all(problem.location.startswith("some.key") for problem in caught.value.problems)
 
 
 def test_all_problems_of_a_leaf_at_once() -> None:

@@ -26,20 +26,26 @@ from tune_cl.confirmation.training import read_values, result_of
 from tune_cl.history import s3_mirror as mirror
 from tune_cl.history.journal import parse, read_events
 from tune_cl.history.s3_mirror import MirroredJournal
-from tune_cl.history.search_folder import Place, found_again, known_place, new_place, place_of
+from tune_cl.history.search_folder import (
+    SearchFolder,
+    existing_search_folder,
+    found_again,
+    new_search_folder,
+    search_folder_of,
+)
 from tune_cl.history.state import replay
 from tune_cl.ray import confirmation as remote
 
 __all__ = ["s3", "server"]
 
 
-def begin(place: Place, count: int = 3) -> list[dict]:
+def begin(search_folder: SearchFolder, count: int = 3) -> list[dict]:
     """A search with some events and a file."""
-    with place.open() as journal:
+    with search_folder.open() as journal:
         for event in events(count):
             journal.append(event)
-        (place.folder / "trials" / "t0001").mkdir(parents=True)
-        (place.folder / "trials" / "t0001" / "config.yaml").write_text("seed: 1\n")
+        (search_folder.folder / "trials" / "t0001").mkdir(parents=True)
+        (search_folder.folder / "trials" / "t0001" / "config.yaml").write_text("seed: 1\n")
     return events(count)
 
 
@@ -77,50 +83,53 @@ def test_earlier_checkpoints_are_those_of_the_same_trial(s3: str, tmp_path: Path
 
 
 def test_a_session_leaves_all_of_it_in_the_storage(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = new_place(s3, "toy", "toy")
-    known = begin(place)
-    assert set(storage.files_below(place.below())) == {"journal.jsonl", "trials/t0001/config.yaml"}  # no lease is left
+    search_folder = new_search_folder(s3, "toy", "toy")
+    known = begin(search_folder)
+    assert set(storage.files_below(search_folder.below())) == {
+        "journal.jsonl",
+        "trials/t0001/config.yaml",
+    }  # no lease is left
     on_another_machine(monkeypatch, tmp_path / "other")
     with pytest.raises(ConfigError, match="a search 'toy' exists in s3://"):
-        new_place(s3, "toy", "toy")
-    assert new_place(s3, None, "toy").name == "toy-2"
-    again = known_place(s3, "toy")
-    assert again.folder != place.folder and (again.folder / "trials" / "t0001" / "config.yaml").is_file()
+        new_search_folder(s3, "toy", "toy")
+    assert new_search_folder(s3, None, "toy").name == "toy-2"
+    again = existing_search_folder(s3, "toy")
+    assert again.folder != search_folder.folder and (again.folder / "trials" / "t0001" / "config.yaml").is_file()
     with again.open() as journal:
         assert list(journal.events()) == known
         journal.append({"event": "interrupted", "time": 1.0})
-    recorded = str(place.folder / "trials" / "t0001")
-    shutil.rmtree(place.folder)
+    recorded = str(search_folder.folder / "trials" / "t0001")
+    shutil.rmtree(search_folder.folder)
     assert found_again(recorded, again.folder) == again.folder / "trials" / "t0001"
 
 
 def test_a_copy_left_behind_catches_up_and_one_that_went_its_own_way_is_refused(
     s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = new_place(s3, "toy", "toy")
-    begin(place)
-    first = place.journal.read_bytes()
+    search_folder = new_search_folder(s3, "toy", "toy")
+    begin(search_folder)
+    first = search_folder.journal.read_bytes()
     home = cache_root().parent
     on_another_machine(monkeypatch, tmp_path / "other")
-    with known_place(s3, "toy").open() as journal:
+    with existing_search_folder(s3, "toy").open() as journal:
         journal.append({"event": "interrupted", "time": 1.0})
         ahead = journal.path.read_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
-    assert known_place(s3, "toy").journal.read_bytes() == ahead
-    place.journal.write_bytes(first + b'{"event": "interrupted", "time": 2.0}\n')
+    assert existing_search_folder(s3, "toy").journal.read_bytes() == ahead
+    search_folder.journal.write_bytes(first + b'{"event": "interrupted", "time": 2.0}\n')
     with pytest.raises(ConfigError, match="gone different ways"):
-        known_place(s3, "toy")
+        existing_search_folder(s3, "toy")
     with pytest.raises(ConfigError, match="gone different ways"):
-        place.open()
-    assert storage.read(place.below("journal.jsonl")) == ahead
-    shutil.rmtree(place.folder)
-    known_place(s3, "toy").open().close()  # the refused driver left no lease
+        search_folder.open()
+    assert storage.read(search_folder.below("journal.jsonl")) == ahead
+    shutil.rmtree(search_folder.folder)
+    existing_search_folder(s3, "toy").open().close()  # the refused driver left no lease
 
 
 def test_events_reach_the_storage_while_the_session_runs(s3: str, tmp_path: Path) -> None:
-    place = new_place(s3, "toy", "toy")
-    assert place.remote_folder
-    with MirroredJournal(place.folder, place.remote_folder, every=0.05) as journal:
+    search_folder = new_search_folder(s3, "toy", "toy")
+    assert search_folder.remote_folder
+    with MirroredJournal(search_folder.folder, search_folder.remote_folder, every=0.05) as journal:
         for event in events(3):
             journal.append(event)
         with journal.path.open("ab") as torn:
@@ -128,18 +137,18 @@ def test_events_reach_the_storage_while_the_session_runs(s3: str, tmp_path: Path
         sent = b""
         while sent.count(b"\n") < 3:
             time.sleep(0.05)
-            sent = storage.read(place.below("journal.jsonl")) or b""
+            sent = storage.read(search_folder.below("journal.jsonl")) or b""
         assert [parse(line, "") for line in sent.splitlines(keepends=True)] == events(3)
 
 
 def test_a_second_driver_is_refused_and_a_dead_one_outwaited(
     s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = new_place(s3, "toy", "toy")
-    assert place.remote_folder
-    with MirroredJournal(place.folder, place.remote_folder, every=0.05) as journal:
+    search_folder = new_search_folder(s3, "toy", "toy")
+    assert search_folder.remote_folder
+    with MirroredJournal(search_folder.folder, search_folder.remote_folder, every=0.05) as journal:
         on_another_machine(monkeypatch, tmp_path / "other")
-        second = place_of(s3, "toy")
+        second = search_folder_of(s3, "toy")
         with pytest.raises(ConfigError, match="in use by process"):
             second.open(watch=5.0)
         with pytest.raises(ConfigError, match="in use by process"):
@@ -153,23 +162,23 @@ def test_a_second_driver_is_refused_and_a_dead_one_outwaited(
         journal._attempt()  # the process wakes up
         with pytest.raises(WorkFailed, match="another driver has taken over"):
             journal.append({"event": "interrupted", "time": 2.0})
-    assert storage.read(place.below("journal.jsonl")) == taken_over
+    assert storage.read(search_folder.below("journal.jsonl")) == taken_over
 
 
 def test_an_outage_loses_nothing(s3: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    place = new_place(s3, "toy", "toy")
+    search_folder = new_search_folder(s3, "toy", "toy")
 
     def away(*_: object) -> None:
         raise OSError("no route to host")
 
-    with place.open() as journal:
+    with search_folder.open() as journal:
         with monkeypatch.context() as outage:
             outage.setattr(mirror.storage, "write", away)
             journal.append(events(1)[0])
             assert not journal._attempt() and not journal._attempt()
-        assert storage.read(place.below("journal.jsonl")) is None
+        assert storage.read(search_folder.below("journal.jsonl")) is None
     assert caplog.text.count("out of reach") == 1
-    assert parse(storage.read(place.below("journal.jsonl")) or b"", "") == events(1)[0]
+    assert parse(storage.read(search_folder.below("journal.jsonl")) or b"", "") == events(1)[0]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +190,7 @@ def test_an_outage_loses_nothing(s3: str, monkeypatch: pytest.MonkeyPatch, caplo
 )
 def test_bad_addresses(s3: str, address: str, wrong: str) -> None:
     with pytest.raises(ConfigError, match=wrong) as refused:
-        place_of(f"{address}?{s3.partition('?')[2]}", "toy")
+        search_folder_of(f"{address}?{s3.partition('?')[2]}", "toy")
     assert "secret" not in str(refused.value)
 
 
@@ -235,24 +244,24 @@ def test_a_search_goes_on_from_the_storage_alone(
     first, second = tmp_path / "first", tmp_path / "second"
     monkeypatch.setenv("XDG_CACHE_HOME", str(first))
     running = start(tmp_path, "run", "toy.yaml", "--data", str(data), "--storage", s3, *limits, "--json")
-    place = place_of(s3, "toy")
-    wait_for_events(running, place.journal, "result", 2)
+    search_folder = search_folder_of(s3, "toy")
+    wait_for_events(running, search_folder.journal, "result", 2)
     os.killpg(running.pid, signal.SIGINT)
     _, told = finish(running, status=130)
     assert f"resume toy --storage '{s3}'" in told
     shutil.rmtree(first)
     monkeypatch.setenv("XDG_CACHE_HOME", str(second))
-    place = known_place(s3, "toy")
-    before = replay(read_events(place.journal))
+    search_folder = existing_search_folder(s3, "toy")
+    before = replay(read_events(search_folder.journal))
     assert all(storage.exists(path) for path in list(before.trials["t0000"].checkpoints.values())[-2:])
     out, _ = finish(start(tmp_path, "resume", "toy", "--storage", s3, "--json"))
     document = json.loads(out)
     assert (document["storage"], document["trials"], document["errored"]) == (s3, 2, 0)
-    after = replay(read_events(place.journal))
+    after = replay(read_events(search_folder.journal))
     assert after.trials["t0000"].results.items() >= before.trials["t0000"].results.items()
-    assert storage.read(place.below("journal.jsonl")) == place.journal.read_bytes()
+    assert storage.read(search_folder.below("journal.jsonl")) == search_folder.journal.read_bytes()
     monkeypatch.chdir(tmp_path)
     assert main(["report", "toy", "--storage", s3]) == 0
     assert {"report.html", "trials/t0001/dev.run.txt", "trials/best-ranker/model.safetensors"} <= set(
-        storage.files_below(place.below())
+        storage.files_below(search_folder.below())
     )

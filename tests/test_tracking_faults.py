@@ -34,7 +34,7 @@ from tests.tracking_cases import (
 )
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.s3_mirror import MirroredJournal
-from tune_cl.history.search_folder import Place, new_place, place_of
+from tune_cl.history.search_folder import SearchFolder, new_search_folder, search_folder_of
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
 from tune_cl.tracking.mlflow_store import Refused, RunStore
 from tune_cl.tracking.writer import Delivery, MlflowWriter, finish
@@ -216,15 +216,15 @@ def test_what_a_lost_machine_told_beyond_its_journal_is_not_told_twice(
     head = [search_event("lost"), trial_event(1, {"n": 1}), result_event(1, 1, 0.5)]
     tail = [result_event(1, 2, 0.75), result_event(1, 3, 0.5), trial_event(2, {"n": 2}), result_event(2, 1, 0.5)]
     tail += [trial_event(3, {"n": 3}), result_event(3, 1, 0.5)]
-    place = new_place(s3, "pacing", "pacing")
-    first = mirrored(place)
+    search_folder = new_search_folder(s3, "pacing", "pacing")
+    first = mirrored(search_folder)
     tell(first, uri, head)
     assert first._attempt()
     tell(first, uri, tail)
     first._closing.set()  # the machine is lost
     first._lease.rest()
     on_another_machine(monkeypatch, tmp_path / "other")
-    with mirrored(place_of(s3, "pacing")) as journal:
+    with mirrored(search_folder_of(s3, "pacing")) as journal:
         assert [event["event"] for event in journal.events()] == ["search", "trial", "result"]
         again = [trial_event(1, {"n": 1}), *tail[:2], trial_event(2, {"n": 4}), tail[3], *tail[4:]]
         delivery = tell(journal, uri, [event | {"time": event["time"] + 100} for event in again])
@@ -239,9 +239,9 @@ def test_what_a_lost_machine_told_beyond_its_journal_is_not_told_twice(
     first.close()
 
 
-def mirrored(place: Place) -> MirroredJournal:
-    assert place.remote_folder
-    return MirroredJournal(place.folder, place.remote_folder, watch=0.1, every=1000.0)
+def mirrored(search_folder: SearchFolder) -> MirroredJournal:
+    assert search_folder.remote_folder
+    return MirroredJournal(search_folder.folder, search_folder.remote_folder, watch=0.1, every=1000.0)
 
 
 def tell(journal: Journal, uri: str, told: list[Event], delivery: Delivery | None = None) -> Delivery:

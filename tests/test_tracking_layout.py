@@ -20,7 +20,7 @@ from tests.tracking_cases import (
 from tune_cl import run_search as runner
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.search.progress_panel import label
@@ -95,11 +95,11 @@ def test_all_rankers_that_were_searched_are_named() -> None:
 def test_a_search_tells_what_it_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "fingerprint", lambda *_: {"name": "docstrings", "digest": "sha-1"})
     experiment = load_experiment("quickstart", ["ranker.name={choice: [conv_knrm, knrm]}"])
-    event = runner._search_event(experiment, Place(tmp_path, "s"), {}, "", None)
+    event = runner._search_event(experiment, SearchFolder(tmp_path, "s"), {}, "", None)
     assert event["opened"] == list(experiment.space.leaves) and "ranker.name" in event["opened"]
     assert replay([event]).rankers == ["conv_knrm", "knrm"]
     assert layout.search_tags(event)["tune_cl.ranker"] == "conv_knrm, knrm"
-    usual = runner._search_event(load_experiment("quickstart"), Place(tmp_path, "s"), {}, "", None)
+    usual = runner._search_event(load_experiment("quickstart"), SearchFolder(tmp_path, "s"), {}, "", None)
     assert usual["rankers"] == ["conv_knrm"]
 
 

@@ -24,7 +24,7 @@ HEADING = "*: the best dev value so far; open: the share of the training data in
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def search_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data to rank, the same data without a test split, and pairs to classify."""
     folder = tmp_path_factory.mktemp("train")
     for name, queries in (("data", {"train": 10, "dev": 5, "test": 5}), ("without", {"train": 10, "dev": 5})):

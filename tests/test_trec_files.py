@@ -26,7 +26,7 @@ def problems(path: Path, content: bytes, read=read_run) -> list[tuple[str, str]]
     path.write_bytes(content)
     with pytest.raises(DataError) as error:
         read(path)
-    return [(problem.place.replace(str(path), path.name), problem.wrong) for problem in error.value.problems]
+    return [(problem.location.replace(str(path), path.name), problem.wrong) for problem in error.value.problems]
 
 
 @same_folder

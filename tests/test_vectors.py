@@ -124,7 +124,7 @@ def test_all_broken_lines_of_a_vector_file_are_named(tmp_path: Path) -> None:
     path.write_text("a 1 2 3\nw1 1 2\nw2 1 x 3\nw3 1 nan 3\nw4 1 2 3\n")
     with pytest.raises(DataError) as caught:
         prepare(path)
-    assert [problem.place for problem in caught.value.problems] == [f"{path}:{line}" for line in (2, 3, 4)]
+    assert [problem.location for problem in caught.value.problems] == [f"{path}:{line}" for line in (2, 3, 4)]
 
 
 @pytest.mark.parametrize(

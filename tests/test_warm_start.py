@@ -27,23 +27,23 @@ def earlier(folder: Path, *dev: float) -> Case:
 
 
 def later(case: Case, *overrides: str) -> Experiment:
-    space = str(case.place.storage.parent / "earlier.yaml")
+    space = str(case.search_folder.storage.parent / "earlier.yaml")
     return load_experiment(space, ["search.warm_start=[earlier]", "search.searcher=tpe", *overrides])
 
 
 def test_a_key_that_was_fixed_is_observed_at_that_value(tmp_path: Path) -> None:
     case = earlier(tmp_path, 0.3, 0.4, 0.5)
-    event = warm_start_event(later(case, "curriculum.T={uniform: [0.1, 1]}"), "any", case.place.storage)
+    event = warm_start_event(later(case, "curriculum.T={uniform: [0.1, 1]}"), "any", case.search_folder.storage)
     assert event is not None and [seen["chosen"]["curriculum.T"] for seen in event["observations"]] == [0.5, 0.5]
 
 
 def test_equal_values_of_other_data_say_nothing(tmp_path: Path) -> None:
     case = earlier(tmp_path, 0.4, 0.4, 0.4)
-    other = warm_start_event(later(case), "other data", case.place.storage)
+    other = warm_start_event(later(case), "other data", case.search_folder.storage)
     assert other is not None and other["observations"] == []
     assert notes_of(other) == ["earlier: 0 finished trials warm the search up, 3 are outside its space or without a "
                                "spread of values"]  # fmt: skip
-    same = warm_start_event(later(case), case.events[0]["data"]["digest"], case.place.storage)
+    same = warm_start_event(later(case), case.events[0]["data"]["digest"], case.search_folder.storage)
     assert same is not None and len(same["observations"]) == 2
 
 
@@ -56,8 +56,8 @@ def test_a_name_is_that_of_a_search_of_the_storage_before_it_is_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case, other = earlier(tmp_path / "a", 0.3, 0.4), earlier(tmp_path / "b", 0.3, 0.9)
-    monkeypatch.chdir(other.place.storage)
-    event = warm_start_event(later(case), case.events[0]["data"]["digest"], case.place.storage)
+    monkeypatch.chdir(other.search_folder.storage)
+    event = warm_start_event(later(case), case.events[0]["data"]["digest"], case.search_folder.storage)
     assert event is not None and [seen["value"] for seen in event["observations"]] == [0.4]
 
 
@@ -71,9 +71,9 @@ def test_seeds_of_earlier_searches_are_known_along_a_chain(tmp_path: Path) -> No
     """A confirmation must not train with a seed whose trainings had a say in the choice of configurations."""
     case = earlier(tmp_path, 0.3, 0.4)
     told = [{"event": "warm_start", "sources": [{"search": "first", "seeds": [3]}, {"search": "older"}]}]
-    with Journal(case.place.folder) as journal:
+    with Journal(case.search_folder.folder) as journal:
         journal.append(told[0])
-    event = warm_start_event(later(case), case.events[0]["data"]["digest"], case.place.storage)
+    event = warm_start_event(later(case), case.events[0]["data"]["digest"], case.search_folder.storage)
     assert event is not None and [source["seeds"] for source in event["sources"]] == [[0, 3]]
     head = {**case.events[0], "seed": 5}
     assert replay([head, event]).search_seeds == {0, 3, 5}

@@ -116,7 +116,7 @@ def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(
     for dev in (0.4, 0.5):
         case.add([0.3, dev], "completed")
     writer = SimpleNamespace(run_id=None, view_path=None)
-    document = _document(replay(case.events), case.place, "sqlite://", cast(MlflowWriter, writer))
+    document = _document(replay(case.events), case.search_folder, "sqlite://", cast(MlflowWriter, writer))
     assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
     assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
     shown = render(document)
@@ -338,7 +338,7 @@ def test_before_a_confirmation_the_table_says_how_far_trials_were_trained(tmp_pa
 def test_the_commands_that_do_it_again_are_of_a_new_search(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add([0.3], "baseline")
-    text, storage = page_of(case), f" --storage {case.place.storage}"
+    text, storage = page_of(case), f" --storage {case.search_folder.storage}"
     for command in ("run search.yaml --name again", "confirm again", "report again"):
         assert command + storage in text
     assert "confirm once-more" in page_of(Case(tmp_path, "again"))

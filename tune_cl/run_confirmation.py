@@ -35,7 +35,7 @@ from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal
-from tune_cl.history.search_folder import Place, stopped
+from tune_cl.history.search_folder import SearchFolder, stopped
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.ray.confirmation import Crew
@@ -51,7 +51,7 @@ class Confirmation:
     """What the steps of one confirmation share. `failed`: runs that failed, and why; `dropped`: how many seeds a
     configuration had when it left the race."""
 
-    place: Place
+    search_folder: SearchFolder
     state: SearchState
     experiment: Experiment
     request: Request
@@ -67,7 +67,7 @@ class Confirmation:
         self.ablations = {one.label: known[one.label] for one in self.best if one.label in known}
         self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
         self.reported = reported(self.state)
-        self.last = last_verdict(self.place.folder, self.request.split)
+        self.last = last_verdict(self.search_folder.folder, self.request.split)
 
     def prepare(self) -> None:
         """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
@@ -83,7 +83,7 @@ class Confirmation:
         return [self.baseline, *self.best]
 
     def _run(self, configuration: Configuration, seed: int) -> SeedRun:
-        return seed_run(self.experiment, configuration, seed, self.place)
+        return seed_run(self.experiment, configuration, seed, self.search_folder)
 
     def train(self, journal: Journal) -> None:
         """Trains what has not been trained, in a race one seed after another; starts Ray only if something is left."""
@@ -194,8 +194,8 @@ class Confirmation:
         whole = [one.label for one in self.running]
         if self.failed_baseline or len(whole) < 2:
             raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
-        head = {"search": self.state.name, "storage": self.place.address}
-        head |= {"tracking_uri": masked(self.place.tracking_uri)}
+        head = {"search": self.state.name, "storage": self.search_folder.address}
+        head |= {"tracking_uri": masked(self.search_folder.tracking_uri)}
         head |= {"metric": self.state.metric, "split": self.request.split}
         failed = {run.configuration.label for run, _ in self.failed}
         ended = [one.label for one in self.with_ablations if one.label not in failed]
@@ -210,16 +210,18 @@ class Confirmation:
         return document | {"notes": notes_of(document)}
 
 
-def confirm_search(place: Place, request: Request, tracking_uri: str, address: str | None) -> dict[str, Any]:
+def confirm_search(
+    search_folder: SearchFolder, request: Request, tracking_uri: str, address: str | None
+) -> dict[str, Any]:
     """Trains the best configurations and the baseline with new seeds; returns the document of `tune-cl confirm`.
 
     Trainings that an earlier confirmation finished are reused. Raises Interrupted on Ctrl-C.
     """
-    command = request.command(place, address)
+    command = request.command(search_folder, address)
     try:
-        with place.open() as journal:
+        with search_folder.open() as journal:
             state = replay(journal.events())
-            work = Confirmation(place, state, from_yaml(state.yaml), request, address)
+            work = Confirmation(search_folder, state, from_yaml(state.yaml), request, address)
             work.prepare()
             tell(state, work)
             writer = MlflowWriter(journal, tracking_uri)
@@ -228,10 +230,10 @@ def confirm_search(place: Place, request: Request, tracking_uri: str, address: s
                 writer.start()
                 work.train(journal)
                 if not work.failed:
-                    command = request.command(place, None)  # only tracking may be left, which needs no cluster
+                    command = request.command(search_folder, None)  # only tracking may be left, which needs no cluster
                 document = work.document()
-                write_json(verdict_file(place.folder, request.split), document)
-                leave_report(place, journal)
+                write_json(verdict_file(search_folder.folder, request.split), document)
+                leave_report(search_folder, journal)
                 return document
     except KeyboardInterrupt:
         raise stopped(command) from None

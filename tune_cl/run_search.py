@@ -27,13 +27,13 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import Place, begun, stopped, taken
+from tune_cl.history.search_folder import SearchFolder, begun, stopped, taken
 from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.ray.nodes import PACKAGES, versions
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_materials import completed, fingerprint, require_unchanged, untrained
-from tune_cl.ray.slots import Places, at_a_time, require_room
+from tune_cl.ray.slots import Slots, at_a_time, require_room
 from tune_cl.ray.tuner import run_trials, without_foreign
 from tune_cl.report.page import leave_report, report_left
 from tune_cl.search.analysis import pareto, selection_bias
@@ -90,37 +90,39 @@ class Artifacts:
 OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
 
 
-def start_search(experiment: Experiment, place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
+def start_search(
+    experiment: Experiment, search_folder: SearchFolder, tracking_uri: str, address: str | None
+) -> dict[str, Any]:
     """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad, or if
     trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
     if address is None:
         require_room(experiment.search.resources)
     materials = completed(experiment, untrained(experiment), address)
-    warm = warm_start(experiment, next(iter(materials.values())).data.digest, place)
-    if place.exists():  # another `run` took the name while this one read its data
-        raise taken(place)
+    warm = warm_start(experiment, next(iter(materials.values())).data.digest, search_folder)
+    if search_folder.exists():  # another `run` took the name while this one read its data
+        raise taken(search_folder)
     try:
-        with place.open() as journal:
+        with search_folder.open() as journal:
             if journal.size:  # or since the check above
-                raise taken(place)
-            journal.append(_search_event(experiment, place, materials, tracking_uri, address))
+                raise taken(search_folder)
+            journal.append(_search_event(experiment, search_folder, materials, tracking_uri, address))
             if warm:
                 say("\n".join(f"note: {note}" for note in notes_of(warm)))
                 journal.append(warm | {"time": time.time()})
-            return _session(experiment, place, journal, materials, tracking_uri, address)
+            return _session(experiment, search_folder, journal, materials, tracking_uri, address)
     except KeyboardInterrupt:
-        if not begun(place.journal):
+        if not begun(search_folder.journal):
             raise
-        raise stopped(place.command("resume", address)) from None
+        raise stopped(search_folder.command("resume", address)) from None
 
 
-def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[str, Any]:
+def resume_search(search_folder: SearchFolder, tracking_uri: str, address: str | None) -> dict[str, Any]:
     """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
 
     Raises DataError if the data has changed: trials before and after could not be compared.
     """
     try:
-        state = replay(read_events(place.journal))
+        state = replay(read_events(search_folder.journal))
         experiment = from_yaml(state.yaml)
         if address is None and not state.end:
             require_room(experiment.search.resources)
@@ -128,17 +130,17 @@ def resume_search(place: Place, tracking_uri: str, address: str | None) -> dict[
         if materials:
             require_unchanged(experiment, materials, state.data)
             materials = completed(experiment, materials, address)
-        with place.open() as journal:
+        with search_folder.open() as journal:
             if journal.note:
                 say(journal.note)
-            return _session(experiment, place, journal, materials, tracking_uri, address)
+            return _session(experiment, search_folder, journal, materials, tracking_uri, address)
     except KeyboardInterrupt:
-        raise stopped(place.command("resume", address)) from None
+        raise stopped(search_folder.command("resume", address)) from None
 
 
 def _session(
     experiment: Experiment,
-    place: Place,
+    search_folder: SearchFolder,
     journal: Journal,
     materials: dict[str, Materials],
     tracking_uri: str,
@@ -149,19 +151,19 @@ def _session(
     if made := next(iter(materials.values()), None):
         for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
             say(f"note: {note}")
-    if place.remote and not place.elsewhere(tracking_uri):
+    if search_folder.remote and not search_folder.elsewhere(tracking_uri):
         say(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all")
     writer = MlflowWriter(journal, tracking_uri)
-    go_on = place.command("resume", address)
+    go_on = search_folder.command("resume", address)
     try:
         writer.start()
         state = replay(journal.events())
         works = not state.end
         if works:
-            state = _run(experiment, place, journal, materials, address, state)
-        if works or not report_left(place, state):  # stopped earlier, between its end and its report
-            leave_report(place, journal)
-        go_on = place.command("resume")  # only tracking may be left, which needs no cluster
+            state = _run(experiment, search_folder, journal, materials, address, state)
+        if works or not report_left(search_folder, state):  # stopped earlier, between its end and its report
+            leave_report(search_folder, journal)
+        go_on = search_folder.command("resume")  # only tracking may be left, which needs no cluster
     except KeyboardInterrupt:
         if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
             with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
@@ -169,12 +171,12 @@ def _session(
         raise stopped(go_on) from None
     finally:
         finish(writer, go_on)
-    return _document(state, place, tracking_uri, writer) | ({"address": address} if address else {})
+    return _document(state, search_folder, tracking_uri, writer) | ({"address": address} if address else {})
 
 
 def _run(
     experiment: Experiment,
-    place: Place,
+    search_folder: SearchFolder,
     journal: Journal,
     materials: dict[str, Materials],
     address: str | None,
@@ -185,18 +187,18 @@ def _run(
     `before`: the search as earlier sessions left it.
     """
     journal.append({"event": "session", "number": before.sessions + 1, "time": time.time()})
-    artifacts = Artifacts(place.folder / TRIALS, materials)
+    artifacts = Artifacts(search_folder.folder / TRIALS, materials)
     limits = experiment.search
     with ray_session(address):
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
         with Panel(trials, iterations, before) as progress:
             cluster = address is not None
             networks = not experiment.base_run().grows_trees
-            places = Places(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
+            places = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
             search = Search(experiment, journal, places(), artifacts, progress.update)
-            for address in without_foreign(search.state, place):
+            for address in without_foreign(search.state, search_folder):
                 progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
-            run_trials(search, materials, place.below("ray"), search.state.sessions, places)
+            run_trials(search, materials, search_folder.below("ray"), search.state.sessions, places)
     _close(search, artifacts)
     return search.state
 
@@ -259,13 +261,17 @@ def curves_of(state: SearchState) -> dict[str, list[float]]:
 
 
 def _search_event(
-    experiment: Experiment, place: Place, materials: Mapping[str, Materials], tracking_uri: str, address: str | None
+    experiment: Experiment,
+    search_folder: SearchFolder,
+    materials: Mapping[str, Materials],
+    tracking_uri: str,
+    address: str | None,
 ) -> dict[str, Any]:
     slots = None if address else at_a_time(experiment.search)  # a cluster may grow
     run = experiment.base_run()
     return {
         "event": "search",
-        "name": place.name,
+        "name": search_folder.name,
         "space": experiment.name,
         "data": fingerprint(experiment, materials),
         "ranker": run.ranker["name"],
@@ -278,8 +284,8 @@ def _search_event(
         "yaml": experiment.to_yaml(),
         "versions": _versions(),
         "git_commit": _git_commit(),
-        "tracking_uri": place.elsewhere(masked(tracking_uri)),
-        "storage": place.address,
+        "tracking_uri": search_folder.elsewhere(masked(tracking_uri)),
+        "storage": search_folder.address,
         "forecast": forecast_of(experiment, slots),
         "time": time.time(),
     }
@@ -305,7 +311,9 @@ def _git(*arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _document(state: SearchState, place: Place, tracking_uri: str, writer: MlflowWriter) -> dict[str, Any]:
+def _document(
+    state: SearchState, search_folder: SearchFolder, tracking_uri: str, writer: MlflowWriter
+) -> dict[str, Any]:
     """The JSON document of `run` and `resume`."""
     counts = state.counts()
     best = best_of(state)
@@ -313,7 +321,7 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
         reasons = {trial.reason for trial in state.trials.values() if trial.reason}
         raise WorkFailed(
             f"no trial of search '{state.name}' gave a dev value: "
-            f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {place.journal}"
+            f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {search_folder.journal}"
         )
     return {
         "search": state.name,
@@ -335,8 +343,10 @@ def _document(state: SearchState, place: Place, tracking_uri: str, writer: Mlflo
         "selection_bias": selection_bias(curves_of(state)),
         "pareto": pareto(state),
         "baseline": baseline_of(state),
-        "best_ranker": str(place.folder / TRIALS / BEST_RANKER) if (state.end or {}).get("checkpoint") else None,
-        "storage": place.address,
+        "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
+        if (state.end or {}).get("checkpoint")
+        else None,
+        "storage": search_folder.address,
         "tracking_uri": masked(tracking_uri),
         "mlflow_run_id": writer.run_id,
         "mlflow_view": writer.view_path,

@@ -78,7 +78,7 @@ def teacher_ranker(value: Any) -> Any:
     if value is None:
         return None
     if problems := ranker_problems(value):
-        raise ValueError("; ".join(f"{problem.place}: {problem.wrong}" for problem in problems))
+        raise ValueError("; ".join(f"{problem.location}: {problem.wrong}" for problem in problems))
     return ranker_settings({"name": value} if isinstance(value, str) else value).model_dump()
 
 

@@ -41,7 +41,7 @@ def task_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:
 
 def _unfit_scoring(name: str) -> Problem:
     fitting = [other for other, scoring in SCORINGS.items() if not scoring.unfit]
-    return Problem(SCORINGS.place, f"'{name}' {SCORINGS[name].unfit}", f"one of {', '.join(fitting)}")
+    return Problem(SCORINGS.location, f"'{name}' {SCORINGS[name].unfit}", f"one of {', '.join(fitting)}")
 
 
 def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:

@@ -14,12 +14,12 @@ MAX_SHOWN = 20
 class Problem:
     """One thing to fix: where it is, what is wrong, what would be right."""
 
-    place: str
+    location: str
     wrong: str
     right: str
 
     def __str__(self) -> str:
-        whole = f"error: {self.place}: {self.wrong}; {self.right}"
+        whole = f"error: {self.location}: {self.wrong}; {self.right}"
         return " ".join(whole.splitlines())  # one line, even if a value in it has several
 
 

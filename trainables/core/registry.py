@@ -22,15 +22,15 @@ class Entry(Generic[T]):
 
 
 class Registry(Mapping[str, T]):
-    """Maps names to values; `place` is the configuration key that holds such a name."""
+    """Maps names to values; `location` is the configuration key that holds such a name."""
 
-    def __init__(self, place: str, *entries: Entry[T]):
-        self.place = place
+    def __init__(self, location: str, *entries: Entry[T]):
+        self.location = location
         self.entries = {entry.name: entry for entry in entries}
 
     def __getitem__(self, name: str) -> T:
         if name not in self.entries:
-            raise ConfigError(Problem(self.place, f"unknown value '{name}'", nearest(str(name), self.entries)))
+            raise ConfigError(Problem(self.location, f"unknown value '{name}'", nearest(str(name), self.entries)))
         return self.entries[name].value
 
     def __contains__(self, name: object) -> bool:

@@ -203,7 +203,7 @@ METRICS: Registry[Metric] = Registry(
 )
 
 
-def parse_metrics(names: Iterable[str], place: str = METRICS.place) -> dict[str, Metric]:
+def parse_metrics(names: Iterable[str], place: str = METRICS.location) -> dict[str, Metric]:
     """Metrics by their names as written: those of METRICS and others such as ndcg@20, p@5, mrr, recall@100.
 
     Raises ConfigError with every unknown name; `place` is where the names were written.

@@ -49,9 +49,9 @@ def load_pretrain_data(run: TrainingRun, target: RankingData) -> RankingData:
 
 def _at_key(problem: Problem, source: str) -> Problem:
     """Places a problem of the data as a whole at the key; a problem in a file stays where it is."""
-    if problem.place.startswith("data."):
-        return replace(problem, place=KEY)
-    return Problem(KEY, f"'{source}': {problem.wrong}", problem.right) if problem.place == source else problem
+    if problem.location.startswith("data."):
+        return replace(problem, location=KEY)
+    return Problem(KEY, f"'{source}': {problem.wrong}", problem.right) if problem.location == source else problem
 
 
 def _splits(data: RankingData) -> dict[str, Split]:

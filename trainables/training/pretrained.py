@@ -155,7 +155,7 @@ def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, M
         return plain, prepare(plain, data)
     except ConfigError as error:
         own = "curriculum.teacher." if run.curriculum.teacher.ranker else ""
-        raise ConfigError(replace(problem, place=own + problem.place) for problem in error.problems) from error
+        raise ConfigError(replace(problem, location=own + problem.location) for problem in error.problems) from error
 
 
 def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:

@@ -20,7 +20,7 @@ from trainables.rankers.settings import TRAINED_VECTORS
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import read_events
-from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, Place
+from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchFolder
 from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.ray.access import AUTH_MODE, is_open
@@ -96,10 +96,10 @@ def experiment_of(options: Namespace) -> Experiment:
     return experiment
 
 
-def tracking_uri_of(options: Namespace, place: Place) -> str:
+def tracking_uri_of(options: Namespace, search_folder: SearchFolder) -> str:
     """Where a search that has begun is tracked, by the options of `add_session` and its first event."""
-    first = replay(islice(read_events(place.journal), 1))
-    return resolve_tracking_uri(place.storage, options.tracking_uri, first.tracking_uri)
+    first = replay(islice(read_events(search_folder.journal), 1))
+    return resolve_tracking_uri(search_folder.storage, options.tracking_uri, first.tracking_uri)
 
 
 def require_ray(options: Namespace) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import output_file, replacing, require_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg")
 
@@ -45,6 +47,8 @@ class Curve:
 
 def save_curves(path: Path, title: str, x_label: str, y_label: str, curves: Sequence[Curve]) -> None:
     """Writes curves of values in [0, 1] as PNG or SVG; the legend runs from the highest curve to the lowest."""
+    from matplotlib.figure import Figure  # here: most commands draw nothing
+
     figure = Figure(figsize=(7.2, 4), layout="constrained")
     axes = figure.add_subplot(title=title, xlabel=x_label, ylabel=y_label, ylim=(0, 1.03))
     axes.margins(x=0)

@@ -9,7 +9,7 @@ from typing import Any
 from trainables.core.prose import wrapped
 from trainables.rankers import RANKERS
 from tune_cl.cli.tables import short, table
-from tune_cl.history.search_folder import place_of
+from tune_cl.history.search_folder import search_folder_of
 from tune_cl.history.state import differences, over_shared_seeds, seedless
 from tune_cl.process import program
 from tune_cl.space.wording import in_terms, rankers
@@ -87,12 +87,14 @@ def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bo
 
 
 def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
-    place = replace(place_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"])
+    search_folder = replace(
+        search_folder_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"]
+    )
     ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
-    prove = [f"{confirm:<22}{place.command('confirm', document.get('address'))}{ablate}"] if best else []
+    prove = [f"{confirm:<22}{search_folder.command('confirm', document.get('address'))}{ablate}"] if best else []
     return [
         *prove,
-        f"Read the report:      {place.command('report')}",
+        f"Read the report:      {search_folder.command('report')}",
         *_open_mlflow(document),
         f"Use the best ranker:  {_use(document)}",
     ]

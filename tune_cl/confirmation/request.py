@@ -16,7 +16,7 @@ from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, TrialState, seedless, training_key
 from tune_cl.space.space import Flat, short
 from tune_cl.space.wording import NAMED, off
@@ -47,11 +47,11 @@ class Request:
         if problems:
             raise ConfigError(problems)
 
-    def command(self, place: Place, address: str | None) -> str:
+    def command(self, search_folder: SearchFolder, address: str | None) -> str:
         """What a user types to ask for it."""
         options = f"--top {self.top} --seeds {self.seeds} --split {self.split} --correction {self.correction}"
         flags = f"{' --race' if self.race else ''}{' --ablate' if self.ablate else ''}"
-        return f"{place.command('confirm', address)} {options}{flags}"
+        return f"{search_folder.command('confirm', address)} {options}{flags}"
 
 
 def verdict_file(search: Path, split: str) -> Path:
@@ -128,11 +128,11 @@ class SeedRun:
         return f"{self.configuration.label}, seed {self.seed}"
 
 
-def seed_run(experiment: Experiment, configuration: Configuration, seed: int, place: Place) -> SeedRun:
+def seed_run(experiment: Experiment, configuration: Configuration, seed: int, search_folder: SearchFolder) -> SeedRun:
     run = experiment.training_run(configuration.choice, seed)
     parts = ("confirmation", configuration.folder, f"seed-{seed}")
-    remote = place.below(*parts) if place.remote else None
-    return SeedRun(configuration, seed, run, place.folder.joinpath(*parts), remote)
+    remote = search_folder.below(*parts) if search_folder.remote else None
+    return SeedRun(configuration, seed, run, search_folder.folder.joinpath(*parts), remote)
 
 
 def seeds_of(number: int, searched: Collection[int]) -> list[int]:

@@ -236,7 +236,7 @@ def check_condition(done: Resolution, key: str) -> None:
         if other in done.dropped:
             return done.drop(key, f"it exists only with {other}")
         if other not in done.fields:
-            raise ConfigError(replace(unknown_key(other, done.fields), place=place))
+            raise ConfigError(replace(unknown_key(other, done.fields), location=place))
         if other in done.entries and other not in done.fixed and other not in done.leaves:
             continue  # its own problem has been reported
         field = done.fields[other]
@@ -290,7 +290,7 @@ def resolve_baseline(done: Resolution, baseline: Mapping[str, Any], given: Mappi
             if key not in done.fields:
                 off = value is TURN_OFF
                 problem = unknown_key(key, done.fields) if off else key_problem(key, value, done.fields)
-                raise ConfigError(replace(problem, place=f"baseline.{key}"))
+                raise ConfigError(replace(problem, location=f"baseline.{key}"))
             value = off_value(key, done.fields[key]) if value is TURN_OFF else value
             done.baseline[key] = checked(f"baseline.{key}", done.fields[key], value)
 
@@ -310,7 +310,7 @@ def written_baseline(tree: Mapping[str, Any], problems: list[Problem]) -> Flat:
             continue
         twice: list[Problem] = []
         join(flat, written(part or {}, twice), twice)
-        problems += [replace(problem, place=f"baseline.{problem.place}") for problem in twice]
+        problems += [replace(problem, location=f"baseline.{problem.location}") for problem in twice]
     return flat
 
 

@@ -26,7 +26,7 @@ REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # errors of writing to a fol
 
 
 @dataclass(frozen=True)
-class Place:
+class SearchFolder:
     """The folder of one search. `remote`: the storage's S3 address, if any; `storage` is then this machine's copy.
     `tracking_uri`: where a command sends its events, for the commands that it prints."""
 
@@ -129,15 +129,15 @@ def begun(journal: Path) -> bool:
         return os.path.exists(journal)  # another user's search
 
 
-def place_of(storage: str, name: str) -> Place:
+def search_folder_of(storage: str, name: str) -> SearchFolder:
     """The place of a search of this name in the storage. Raises ConfigError for a storage that cannot be used."""
     if not is_remote(storage):
-        return Place(local(storage), name)
+        return SearchFolder(local(storage), name)
     address = checked(storage)
-    return Place(cache_root() / "storage" / digest_of(address)[:16], name, address)
+    return SearchFolder(cache_root() / "storage" / digest_of(address)[:16], name, address)
 
 
-def new_place(storage: str, name: str | None, space: str) -> Place:
+def new_search_folder(storage: str, name: str | None, space: str) -> SearchFolder:
     """A free place: the given name, or the space's, numbered if it is taken.
 
     Raises ConfigError if a search of the given name exists, the name does not suit a folder in the storage, or storage
@@ -148,26 +148,26 @@ def new_place(storage: str, name: str | None, space: str) -> Place:
         raise ConfigError(Problem(option, f"{wanted!r} is no name of a folder", "letters and digits, no '/'"))
     if wanted in (DATABASE, ARTIFACTS):
         raise ConfigError(Problem(option, f"'{wanted}' is what MLflow keeps in the storage", "another name"))
-    place = place_of(storage, wanted)
-    require_folder(place.option, place.storage)
+    search_folder = search_folder_of(storage, wanted)
+    require_folder(search_folder.option, search_folder.storage)
     require_folder(ROOT, cache_root())
     number = 1
-    while name is None and place.exists():
+    while name is None and search_folder.exists():
         number += 1
-        place = replace(place, name=f"{space}-{number}")
-    if place.exists():
-        raise taken(place)
-    folder_on_the_way(place.option, place.folder)  # a file may have the name
-    return place
+        search_folder = replace(search_folder, name=f"{space}-{number}")
+    if search_folder.exists():
+        raise taken(search_folder)
+    folder_on_the_way(search_folder.option, search_folder.folder)  # a file may have the name
+    return search_folder
 
 
-def taken(place: Place) -> ConfigError:
+def taken(search_folder: SearchFolder) -> ConfigError:
     """The error for a new search whose name is taken."""
-    wrong = f"a search '{place.name}' exists in {place.address}"
-    return ConfigError(Problem("--name", wrong, f"{place.command('resume')}, or another name"))
+    wrong = f"a search '{search_folder.name}' exists in {search_folder.address}"
+    return ConfigError(Problem("--name", wrong, f"{search_folder.command('resume')}, or another name"))
 
 
-def known_place(storage: str, name: str) -> Place:
+def existing_search_folder(storage: str, name: str) -> SearchFolder:
     """The place of an existing search; in S3, with this machine's copy brought up to date.
 
     Raises ConfigError if there is no such search.
@@ -175,14 +175,14 @@ def known_place(storage: str, name: str) -> Place:
     if not names_folder(name):
         right = "the name alone; --storage says where the search is"
         raise ConfigError(Problem("NAME", f"{name!r} is no name of a search", right))
-    place = place_of(storage, name)
-    place.pull()
-    if not begun(place.journal):
-        known = place.known()
+    search_folder = search_folder_of(storage, name)
+    search_folder.pull()
+    if not begun(search_folder.journal):
+        known = search_folder.known()
         right = nearest(name, known) if known else "tune-cl run starts one"
-        raise ConfigError(Problem("NAME", f"no search '{name}' in {place.address}", right))
-    require_own(place.folder)
-    return place
+        raise ConfigError(Problem("NAME", f"no search '{name}' in {search_folder.address}", right))
+    require_own(search_folder.folder)
+    return search_folder
 
 
 def local(storage: str) -> Path:
@@ -250,16 +250,16 @@ def found_again(recorded: str, folder: Path) -> Path:
     return next((place for place in own if place.exists()), own[0])
 
 
-def own_checkpoint(recorded: str, place: Place) -> str | None:
+def own_checkpoint(recorded: str, search_folder: SearchFolder) -> str | None:
     """The address of a checkpoint of the search, from the recorded one, which may be that of another copy; None for one
     that is not below the search's folder, or in S3 below its prefix."""
-    if place.remote_folder is None:
+    if search_folder.remote_folder is None:
         try:
-            return None if is_remote(recorded) else str(found_again(recorded, place.folder))
+            return None if is_remote(recorded) else str(found_again(recorded, search_folder.folder))
         except DataError:
             return None
-    own, split = urlsplit(place.remote_folder), urlsplit(recorded)
+    own, split = urlsplit(search_folder.remote_folder), urlsplit(recorded)
     root, path = PurePosixPath(unquote(own.path)), PurePosixPath(unquote(split.path))
     if (split.scheme, split.netloc) != (own.scheme, own.netloc) or not path.is_relative_to(root) or ".." in path.parts:
         return None
-    return place.below(*path.relative_to(root).parts)
+    return search_folder.below(*path.relative_to(root).parts)

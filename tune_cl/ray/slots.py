@@ -69,7 +69,7 @@ def first_ended(tasks: Collection[Any], room: Room) -> Any:
         room(_alive())
 
 
-class Places:
+class Slots:
     """Called before each trial; looks at the cluster at most every READ_SECONDS.
 
     In a local Ray, `at_most` (`search.max_concurrent`) caps what the machine holds. A cluster can grow, but its

@@ -25,7 +25,7 @@ from trainables.core import storage
 from trainables.core.storage import CHECKPOINTS, addressed, is_remote
 from trainables.ranker_trainable import WRITTEN, RankerTrainable
 from trainables.training.materials import Materials
-from tune_cl.history.search_folder import Place, own_checkpoint
+from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import NO_STANDING, SearchState, TrialState
 from tune_cl.process import stop_if_asked
 from tune_cl.search.driver import FINISHED, Plan, Search
@@ -94,18 +94,18 @@ class Leftovers:
         return any(standing < known.get(own, NO_STANDING) for standing in known.values())
 
 
-def without_foreign(state: SearchState, place: Place) -> list[str]:
+def without_foreign(state: SearchState, search_folder: SearchFolder) -> list[str]:
     """Takes checkpoints that are not below the search's folder out of its state; returns the addresses of these. A
     journal that a stranger has handed over may name any folder or server: none is read, asked or deleted."""
     foreign: list[str] = []
     for trial in state.by_number():
         named = dict(trial.checkpoints)
-        known = {iteration: own_checkpoint(address, place) for iteration, address in named.items()}
+        known = {iteration: own_checkpoint(address, search_folder) for iteration, address in named.items()}
         trial.checkpoints = {iteration: own for iteration, own in known.items() if own}
         foreign += [named[iteration] for iteration, own in known.items() if not own]
-        trial.replaced = [own for address in trial.replaced if (own := own_checkpoint(address, place))]
+        trial.replaced = [own for address in trial.replaced if (own := own_checkpoint(address, search_folder))]
         if trial.adopted and (address := trial.adopted["checkpoint"]):
-            own = own_checkpoint(address, place)
+            own = own_checkpoint(address, search_folder)
             trial.adopted = {**trial.adopted, "checkpoint": own}
             foreign += [] if own else [address]
     return foreign

@@ -252,7 +252,7 @@ class Traveller:
     number: int
     chosen: Mapping[str, Any]
     dev: float
-    place: float
+    rank: float
     tip: str
 
 
@@ -298,7 +298,7 @@ def parallel_chart(leaves: Mapping[str, Leaf], travellers: Sequence[Traveller], 
     values = scale([traveller.dev for traveller in travellers], START, END)
     heights = [44 + AXIS_HEIGHT * row for row in range(len(axes) + 1)]
     parts = []
-    for traveller in sorted(travellers, key=lambda traveller: traveller.place):
+    for traveller in sorted(travellers, key=lambda traveller: traveller.rank):
         nudge = traveller.number * 7 % 13 - 6.0  # keeps lines through the same choices apart
         across = [axis(traveller.chosen) + (0 if axis.scale else nudge) for axis in axes]
         points = list(zip(across, heights[:-1], strict=True))
@@ -312,7 +312,7 @@ def parallel_chart(leaves: Mapping[str, Leaf], travellers: Sequence[Traveller], 
 
 def _travel(points: Sequence[tuple[float, float]], traveller: Traveller) -> Html:
     d = path(points)
-    colour = f"--mix:{100 * traveller.place:.0f}%"
+    colour = f"--mix:{100 * traveller.rank:.0f}%"
     tip = f"{traveller.tip}: {number(traveller.dev)}"
     strokes = [tag("path", d=d, class_="hit"), tag("path", d=d, class_="stroke")]
     return tag("g", *strokes, class_="line way", style=colour, data_trial=traveller.trial, data_tip=tip)

@@ -19,7 +19,7 @@ from tune_cl.confirmation.request import last_verdict
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Event, read_events
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import (
     RAN_TO_THE_END,
     Dev,
@@ -51,7 +51,7 @@ class Reached:
 class Findings:
     """One search. `confirmation`: the document of `tune-cl confirm` on test, else that on dev, else None."""
 
-    place: Place
+    search_folder: SearchFolder
     experiment: Experiment
     state: SearchState
     reached: list[Reached]
@@ -142,16 +142,16 @@ class Findings:
         return curriculum_grace(self.experiment.training_run(trial.chosen))
 
 
-def gather(place: Place) -> Findings:
+def gather(search_folder: SearchFolder) -> Findings:
     """Reads a search without holding it, so that a running one can be reported.
 
     Raises DataError for a damaged journal or confirmation.
     """
-    state, reached = _walk(place)
-    return Findings(place, from_yaml(state.yaml), state, reached, _confirmation(place))
+    state, reached = _walk(search_folder)
+    return Findings(search_folder, from_yaml(state.yaml), state, reached, _confirmation(search_folder))
 
 
-def _walk(place: Place) -> tuple[SearchState, list[Reached]]:
+def _walk(search_folder: SearchFolder) -> tuple[SearchState, list[Reached]]:
     """The state after all events, and every result with the search's cost by then."""
     reached: list[Reached] = []
 
@@ -161,12 +161,12 @@ def _walk(place: Place) -> tuple[SearchState, list[Reached]]:
             cost = state.iterations, round(state.seconds, 3)
             reached.append(Reached(event["trial"], event["iteration"], dev, *cost))
 
-    return replay(read_events(place.journal), seen), reached
+    return replay(read_events(search_folder.journal), seen), reached
 
 
-def _confirmation(place: Place) -> Document | None:
+def _confirmation(search_folder: SearchFolder) -> Document | None:
     """The verdict on test; without one, what was found on dev, where the configurations were chosen."""
-    found = (last_verdict(place.folder, split) for split in ("test", "dev"))
+    found = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
     return next((document for document in found if document), None)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from trainables.core.files import write_text
 from trainables.core.prose import visible
 from tune_cl.history.journal import Event, Journal
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.markup import Html, paragraph, tag
@@ -176,26 +176,26 @@ def _head(findings: Findings) -> Html:
 NAME = "report"  # of the file, before its suffix
 
 
-def leave_report(place: Place, journal: Journal) -> None:
+def leave_report(search_folder: SearchFolder, journal: Journal) -> None:
     """Writes report.html on the search's present state into its folder, and has it sent to MLflow. A failure is only
     printed: the result stands without it."""
-    path = report_file(place)
+    path = report_file(search_folder)
     try:
-        write_text(path, page(gather(place)))
+        write_text(path, page(gather(search_folder)))
     except Exception as error:  # noqa: BLE001 - a chart that fails must not take the result with it
-        print(visible(f"no report: {error}; {place.command('report')} tries again"), file=sys.stderr)
+        print(visible(f"no report: {error}; {search_folder.command('report')} tries again"), file=sys.stderr)
         return
     journal.append(artifact_event(path))
 
 
-def report_left(place: Place, state: SearchState) -> bool:
+def report_left(search_folder: SearchFolder, state: SearchState) -> bool:
     """Whether a finished search has its report, announced to MLflow since its end: not an earlier one."""
-    path = report_file(place)
+    path = report_file(search_folder)
     return path.exists() and path.name in {Path(artifact).name for artifact in state.artifacts}
 
 
-def report_file(place: Place) -> Path:
-    return place.folder / f"{NAME}.html"
+def report_file(search_folder: SearchFolder) -> Path:
+    return search_folder.folder / f"{NAME}.html"
 
 
 def artifact_event(path: Path) -> Event:

@@ -270,7 +270,7 @@ def _how(findings: Findings, known: list[Importance], passed: list[str]) -> str:
 
 def repeat_section(findings: Findings) -> list[Html]:
     """The commands that repeat the search, and its versions, seeds and data."""
-    state, place, rankers = findings.state, findings.place, findings.experiment.rankers
+    state, search_folder, rankers = findings.state, findings.search_folder, findings.experiment.rankers
     facts = [
         ("data", f"{state.data.get('name', NONE)} (digest {str(state.data.get('digest', NONE))[:16]})"),
         ("rankers" if len(rankers) > 1 else "ranker", ", ".join(rankers)),
@@ -282,7 +282,9 @@ def repeat_section(findings: Findings) -> list[Html]:
         ("git commit", (state.git_commit or NONE)[:12]),
         *sorted(state.versions.items()),
     ]  # fmt: skip
-    again = replace(place, name="again" if place.name != "again" else "once-more")  # the old name is taken
+    again = replace(
+        search_folder, name="again" if search_folder.name != "again" else "once-more"
+    )  # the old name is taken
     run = again.command("run search.yaml --name")
     asked = (findings.confirmation or {}).get("asked")
     confirm = Request(**asked).command(again, None) if asked else again.command("confirm")

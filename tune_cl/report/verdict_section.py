@@ -78,10 +78,10 @@ def verdict_section(findings: Findings) -> Html:
         return tag("div", *_verdict(findings, confirmed), class_=f"verdict {colour}".rstrip())
     told = [tag("strong", "No verdict yet: nothing has been confirmed"), paragraph(_on_dev(findings))]
     if findings.ranked:
-        command = findings.place.command("confirm")
+        command = findings.search_folder.command("confirm")
         told += [paragraph("Confirm it on held-out queries with several seeds:"), code(command)]
     elif not findings.state.end:
-        told += [paragraph("The search has not ended. Go on with:"), code(findings.place.command("resume"))]
+        told += [paragraph("The search has not ended. Go on with:"), code(findings.search_folder.command("resume"))]
     return tag("div", *told, class_="verdict")
 
 
@@ -214,7 +214,7 @@ def _ablation(findings: Findings, top: Document) -> str:
         return f"{own} differs is {', '.join(others)}."
     told = f"It differs from the baseline in {', '.join(others)} too"
     if "ablation" not in top:
-        return f"{told}: {findings.place.command('confirm')} --ablate tells what its curriculum is worth."
+        return f"{told}: {findings.search_folder.command('confirm')} --ablate tells what its curriculum is worth."
     own = top["ablation"]
     low, high = own["ci95"]
     sampled = f", and with the seeds as a sample p {p_value(own['p_both_adjusted'])}"

@@ -21,7 +21,7 @@ class Curve:
     """A trial's row in Sums (`place`) and number of values (`points`); `end`: iteration with which its curriculum ends,
     0 without one."""
 
-    place: int
+    row: int
     end: int
     points: int = 0
 
@@ -50,7 +50,7 @@ class Sums:
 
     def add(self, curve: Curve, value: float) -> None:
         """Takes in the value after the curve's next iteration."""
-        row, before = curve.place, self.kind[curve.place]
+        row, before = curve.row, self.kind[curve.row]
         curve.points += 1
         self.count += 1
         x = basis(curve.points, curve.end)
@@ -62,7 +62,7 @@ class Sums:
 
     def forget(self, curve: Curve) -> None:
         """Takes a curve's values out again; its row stays empty."""
-        row = curve.place
+        row = curve.row
         self.kind[row], self.xy[row], self.y[row], self.yy[row] = 0, 0, 0.0, 0.0
         self.count -= curve.points
 
@@ -144,7 +144,7 @@ class CurveModel:
 
     def forecast(self, trials: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of the noiseless y(last) of each trial, [n]."""
-        rows = np.array([self.curves[trial].place for trial in trials])
+        rows = np.array([self.curves[trial].row for trial in trials])
         coefficients, covariance = self._posterior(rows)
         last = self.sums.last[rows]
         variance = np.einsum("ni,nij,nj->n", last, covariance, last)
@@ -152,7 +152,7 @@ class CurveModel:
 
     def forecast_new(self) -> tuple[float, float]:
         """Like `forecast`, for a trial that has not begun: its curriculum may end where any other trial's does."""
-        last = self.sums.last[[curve.place for curve in self.curves.values()]]
+        last = self.sums.last[[curve.row for curve in self.curves.values()]]
         means = last @ self.mean
         variance = np.einsum("ni,ij,nj->n", last, self.covariance, last).mean() + means.var()
         return float(means.mean()), math.sqrt(variance)

@@ -12,17 +12,17 @@ from trainables.core.errors import ConfigError, Problem, nearest
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import FILE, Event, read_events
-from tune_cl.history.search_folder import Place
+from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, as_chosen, replay
 from tune_cl.samplers import Observation
 from tune_cl.space.space import Flat, Space
 
 
-def warm_start(experiment: Experiment, digest: str, place: Place) -> Event | None:
+def warm_start(experiment: Experiment, digest: str, search_folder: SearchFolder) -> Event | None:
     """`warm_start_event` from the storage of `place`; in S3, after bringing this machine's copies up to date."""
     for earlier in experiment.search.warm_start:
-        replace(place, name=earlier).pull()
-    return warm_start_event(experiment, digest, place.storage)
+        replace(search_folder, name=earlier).pull()
+    return warm_start_event(experiment, digest, search_folder.storage)
 
 
 def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Event | None:

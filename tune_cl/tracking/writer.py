@@ -328,7 +328,7 @@ class Delivery:
         if not here.exists():
             raise Refused("it is not there any more")
         if problem := next(foreign(here, self.folder), None):
-            raise Refused(f"{problem.place} is {problem.wrong}")
+            raise Refused(f"{problem.location} is {problem.wrong}")
         return here
 
     def drop_strays(self) -> None:

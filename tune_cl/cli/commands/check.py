@@ -17,7 +17,7 @@ from tune_cl.cli.tables import short, table
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import describe
 from tune_cl.experiment.search_keys import Resources, SearchConfig
-from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, place_of
+from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS
 from tune_cl.search.budget import budgets
@@ -91,7 +91,7 @@ def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
         return []
     from tune_cl.search.warm_start import notes_of, warm_start
 
-    event = warm_start(experiment, digest, place_of(storage, experiment.name))
+    event = warm_start(experiment, digest, search_folder_of(storage, experiment.name))
     return notes_of(event) if event else []
 
 
@@ -112,7 +112,7 @@ def _too_large(experiment: Experiment) -> list[str]:
     """What a trial needs and this machine lacks, though a cluster's nodes may have it."""
     from tune_cl.ray.slots import lacking  # imports Ray
 
-    return [f"{problem.place}: {problem.wrong}" for problem in lacking(experiment.search.resources)]
+    return [f"{problem.location}: {problem.wrong}" for problem in lacking(experiment.search.resources)]
 
 
 def _at_a_time(search: SearchConfig) -> int:

@@ -30,7 +30,7 @@ from tune_cl.confirmation.verdict import (
     notes_of,
     p_heading,
 )
-from tune_cl.history.search_folder import known_place, place_of
+from tune_cl.history.search_folder import existing_search_folder, search_folder_of
 
 MOST_KEYS = 4  # listed in a sentence
 CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "none": "no correction"}
@@ -50,14 +50,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    place = known_place(options.storage, options.name)
-    tracking_uri = tracking_uri_of(options, place)
-    place = replace(place, tracking_uri=tracking_uri)
+    search_folder = existing_search_folder(options.storage, options.name)
+    tracking_uri = tracking_uri_of(options, search_folder)
+    search_folder = replace(search_folder, tracking_uri=tracking_uri)
     require_ray(options)
     from tune_cl.run_confirmation import confirm_search  # imports Ray and torch
 
     request = Request(options.top, options.seeds, options.split, options.correction, options.race, options.ablate)
-    return confirm_search(place, request, tracking_uri, options.address)
+    return confirm_search(search_folder, request, tracking_uri, options.address)
 
 
 def render(document: dict[str, Any]) -> str:
@@ -71,8 +71,10 @@ def render(document: dict[str, Any]) -> str:
     notes += [f"{one['label']}: not tested, out of the race after seeds {one['seeds']}" for one in document["dropped"]]
     lines = [head, "", table(columns, rows), *map(wrapped, _intervals(document)), "", *_ablations(document)]
     lines += map(wrapped, (*notes, f"{document['verdict']}: {in_words(document)}"))
-    place = replace(place_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"])
-    report = place.command("report")
+    search_folder = replace(
+        search_folder_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"]
+    )
+    report = search_folder.command("report")
     return "\n".join([*lines, "", f"Read the report:  {report}"])
 
 

@@ -16,7 +16,7 @@ from trainables.core.errors import ConfigError, WorkFailed
 from trainables.core.files import output_file, require_file, write_text
 from trainables.core.prose import say
 from tune_cl.cli.options import add_name, tracking_uri_of
-from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, Place, known_place
+from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchFolder, existing_search_folder
 
 SUFFIXES = {"html": ".html", "latex": ".tex", "csv": ".csv"}
 COPIES = "reports"  # the folder, in that of the search, of reports that were written elsewhere
@@ -34,27 +34,27 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    place = known_place(options.storage, options.name)
-    tracking_uri = tracking_uri_of(options, place)
-    place = replace(place, tracking_uri=tracking_uri)
-    output = options.output or place.folder / f"report{SUFFIXES[options.format]}"
+    search_folder = existing_search_folder(options.storage, options.name)
+    tracking_uri = tracking_uri_of(options, search_folder)
+    search_folder = replace(search_folder, tracking_uri=tracking_uri)
+    output = options.output or search_folder.folder / f"report{SUFFIXES[options.format]}"
     require_file("--output", output)
     from tune_cl.report.findings import gather  # imports SciPy and the experiment: usage errors come first
 
-    findings = gather(place)
+    findings = gather(search_folder)
     text = _text(findings, options.format)
     with output_file(output) as file:
         write_text(file, text)
-    tracked(place, output, text, tracking_uri)
+    tracked(search_folder, output, text, tracking_uri)
     return {"output": str(output)}
 
 
-def _in_folder(place: Place, output: Path, text: str) -> Path:
+def _in_folder(search_folder: SearchFolder, output: Path, text: str) -> Path:
     """The file, or a copy within the search's folder of one that is elsewhere: what the journal names is sent to MLflow
     only from there."""
-    if output.resolve().is_relative_to(place.folder.resolve()):
+    if output.resolve().is_relative_to(search_folder.folder.resolve()):
         return output
-    copy = place.folder / COPIES / output.name
+    copy = search_folder.folder / COPIES / output.name
     write_text(copy, text)
     return copy
 
@@ -66,18 +66,18 @@ def _text(findings: Any, form: str) -> str:
     return {"html": page, "latex": latex_table, "csv": trials_csv}[form](findings)
 
 
-def tracked(place: Place, output: Path, text: str, uri: str) -> None:
+def tracked(search_folder: SearchFolder, output: Path, text: str, uri: str) -> None:
     """Sends the file, which holds the text, to MLflow as an artifact of the search. What prevents that is only
     printed."""
     from tune_cl.report.page import artifact_event
     from tune_cl.tracking.writer import MlflowWriter, finish
 
     try:
-        with place.open(watch=0) as journal:
-            journal.append(artifact_event(_in_folder(place, output, text)))
+        with search_folder.open(watch=0) as journal:
+            journal.append(artifact_event(_in_folder(search_folder, output, text)))
             writer = MlflowWriter(journal, uri)
             writer.start()
-            finish(writer, place.command("resume"), TRACKING_SECONDS)
+            finish(writer, search_folder.command("resume"), TRACKING_SECONDS)
     except ConfigError as held:
         say(f"not logged to MLflow: {held.problems[0].wrong}")
     except (OSError, WorkFailed) as away:

@@ -13,7 +13,7 @@ from trainables.core.prose import say
 from tune_cl.cli import search_result as result
 from tune_cl.cli.options import add_name, add_session, require_ray, tracking_uri_of
 from tune_cl.history.journal import read_events
-from tune_cl.history.search_folder import known_place
+from tune_cl.history.search_folder import existing_search_folder
 from tune_cl.history.state import replay
 
 render = result.render
@@ -25,12 +25,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    place = known_place(options.storage, options.name)
-    tracking_uri = tracking_uri_of(options, place)
-    place = replace(place, tracking_uri=tracking_uri)
+    search_folder = existing_search_folder(options.storage, options.name)
+    tracking_uri = tracking_uri_of(options, search_folder)
+    search_folder = replace(search_folder, tracking_uri=tracking_uri)
     require_ray(options)
-    if replay(read_events(place.journal)).end:
-        say(f"'{place.name}' is done; looking for what its report and MLflow lack")
+    if replay(read_events(search_folder.journal)).end:
+        say(f"'{search_folder.name}' is done; looking for what its report and MLflow lack")
     from tune_cl.run_search import resume_search  # imports Ray and torch
 
-    return resume_search(place, tracking_uri, options.address)
+    return resume_search(search_folder, tracking_uri, options.address)

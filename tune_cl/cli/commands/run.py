@@ -13,7 +13,7 @@ from typing import Any
 
 from tune_cl.cli import search_result as result
 from tune_cl.cli.options import add_experiment, add_overrides, add_session, experiment_of, in_any_folder, require_ray
-from tune_cl.history.search_folder import new_place
+from tune_cl.history.search_folder import new_search_folder
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 
 render = result.render
@@ -28,10 +28,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     experiment = in_any_folder(experiment_of(options))
-    place = new_place(options.storage, options.name, experiment.name)
-    tracking_uri = resolve_tracking_uri(place.storage, options.tracking_uri)
-    place = replace(place, tracking_uri=tracking_uri)
+    search_folder = new_search_folder(options.storage, options.name, experiment.name)
+    tracking_uri = resolve_tracking_uri(search_folder.storage, options.tracking_uri)
+    search_folder = replace(search_folder, tracking_uri=tracking_uri)
     require_ray(options)
     from tune_cl.run_search import start_search  # imports Ray and torch: only after the input is checked
 
-    return start_search(experiment, place, tracking_uri, options.address)
+    return start_search(experiment, search_folder, tracking_uri, options.address)
