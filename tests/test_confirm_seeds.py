@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,14 @@ from tests.test_confirm_command import document_of, row_of
 from tests.test_report import Reader, report
 from trainables.config import validated
 from trainables.data import load_data
+from trainables.errors import WorkFailed
+from trainables.evaluation.trec import write_per_query
+from trainables.randomness import generator
 from tune_cl.commands.confirm import in_words
 from tune_cl.confirmation import runner
-from tune_cl.confirmation.verdict import ON_DEV, judge
+from tune_cl.confirmation.document import Compared
+from tune_cl.confirmation.training import read_values
+from tune_cl.confirmation.verdict import ON_DEV, compare, judge
 from tune_cl.experiment import load_experiment
 from tune_cl.journal import Journal
 from tune_cl.place import Place
@@ -98,6 +104,59 @@ def test_the_report_says_yes_where_the_seed_changes_nothing(tmp_path: Path) -> N
     told = report(case)[0].sections["verdict"]
     assert told.startswith("VerdictYes: ") and "new trainings" not in told
     assert "The seed changes nothing in these trainings" in told
+
+
+# -- the document's figures ----------------------------------------------------------------------------------------
+
+
+def test_the_document_says_what_holds_for_new_seeds_and_what_for_these(place: Place, crew: type[LocalCrew]) -> None:
+    document = confirm(place, top=2, seeds=3)
+    rows = document["configurations"]
+    values = {row["label"]: values_of(row) for row in (document["baseline"], *rows)}
+    baseline, *others = values.values()
+    for row, found in zip(rows, compare(np.stack(others), baseline), strict=True):
+        assert {key: row[key] for key in found} == found
+        low, high = row["ci95_new"]
+        assert (low > 0 or high < 0) == (row["p_new"] < 0.05) and "p_both" not in row
+    assert document["verdict"] == document["these_seeds"] == "no difference shown"
+    assert document["detectable"] > 0 and (document["seeds_needed"] is None or 2 <= document["seeds_needed"] <= 100)
+
+
+def values_of(row: dict[str, Any]) -> np.ndarray:
+    return np.stack([read_values(Path(run["run_file"]).parents[1], "test", "map") for run in row["runs"]])
+
+
+def test_one_seed_gives_no_verdict_however_sure_its_queries_are(
+    place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = generator(0, "values").random(12) / 10
+
+    def values(compared: Compared, run: Any) -> np.ndarray:
+        return draw * (0 if run.configuration.label == "baseline" else 1)
+
+    monkeypatch.setattr(Compared, "_values", values)
+    document = confirm(place, top=1, seeds=1)
+    [row] = document["configurations"]
+    assert (document["verdict"], document["these_seeds"]) == ("no difference shown", "better")
+    assert np.isnan(row["p_new"]) and row["marks"] == "" and row["p_adjusted"] < 0.01
+    assert document["detectable"] is None and document["seeds_needed"] is None
+
+
+def test_a_value_that_is_no_number_is_named_and_gives_no_verdict(tmp_path: Path) -> None:
+    run: Any = SimpleNamespace(folder=tmp_path, name="baseline, seed 1")
+    (tmp_path / "test").mkdir()
+    write_per_query(tmp_path / "test" / "test.per_query.tsv", ["q1", "q2"], {"map": np.array([0.5, np.nan])})
+    with pytest.raises(WorkFailed, match="baseline, seed 1: map on test is not a number for 1 query "):
+        _ = Compared({"baseline": [run]}, "test", "map", "holm").values
+
+
+@pytest.mark.parametrize(
+    ("shape", "reference", "value"),
+    [((1, 3, 5), (3, 4), 0.5), ((3, 5), (3, 5), 0.5), ((1, 3, 1), (3, 1), 0.5), ((1, 3, 5), (3, 5), np.nan)],
+)
+def test_compare_refuses_what_it_cannot_test(shape: tuple[int, ...], reference: tuple[int, ...], value: float) -> None:
+    with pytest.raises(ValueError, match=r"\[K, N, Q\]|not numbers"):
+        compare(np.full(shape, value), np.full(reference, 0.5))
 
 
 # -- a race chooses by the dev values of the same seeds ------------------------------------------------------------

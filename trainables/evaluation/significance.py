@@ -245,7 +245,7 @@ def bootstrap_ci(differences: np.ndarray, resamples: int = RESAMPLES) -> tuple[f
     equal differences give an interval of no width, or [-1, 1] if there are fewer than 6 and they are not 0.
 
     BCa would miss the true mean twice as often as it claims if half of the differences are 0 and the rest have long
-    tails (docs/verdict.md).
+    tails (docs/dev/verdict-simulations.md).
     """
     values = np.round(np.asarray(differences, np.float64), 12)
     mean = float(values.mean())
