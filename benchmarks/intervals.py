@@ -1,5 +1,5 @@
 """How often a 95 % interval of a mean difference misses the true one: the interval of `tune-cl confirm`, Student's, and
-SciPy's BCa bootstrap, on the same draws. docs/verdict.md holds what this prints.
+SciPy's BCa bootstrap, on the same draws. docs/dev/verdict-simulations.md holds what this prints.
 
     python benchmarks/intervals.py [--repetitions 2000] [--queries 20 40 100 250]
 """

@@ -3,9 +3,10 @@
     python benchmarks/power.py noise STORAGE/NAME [--split test]     noise in the values of a confirmed search
     python benchmarks/power.py power [--difference 0.01] [noise]     share of confirmations that find a difference
     python benchmarks/power.py level [noise]                         share that find one where there is none
+    python benchmarks/power.py grid [--rows FILE]                    many tests over a grid of noise and designs
 
 Noise: --of-queries, --of-seeds, --residual, standard deviations in a configuration's per-query values.
-docs/verdict.md holds what these commands print."""
+docs/verdict.md holds what these commands print; docs/dev/verdict-simulations.md what `grid` does."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.power_grid import QUERIES as GRID_QUERIES
+from benchmarks.power_grid import run as run_grid
 from trainables.randomness import generator
 from tune_cl.confirmation.training import read_values
 from tune_cl.confirmation.verdict import LEVEL, judge, verdict_of
@@ -56,10 +59,10 @@ def rates(
 ) -> dict[str, float]:
     """Shares of the repetitions with each finding, after Holm; the first configuration has the true difference.
 
-    any, any_both: some configuration differs by p_value or p_both; found, found_both: the first is above the
+    any, any_new: some configuration differs by p_value or p_new; found, found_new: the first is above the
     baseline; better, worse: the verdict; uncorrected: some p_value is small before Holm.
     """
-    names = ("any", "any_both", "found", "found_both", "better", "worse", "uncorrected")
+    names = ("any", "any_new", "found", "found_new", "better", "worse", "uncorrected")
     counts = dict.fromkeys(names, 0)
     for repetition in range(repetitions):
         rng = generator(repetition, "simulation", seeds, queries)
@@ -67,9 +70,9 @@ def rates(
         judged = judge([(values, baseline) for values in (others[0] + difference, *others[1:])], "holm")
         first, verdict = judged[0], verdict_of(judged, judged[0])
         counts["any"] += any(one.p_adjusted <= LEVEL for one in judged)
-        counts["any_both"] += any(one.p_both_adjusted <= LEVEL for one in judged)
-        counts["found"] += bool(first.marks)
-        counts["found_both"] += first.p_both_adjusted <= LEVEL and first.test.difference > 0
+        counts["any_new"] += any(one.p_new_adjusted <= LEVEL for one in judged)
+        counts["found"] += bool(first.direction(new_seeds=False) > 0)
+        counts["found_new"] += first.p_new_adjusted <= LEVEL and first.test.difference > 0
         counts["better"] += verdict == "better"
         counts["worse"] += verdict == "worse"
         counts["uncorrected"] += any(one.test.p_value <= LEVEL for one in judged)
@@ -105,16 +108,19 @@ def show(columns: Iterable[object]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("noise", "power", "level"))
+    parser.add_argument("what", choices=("noise", "power", "level", "grid"))
     parser.add_argument("search", nargs="?", type=Path)
     parser.add_argument("--split", default="test")
     parser.add_argument("--difference", type=float, default=0.01)
-    parser.add_argument("--repetitions", type=int, default=500)
+    parser.add_argument("--repetitions", type=int, help="default 500, of a grid 2000")
     parser.add_argument("--configurations", type=int, default=3)
-    parser.add_argument("--queries", type=int, nargs="+", default=QUERIES)
+    parser.add_argument("--queries", type=int, nargs="+")
+    parser.add_argument("--rows", type=Path, help="a line of JSON for each cell of a grid and test")
     for name, value in vars(Noise()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=value)
     options = parser.parse_args()
+    if options.what == "grid":
+        return run_grid(options.repetitions or 2000, options.queries or GRID_QUERIES, options.rows)
     noise = Noise(options.of_queries, options.of_seeds, options.residual)
     if options.what == "noise":
         baseline, *others = confirmed(options.search, options.split).items()
@@ -122,11 +128,11 @@ def main() -> None:
             show([values.shape, name, *vars(estimate(values, baseline[1])).values()])
         return
     difference = options.difference if options.what == "power" else 0.0
-    shown = ("found", "found_both") if options.what == "power" else ("any", "any_both", "better", "worse")
+    shown = ("found", "found_new") if options.what == "power" else ("any", "any_new", "better", "worse")
     show(["queries", "seeds", *shown])
-    for queries in options.queries:
+    for queries in options.queries or QUERIES:
         for seeds in SEEDS:
-            found = rates(noise, seeds, queries, options.configurations, options.repetitions, difference)
+            found = rates(noise, seeds, queries, options.configurations, options.repetitions or 500, difference)
             show([queries, seeds, *(found[name] for name in shown)])
 
 

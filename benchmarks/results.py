@@ -49,7 +49,9 @@ def outcome(command: list[str], storage: Path) -> dict[str, Any]:
 
 def table(confirmed: dict[str, Any]) -> str:
     """A confirmation as Markdown: a row for each configuration, and one for each ablation, if there are any."""
-    lines = [f"| {confirmed['metric']} on {confirmed['split']} | mean | sd | difference [95 %] | p | p, new seeds | |"]
+    lines = [
+        f"| {confirmed['metric']} on {confirmed['split']} | mean | sd | difference [95 %] | p | p, these seeds | |"
+    ]
     lines += ["|---|---:|---:|---|---:|---:|---|", _row("plain", confirmed["baseline"])]
     for entry in confirmed["configurations"]:
         lines.append(_row(entry["label"], entry))
@@ -64,9 +66,9 @@ def table(confirmed: dict[str, Any]) -> str:
 def _row(label: str, entry: dict[str, Any]) -> str:
     cells = [label, f"{entry['mean']:.4f}", f"{entry['sd']:.4f}"] if entry["mean"] is not None else [label, "", ""]
     if "difference" in entry:
-        low, high = entry["ci95"]
+        low, high = entry["ci95_new"]
         cells += [f"{signed(entry['difference'])} [{signed(low)}, {signed(high)}]"]
-        cells += [p_value(entry["p_adjusted"]), p_value(entry["p_both_adjusted"]), entry["marks"]]
+        cells += [p_value(entry["p_new_adjusted"]), p_value(entry["p_adjusted"]), entry["marks"]]
     return f"| {' | '.join(cells)}{' |' * (8 - len(cells))}"
 
 

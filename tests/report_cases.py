@@ -99,19 +99,20 @@ class Case:
         cost = {"iterations": 9, "cpu_hours": 0.5, "gpu_hours": 0.0}
         self.events.append({"event": "search_end", "best": None, "cost": cost, "seconds": 9.0, "time": self.time + 1})
 
-    def confirm(self, p_both: float = 0.03, **other: Any) -> None:
+    def confirm(self, p_new: float = 0.03, **other: Any) -> None:
         """The document and files of a confirmation with two configurations and three seeds."""
         labels = {"baseline": 0.50, "root n=2, turns": 0.60, HOSTILE: 0.55}
-        rows = [self._confirmed(label, mean, place, p_both) for place, (label, mean) in enumerate(labels.items())]
+        rows = [self._confirmed(label, mean, place, p_new) for place, (label, mean) in enumerate(labels.items())]
         document = {
             "search": self.place.name, "metric": "map", "split": "test", "seeds": [1, 2, 3], "baseline": rows[0],
             "configurations": rows[1:], "correction": "holm", "verdict": "better",
+            "these_seeds": "better", "queries": 12, "detectable": 0.018, "seeds_needed": 4,
         }  # fmt: skip
         path = self.place.folder / "confirmation" / "test.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document | other))
 
-    def _confirmed(self, label: str, mean: float, place: int, p_both: float) -> dict[str, Any]:
+    def _confirmed(self, label: str, mean: float, place: int, p_new: float) -> dict[str, Any]:
         runs = []
         for seed in (1, 2, 3):
             table = self.per_query(f"confirmed-{place}-{seed}", "test", 10 * place + seed)
@@ -120,7 +121,7 @@ class Case:
         if not place:
             return row
         tested = {"difference": mean - 0.5, "p_value": 0.001, "p_adjusted": 0.002, "ci95": [0.01, 0.2]}
-        tested |= {"p_both_adjusted": p_both, "seed_matters": True}
+        tested |= {"p_new": p_new / 2, "p_new_adjusted": p_new, "ci95_new": [0.005, 0.21], "seed_matters": True}
         return row | tested | {"p_per_seed": [0.1, 0.2, 0.3], "marks": ("", "‡", "†")[place]}
 
     def write(self) -> Place:

@@ -26,7 +26,7 @@ from tests.confirm_cases import (
 )
 from tests.tracking_cases import journal_of, search_event
 from trainables.errors import ConfigError, DataError, Interrupted, WorkFailed
-from trainables.evaluation.significance import SeededTest, bootstrap_ci
+from trainables.evaluation.significance import UNKNOWN, SeededTest, bootstrap_ci
 from trainables.training.checkpoint import latest_iteration, read_json
 from trainables.training.training import Training
 from tune_cl.cli import main
@@ -251,12 +251,12 @@ def test_an_ablation_is_the_configuration_without_its_curriculum(place: Place, c
 
 
 def test_an_ablation_without_a_difference_is_no_finding_for_these_seeds_either() -> None:
-    own = {"label": "plain, lr=0.02", "difference": 0.01, "p_adjusted": 0.3, "p_both_adjusted": 0.6, "runs": [1, 2]}
+    own = {"label": "plain, lr=0.02", "difference": 0.01, "p_adjusted": 0.3, "p_new_adjusted": 0.6, "runs": [1, 2]}
     own["seed_matters"] = True
     row = {"also_differs": ["training.lr"], "has_curriculum": True, "ablation": own}
-    assert of_curriculum(row, "map").endswith("+0.0100 map, p = 0.3; what its curriculum is worth is not shown.")
+    assert of_curriculum(row, "map").endswith("+0.0100 map, p = 0.6; what its curriculum is worth is not shown.")
     row["ablation"] = own | {"p_adjusted": 0.01}
-    assert of_curriculum(row, "map").endswith("not shown (p = 0.6 with the seeds as a sample too).")
+    assert of_curriculum(row, "map").endswith("p = 0.6; what its curriculum is worth is not shown.")
 
 
 def test_configurations_that_are_the_same_without_their_curricula_share_an_ablation(place: Place) -> None:
@@ -376,7 +376,7 @@ def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(
     place: Place, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def far_below(pairs: Any, *others: Any) -> list[Corrected]:
-        return [Corrected(SeededTest(-0.5, (0.0,), 0.0, 0.0), 0.0, 0.0) for _ in pairs]
+        return [Corrected(SeededTest(-0.5, (0.0,), 0.0, UNKNOWN), 0.0, 0.0) for _ in pairs]
 
     monkeypatch.setattr(document, "judge", far_below)
     assert confirm(place, seeds=1)["verdict"] == "worse"

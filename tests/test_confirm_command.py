@@ -174,7 +174,7 @@ def test_configurations_and_ablations_are_corrected_among_themselves(place: Plac
     configurations = document["configurations"]
     assert document["queries"] == 12 and len(configurations) == 2
     for rows in (configurations, [row["ablation"] for row in configurations]):
-        for p, adjusted in (("p_value", "p_adjusted"), ("p_both", "p_both_adjusted")):
+        for p, adjusted in (("p_value", "p_adjusted"), ("p_new", "p_new_adjusted")):
             values, corrected = [row[p] for row in rows], [row[adjusted] for row in rows]
             assert corrected == pytest.approx(adjust(values, "holm")) and corrected != values
 
@@ -182,8 +182,9 @@ def test_configurations_and_ablations_are_corrected_among_themselves(place: Plac
 # -- the verdict in words ----------------------------------------------------------------------------------------
 
 
-def row_of(difference: float, p: float, p_both: float = 0.04, runs: int = 3, **other: Any) -> dict[str, Any]:
-    tested = {"difference": difference, "p_adjusted": p, "p_both_adjusted": p_both, "ci95": [-0.01, 0.03]}
+def row_of(difference: float, p: float, p_new: float = 0.04, runs: int = 3, **other: Any) -> dict[str, Any]:
+    tested = {"difference": difference, "p_adjusted": p, "p_new_adjusted": p_new}
+    tested |= {"ci95": [-0.01, 0.03], "ci95_new": [-0.02, 0.04]}
     told = {"label": "root", "trial_id": "t0001", "runs": [{}] * runs, "mean": 0.51234, "sd": 0.0125, "marks": ""}
     return told | tested | {"also_differs": [], "has_curriculum": True, "seed_matters": True} | other
 
@@ -197,28 +198,49 @@ def document_of(*rows: dict[str, Any], verdict: str = "better", correction: str 
 
 
 def test_better_and_worse_are_told_with_what_they_were_corrected_for() -> None:
-    better = in_words(document_of(row_of(0.0123, 0.02, marks="†"), row_of(0.001, 0.9)))
+    better = in_words(document_of(row_of(0.0123, 0.01, 0.003, marks="‡", ci95_new=[0.004, 0.0206]), row_of(0.001, 0.9)))
     assert better == (
-        "'root' is above the baseline by 0.0123 map, p = 0.02 (3 seeds, 12 queries; Holm over 2 configurations). "
-        "It holds for new seeds as well (p = 0.04 with the seeds as a sample too)."
+        "Yes: 'root' is better than the baseline, by 0.0123 map [+0.0040, +0.0206], for new queries and new trainings "
+        "(p = 0.003, 3 seeds, 12 queries; Holm over 2 configurations)."
     )
-    worse = in_words(document_of(row_of(-0.0123, 0.02, p_both=0.06), verdict="worse", correction="bh"))
+    worse = in_words(
+        document_of(row_of(-0.0123, 0.02, 0.03, ci95_new=[-0.02, -0.004]), verdict="worse", correction="bh")
+    )
     assert worse == (
-        "'root' is below the baseline by 0.0123 map, p = 0.02 (3 seeds, 12 queries; Benjamini-Hochberg over 1 "
-        "configuration). This speaks of these 3 seeds; that it holds for new ones is not shown (p = 0.06 with the "
-        "seeds as a sample too)."
-    )
-    alone = in_words(document_of(row_of(0.01, 0.02, p_both=math.nan, runs=1, marks="†")))
-    assert "(1 seed, 12 queries; " in alone and alone.endswith(
-        "This speaks of one seed; another might show something else."
+        "No: 'root' is worse than the baseline, by 0.0123 map [-0.0200, -0.0040], for new queries and new trainings "
+        "(p = 0.03, 3 seeds, 12 queries; Benjamini-Hochberg over 1 configuration)."
     )
 
 
-@pytest.mark.parametrize(("p", "told"), [(0.05, "It holds for new seeds as well"), (0.0501, "is not shown")])
-def test_of_new_seeds_is_spoken_at_95_percent(p: float, told: str) -> None:
-    assert told in in_words(document_of(row_of(0.01, 0.001, p_both=p, marks="‡")))
-    ablation = row_of(0.01, 0.05, p_both=p, label="plain")
-    assert told in of_curriculum(row_of(0.01, 0.001, also_differs=["training.lr"], ablation=ablation), "map")
+@pytest.mark.parametrize(("needed", "more"), [(9, "; this one would take 9 seeds."), (None, ".")])
+def test_what_is_not_shown_is_told_with_what_could_be(needed: int | None, more: str) -> None:
+    document = document_of(row_of(0.0123, 0.01, 0.2), verdict="no difference shown") | {"these_seeds": "better"}
+    told = in_words(document | {"detectable": 0.018, "seeds_needed": needed})
+    assert told == (
+        "Not shown: 'root', the best on dev, is +0.0123 map from the baseline; anything from -0.0200 to +0.0400 fits "
+        "the data (p = 0.2, 3 seeds, 12 queries; Holm over 1 configuration). This data and 3 seeds can show "
+        f"differences from 0.0180 on{more} For the trainings with these 3 seeds alone 'root' is better (p = 0.01): "
+        "other seeds might show something else."
+    )
+
+
+@pytest.mark.parametrize("unknown", [math.nan, None])
+def test_one_seed_shows_nothing_of_new_trainings(unknown: float | None) -> None:
+    """NaN, or null where the document was read from its file."""
+    row = row_of(0.01, 0.02, runs=1) | {"p_new_adjusted": unknown, "ci95_new": [unknown, unknown]}
+    told = in_words(document_of(row, verdict="no difference shown"))
+    assert "; one seed says nothing about new trainings (1 seed, 12 queries; " in told
+    both = row | {"runs": [{}] * 3}
+    assert "the differences are all equal, so no test can be made" in in_words(
+        document_of(both, verdict="no difference shown")
+    )
+
+
+@pytest.mark.parametrize(("p", "open_"), [(0.05, False), (0.0501, True), (math.nan, True), (None, True)])
+def test_what_a_curriculum_is_worth_is_shown_at_95_percent(p: float | None, open_: bool) -> None:
+    ablation = row_of(0.01, 0.001, label="plain") | {"p_new_adjusted": p}
+    told = of_curriculum(row_of(0.01, 0.001, also_differs=["training.lr"], ablation=ablation), "map")
+    assert ("what its curriculum is worth is not shown" in told) == open_
 
 
 def test_of_many_other_keys_four_are_named() -> None:
@@ -236,5 +258,6 @@ def test_of_many_other_keys_four_are_named() -> None:
 def test_where_p_is_corrected_and_intervals_are_not_it_is_said(rows: int, correction: str, told: bool) -> None:
     shown = render(document_of(*[row_of(0.01, 0.02)] * rows, correction=correction))
     assert (f"Each interval is of one configuration; p is corrected for all {rows}." in shown) == told
-    assert "0.5123 ± 0.0125" in shown and "+0.0100 [-0.0100, +0.0300]" in shown
-    assert "±" not in render(document_of(row_of(0.01, 0.02, runs=1))).splitlines()[4], "one seed has no spread"
+    assert "0.5123 ± 0.0125" in shown and "+0.0100 [-0.0200, +0.0400]" in shown
+    of_one_seed = render(document_of(row_of(0.01, 0.02, runs=1)))
+    assert "±" not in of_one_seed.partition("mean ± sd")[2], "one seed has no spread"

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.power import Noise, draw, estimate, rates
-from trainables.evaluation.significance import SeededTest, bootstrap_ci, paired_t_test, seeded_test
+from trainables.evaluation.significance import (
+    Components,
+    CrossedTest,
+    SeededTest,
+    bootstrap_ci,
+    detectable,
+    paired_t_test,
+    seeded_test,
+    seeded_tests,
+    seeds_needed,
+)
 from trainables.randomness import generator
 from tune_cl.confirmation.race import LEAST, chances, survivors
 from tune_cl.confirmation.verdict import Corrected, best_on_dev, higher, judge, leader, verdict_of
@@ -30,48 +44,148 @@ def test_seeded_test_is_the_paired_tests_it_names() -> None:
     assert test.p_per_seed == pytest.approx(scipy.stats.ttest_rel(values, reference, axis=1).pvalue)
 
 
-def test_over_both_known_answer() -> None:
-    """Differences a[seed] + b[query], a = ±1, b = 1, 2, 3: squared standard errors 1 and 1/3, mean 2."""
-    differences = np.array([[-1.0], [1.0]]) + np.array([1.0, 2.0, 3.0])
-    expected = 2 * scipy.stats.t.sf(2 / math.sqrt(4 / 3), 1)
-    assert seeded_test(differences, np.zeros((2, 3))).p_both == pytest.approx(expected)
+def p_new(differences: np.ndarray) -> float:
+    return seeded_test(differences, np.zeros_like(differences)).new.p
 
 
-def test_over_both_counts_what_is_in_both_errors_once() -> None:
+def test_new_seeds_known_answer() -> None:
+    """Differences a[seed] + b[query], a = -1, 0, 1, b = 1, 2, 3, 4: squared standard errors 1/3 and 5/12, mean 2.5; the
+    seeds' two degrees of freedom times (3/4) / (1/3), but no more than the queries' three."""
+    differences = np.array([[-1.0], [0.0], [1.0]]) + np.array([1.0, 2.0, 3.0, 4.0])
+    assert p_new(differences) == pytest.approx(2 * scipy.stats.t.sf(2.5 / math.sqrt(3 / 4), 3))
+    closer = np.array([[-1.0], [0.0], [1.0]]) + np.array([1.0, 2.0, 2.0, 2.0])
+    whole = 1 / 3 + 1 / 16
+    assert p_new(closer) == pytest.approx(2 * scipy.stats.t.sf(1.75 / math.sqrt(whole), 2 * whole * 3))
+
+
+def test_new_seeds_count_what_is_in_both_errors_once() -> None:
     """Differences 3 ± 1 by seed ± 1 by query ± .5 by both together: squared errors 1 and 1 less .25, the residual mean
-    square 1 over 4 values (Clark 1973)."""
+    square 1 over 4 values (Clark 1973). Two seeds have one degree of freedom, whatever the queries add."""
     differences = 3 + np.array([[-1.0], [1.0]]) + np.array([-1.0, 1.0]) + np.array([[0.5, -0.5], [-0.5, 0.5]])
-    expected = 2 * scipy.stats.t.sf(3 / math.sqrt(1 + 1 - 0.25), 1)
-    assert seeded_test(differences, np.zeros((2, 2))).p_both == pytest.approx(expected)
+    assert p_new(differences) == pytest.approx(2 * scipy.stats.t.sf(3 / math.sqrt(1 + 1 - 0.25), 1))
+    wide = np.array([[-1.0], [1.0]]) + np.array([1.0, 2.0, 3.0])
+    assert p_new(wide) == pytest.approx(2 * scipy.stats.t.sf(2 / math.sqrt(4 / 3), 1))
 
 
-def test_over_both_has_the_freedom_of_the_fewer() -> None:
-    """Four seeds and two queries: one degree of freedom."""
-    of_seeds = np.array([-1.0, 0.0, 1.0, 0.5])
-    differences = of_seeds[:, None] + np.array([1.0, 2.0])
-    expected = 2 * scipy.stats.t.sf(1.625 / math.sqrt(0.25 + of_seeds.var(ddof=1) / 4), 1)
-    assert seeded_test(differences, np.zeros((4, 2))).p_both == pytest.approx(expected)
-
-
-def test_over_both_is_never_surer_than_the_test_over_seeds() -> None:
+def test_the_error_for_new_seeds_is_at_least_that_of_the_seeds() -> None:
     """Query means do not vary, residuals do: the sum of both errors less the residual is below that of seeds."""
     wave = np.array([0.3, -0.3, 0.1, -0.1])
-    differences = np.array([0.1 + wave, 0.3 - wave])
     expected = 2 * scipy.stats.t.sf(0.2 / math.sqrt(0.02 / 2), 1)
-    assert seeded_test(differences, np.zeros((2, 4))).p_both == pytest.approx(expected)
+    assert p_new(np.array([0.1 + wave, 0.3 - wave])) == pytest.approx(expected)
 
 
-def test_over_both_is_never_surer_than_the_test_over_queries() -> None:
-    for number in range(50):
-        test = seeded_test(series(3, 20, 0.02, number), series(3, 20, 0.0, 1000 + number))
-        assert test.p_both >= test.p_value
+def test_of_seeds_that_lie_closer_together_than_the_residual_the_queries_decide() -> None:
+    wave = np.array([0.3, -0.3, 0.1, -0.1])
+    differences = np.array([0.2 + wave] * 3)  # of a seed nothing at all
+    test = seeded_test(differences, np.zeros_like(differences))
+    assert test.new.p == pytest.approx(test.p_value) and test.new.ci95[0] < 0
+
+
+# Mean squares of seed, query and residual by statsmodels 0.15.0, anova_lm(ols("d ~ C(s) + C(q)")).
+SPREAD = np.array([[0.10, 0.02, -0.04, 0.08], [0.09, 0.08, 0.03, 0.15], [0.09, 0.04, 0.10, 0.23]])
+CLOSE = np.array([[0.03, 0.07, 0.01, -0.02], [0.09, 0.01, 0.06, 0.11], [-0.01, 0.02, 0.03, 0.05]])
+OF_SPREAD, OF_CLOSE = (0.005758333333, 0.009163888889, 0.001913888889), (0.002700000000, 0.000119444444, 0.001911111111)
+
+
+@pytest.mark.parametrize(("differences", "squares"), [(SPREAD, OF_SPREAD), (CLOSE, OF_CLOSE)])
+def test_new_seeds_as_statsmodels_mean_squares_say(
+    differences: np.ndarray, squares: tuple[float, float, float]
+) -> None:
+    of_seed, of_query, residual = squares
+    whole = max(of_seed, of_query, of_seed + of_query - residual)
+    freedom = min(2 * whole / of_seed, 3)
+    expected = 2 * scipy.stats.t.sf(differences.mean() / math.sqrt(whole / 12), freedom)
+    assert p_new(differences) == pytest.approx(expected, rel=1e-6)
+
+
+def test_configurations_lend_each_other_the_variance_of_seeds() -> None:
+    """Two that agree: the mean of both mean squares, with the freedom that their correlation leaves (Smyth 2004). SciPy
+    and NumPy give correlation and variances."""
+    zeros = np.zeros_like(SPREAD)
+    tests = seeded_tests([(SPREAD, zeros), (CLOSE, zeros)])
+    correlation = np.corrcoef(SPREAD.mean(axis=1), CLOSE.mean(axis=1))[0, 1]
+    pooled = 2 / ((1 + correlation**2) / 2)
+    excess = np.log([OF_SPREAD[0], OF_CLOSE[0]]).var(ddof=1) - scipy.special.polygamma(1, 1)
+    assert excess < 0, "they differ less than chance explains"
+    mean = (OF_SPREAD[0] + OF_CLOSE[0]) / 2
+    for test, own, values in zip(tests, (OF_SPREAD, OF_CLOSE), (SPREAD, CLOSE), strict=True):
+        of_seed = ((pooled - 2) * mean + 2 * own[0]) / pooled
+        whole = max(of_seed, own[1], of_seed + own[1] - own[2])
+        freedom = min(pooled * whole / of_seed, 3)
+        expected = 2 * scipy.stats.t.sf(values.mean() / math.sqrt(whole / 12), freedom)
+        assert test.new.p == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_configuration_with_far_noisier_seeds_keeps_its_variance_to_itself() -> None:
+    quiet = [np.array([[0.0], [1e-6], [2e-6], [-1e-6]]) + series(4, 30, 0, number) * 1e-5 for number in range(2)]
+    noisy = np.array([[0.3], [-0.2], [0.4], [-0.1]]) + series(4, 30, 0, 9)
+    tests = seeded_tests([(each, np.zeros((4, 30))) for each in (noisy, *quiet)])
+    assert tests[0].new.p == pytest.approx(p_new(noisy), rel=0.2) and tests[1].new.p > tests[1].p_value
+
+
+DIFFERENCES = st.integers(2, 5).flatmap(
+    lambda seeds: st.integers(2, 6).flatmap(
+        lambda queries: st.lists(
+            st.lists(st.lists(st.integers(-9, 10), min_size=queries, max_size=queries), min_size=seeds, max_size=seeds),
+            min_size=1,
+            max_size=3,
+        )
+    )
+)
+
+
+@given(DIFFERENCES, st.randoms(use_true_random=False))
+def test_p_new_and_its_interval(drawn: list[list[list[int]]], random: Any) -> None:
+    """The interval excludes 0 exactly where p is below .05; p is at least that over queries, and the order of seeds and
+    queries, and which of two is called the reference, changes nothing."""
+    values = np.array(drawn) / 20
+    zeros = np.zeros_like(values[0])
+    tests = seeded_tests([(each, zeros) for each in values])
+    seeds, queries = (random.sample(range(size), size) for size in zeros.shape)
+    again = seeded_tests([(zeros, each[seeds][:, queries]) for each in values])
+    for test, other in zip(tests, again, strict=True):
+        if math.isnan(test.new.p):
+            assert math.isnan(other.new.p)
+            continue
+        low, high = test.new.ci95
+        assert other.new.p == pytest.approx(test.new.p) and other.new.ci95 == pytest.approx((-high, -low), abs=1e-9)
+        if test.p_value != 2.0 ** (1 - len(queries)):  # that of equal means of the queries
+            assert test.new.p >= test.p_value * (1 - 1e-9)
+        if abs(test.new.p - 0.05) > 1e-6:
+            assert (low > 0 or high < 0) == (test.new.p < 0.05)
+
+
+def test_equal_differences_are_no_test_at_all() -> None:
+    [test] = seeded_tests([(np.full((3, 40), 0.1), np.zeros((3, 40)))])
+    assert math.isnan(test.new.p) and all(math.isnan(end) for end in test.new.ci95)
+
+
+@pytest.mark.parametrize("components", [Components(1e-4, 1e-3, 0.05), Components(0, 0, 0.05), Components(1e-3, 0, 0)])
+def test_what_is_detectable_is_detected_in_four_of_five(components: Components) -> None:
+    seeds, queries, found, repetitions = 6, 40, 0, 2000
+    by = detectable(components, seeds, queries)
+    rng = generator(0, "detectable")
+    for _ in range(repetitions):
+        drawn = math.sqrt(components.residual) * rng.normal(size=(seeds, queries))
+        drawn += math.sqrt(components.of_seed) * rng.normal(size=(seeds, 1))
+        drawn += math.sqrt(components.of_query) * rng.normal(size=queries)
+        found += p_new(by + drawn) <= 0.05
+    assert found / repetitions == pytest.approx(0.8, abs=0.06)
+
+
+def test_seeds_needed_is_the_first_that_can_show_it() -> None:
+    components = Components(1e-4, 1e-3, 0.05)
+    needed = seeds_needed(0.01, components, 800)
+    assert needed is not None
+    assert detectable(components, needed, 800) <= 0.01 < detectable(components, needed - 1, 800)
+    assert seeds_needed(-0.01, components, 800) == needed and seeds_needed(0.0001, components, 800) is None
 
 
 def test_one_seed_says_nothing_of_seeds_and_equal_values_nothing_at_all() -> None:
     values = series(1, 10)
-    assert math.isnan(seeded_test(values, values[:, ::-1]).p_both)
+    assert math.isnan(seeded_test(values, values[:, ::-1]).new.p)
     same = seeded_test(series(2, 10), series(2, 10))
-    assert (same.p_value, same.p_both, same.difference) == (1, 1, 0)
+    assert (same.p_value, same.new.p, same.difference) == (1, 1, 0)
 
 
 def spiked(queries: int, rng: np.random.Generator) -> np.ndarray:
@@ -145,20 +259,22 @@ def test_verdict_rule(shifts: tuple[float, float], verdict: str, marks: list[str
 @pytest.mark.parametrize(("p", "mark"), [(0.01, "‡"), (0.0101, "†"), (0.05, "†"), (0.0501, "")])
 def test_marks_and_worse_begin_at_95_percent(p: float, mark: str) -> None:
     """p of at most .05 and .01; only values above the baseline are marked (Penha & Hauff 2020, Table 5)."""
-    above, level, below = (Corrected(SeededTest(by, (p,), p, p), p, p) for by in (0.01, 0.0, -0.01))
+    new = CrossedTest(p, (0.0, 0.0), Components(0, 0, 0))
+    above, level, below = (Corrected(SeededTest(by, (p,), 1.0, new), 1.0, p) for by in (0.01, 0.0, -0.01))
     assert [one.marks for one in (above, level, below)] == [mark, "", ""]
-    assert [one.worse for one in (above, level, below)] == [False, False, bool(mark)]
+    assert [one.direction(new_seeds=True) for one in (above, level, below)] == [bool(mark), 0, -bool(mark)]
+    assert [one.direction(new_seeds=False) for one in (above, level, below)] == [0, 0, 0]
 
 
-def test_p_over_both_is_corrected_as_well_and_is_none_with_one_seed() -> None:
+def test_p_new_is_corrected_as_well_and_is_none_with_one_seed() -> None:
     wave = np.tile([1.0, -1.0], 50)
     values = [np.array([0.3, 0.32])[:, None] + wave, *(np.array([0.1, -0.1])[:, None] + wave for _ in range(2))]
     first, *_ = judge([(one, np.zeros((2, 100))) for one in values], "bonferroni")
-    assert first.p_both_adjusted == pytest.approx(3 * first.test.p_both) and 0 < first.test.p_both < 1 / 3
+    assert first.p_new_adjusted == pytest.approx(3 * first.test.new.p) and 0 < first.test.new.p < 1 / 3
     [alone] = judge([(values[0], np.zeros((2, 100)))], "bonferroni")
-    assert alone.p_both_adjusted == first.test.p_both
+    assert alone.p_new_adjusted == first.test.new.p
     of_one_seed = judge([(one[:1], np.zeros((1, 100))) for one in values], "bonferroni")
-    assert all(math.isnan(one.p_both_adjusted) for one in of_one_seed)
+    assert all(math.isnan(one.p_new_adjusted) for one in of_one_seed)
 
 
 def test_the_verdict_is_about_the_largest_marked_difference_or_the_first() -> None:
@@ -175,10 +291,10 @@ def test_the_verdict_is_about_the_largest_marked_difference_or_the_first() -> No
 def test_marks_follow_the_corrected_value() -> None:
     """p near .03: a dagger if tested alone, none beside two other configurations."""
     wave = np.tile([1.0, -1.0], 50)
-    baseline, value = np.zeros((2, 100)), np.tile(0.22 + wave, (2, 1))
+    baseline, value = np.zeros((3, 100)), np.tile(0.22 + wave, (3, 1))
     [alone] = judge([(value, baseline)], "holm")
     assert alone.marks == "†" and 0.02 < alone.p_adjusted < 0.04
-    among = judge([(values, baseline) for values in (value, np.tile(wave, (2, 1)), np.tile(wave, (2, 1)))], "holm")
+    among = judge([(values, baseline) for values in (value, np.tile(wave, (3, 1)), np.tile(wave, (3, 1)))], "holm")
     assert among[0].marks == "" and among[0].p_adjusted == pytest.approx(3 * alone.p_adjusted)
 
 
@@ -191,11 +307,11 @@ def test_without_a_true_difference_the_error_rate_stays_at_the_level_stated(seed
     assert found["uncorrected"] > MOST, "three tests without correction err more often: the simulation can fail"
 
 
-def test_where_seeds_move_all_queries_only_the_test_over_both_keeps_the_level() -> None:
-    """The limit that docs/verdict.md states: p_value speaks of these seeds, p_both of new ones."""
+def test_where_seeds_move_all_queries_only_the_test_for_new_ones_keeps_the_level() -> None:
+    """The limit that docs/verdict.md states: p_value speaks of these seeds, p_new of new ones."""
     found = rates(Noise(0.02, 0.02, 0.05), 3, 1000, configurations=3, repetitions=REPETITIONS)
     assert found["any"] > 3 * 0.05
-    assert found["any_both"] <= MOST
+    assert found["any_new"] <= MOST
 
 
 def test_power_grows_with_queries_and_seeds_and_the_difference_is_found() -> None:

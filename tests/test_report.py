@@ -210,7 +210,7 @@ def test_latex_is_the_papers_table(tmp_path: Path) -> None:
     text = latex_table(gather(case.write()))
     assert r"\toprule" in text and r"\bottomrule" in text
     [row] = [line for line in text.splitlines() if line.startswith("root")]
-    assert row == r"root n=2, turns & \textbf{0.6000}\textsuperscript{\ddag{}} (0.0123) & $+0.1000$ & $0.002$ \\"
+    assert row == r"root n=2, turns & \textbf{0.6000}\textsuperscript{\ddag{}} (0.0123) & $+0.1000$ & $0.030$ \\"
     hostile = next(line for line in text.splitlines() if "alert" in line)
     assert r"\& " in hostile and hostile.count(" & ") == 3
     assert {line.count(" & ") for line in text.splitlines() if line.endswith(r"\\")} == {3}

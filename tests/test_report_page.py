@@ -53,7 +53,7 @@ def ablated(case: Case) -> None:
     path = case.place.folder / "confirmation" / "test.json"
     document: dict[str, Any] = json.loads(path.read_text())
     own = {"label": "plain, lr=0.02", "trial_id": "t0003", "mean": 0.5678, "sd": 0.0321, "runs": [{}] * 3}
-    own |= {"difference": 0.0322, "ci95": [0.01, 0.05], "p_adjusted": 0.004, "p_both_adjusted": 0.3, "marks": "‡"}
+    own |= {"difference": 0.0322, "ci95_new": [0.01, 0.05], "p_adjusted": 0.001, "p_new_adjusted": 0.004, "marks": "‡"}
     for number, row in enumerate(document["configurations"], 3):
         row |= {"trial_id": f"t{number:04d}", "also_differs": ["training.lr"]}
     document["configurations"][0]["ablation"] = own

@@ -248,9 +248,9 @@ def test_a_tie_with_plain_training_is_not_above_it(tmp_path: Path) -> None:
 
 def test_a_p_of_exactly_a_twentieth_is_shown_for_new_seeds(tmp_path: Path) -> None:
     case = whole(tmp_path)
-    case.confirm(p_both=0.05)
+    case.confirm(p_new=0.05)
     verdict = report(case)[0].sections["verdict"]
-    assert verdict.startswith("VerdictYes: a curriculum beats plain training") and "over 2 configurations." in verdict
+    assert verdict.startswith("VerdictYes: 'root n=2, turns' is better than plain training, by 0.1000 map ")
 
 
 def test_no_is_said_of_a_curriculum_that_is_worse_than_without_it(tmp_path: Path) -> None:
@@ -258,13 +258,13 @@ def test_no_is_said_of_a_curriculum_that_is_worse_than_without_it(tmp_path: Path
     case.confirm(verdict="worse")
     file = case.place.folder / "confirmation" / "test.json"
     document = json.loads(file.read_text())
-    ablation = {"label": "baseline", "difference": -0.2, "p_adjusted": 0.001, "p_both_adjusted": 0.01, "mean": 0.6}
-    ablation |= {"trial_id": "t0000", "sd": 0.0, "runs": [{}] * 3, "ci95": [-0.3, -0.1]}
+    ablation = {"label": "baseline", "difference": -0.2, "p_adjusted": 0.001, "p_new_adjusted": 0.01, "mean": 0.6}
+    ablation |= {"trial_id": "t0000", "sd": 0.0, "runs": [{}] * 3, "ci95_new": [-0.3, -0.1]}
     worse = {"difference": -0.1, "marks": "", "also_differs": ["training.lr"], "ablation": ablation}
     document["configurations"] = [document["configurations"][0] | worse]
     file.write_text(json.dumps(document))
     sections = report(case)[0].sections
-    assert sections["verdict"].startswith("VerdictNo: the curriculum is worse than plain training")
+    assert sections["verdict"].startswith("VerdictNo: 'root n=2, turns' is worse than plain training")
     assert sections["configurations"].startswith("Configurationsconfigurationmap on test")
     assert sections["configurations"].count("worth") == 1, "the ablation stands in the second table alone"
 

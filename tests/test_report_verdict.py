@@ -18,7 +18,7 @@ from tune_cl.report.page import page
 
 
 @pytest.mark.parametrize(
-    ("verdict", "headline"), [("better", "Yes"), ("no difference shown", "No difference"), ("worse", "No: ")]
+    ("verdict", "headline"), [("better", "Yes"), ("no difference shown", "Not shown: "), ("worse", "No: ")]
 )
 def test_with_a_confirmation_its_verdict_stands_first(tmp_path: Path, verdict: str, headline: str) -> None:
     case = whole(tmp_path)
@@ -31,23 +31,28 @@ def test_with_a_confirmation_its_verdict_stands_first(tmp_path: Path, verdict: s
     assert "means over 3 seeds, against plain training; 12 queries of test" in found.sections["groups"]
 
 
-@pytest.mark.parametrize(("verdict", "found_for"), [("better", "beats"), ("worse", "is worse than")])
-def test_what_may_not_hold_for_new_seeds_is_no_plain_yes_or_no(tmp_path: Path, verdict: str, found_for: str) -> None:
+def test_what_holds_for_these_seeds_alone_stands_in_the_second_line(tmp_path: Path) -> None:
     case = whole(tmp_path)
-    case.confirm(verdict=verdict, p_both=0.2)
+    case.confirm(verdict="no difference shown", these_seeds="better", p_new=0.2)
     found, findings = report(case)
-    told = found.sections["verdict"]
-    assert told.startswith(f"VerdictWith these seeds a curriculum {found_for} plain training; for new ones that is not")
-    assert "p 0.200" in told and f'class="verdict {verdict}"' not in page(findings)
+    verdict = found.sections["verdict"]
+    assert "This data and 3 seeds can show differences from 0.0180 on; this one would take 4 seeds." in verdict
+    alone = verdict.index("For the trainings with these 3 seeds alone 'root n=2, turns' is better (p = 0.002)")
+    assert alone < verdict.index("of plain training: a difference of")
+    assert 'class="verdict better"' not in page(findings)
 
 
 @pytest.mark.parametrize(
     ("ablation", "headline", "told"),
     [
         (None, "Better than the baseline, but not shown to be so by its curriculum", "--ablate tells what its curric"),
-        ({"difference": 0.07, "p_both_adjusted": 0.01}, "Yes: a curriculum beats plain training", "+0.0700"),
-        ({"difference": 0.02, "p_both_adjusted": 0.3}, "Better than the baseline, but not shown", "sample p 0.300"),
-        ({"difference": -0.02, "p_both_adjusted": 0.01}, "Better than the baseline, but not shown", "-0.0200"),
+        (
+            {"difference": 0.07, "p_new_adjusted": 0.01},
+            "Yes: 'root n=2, turns' is better than plain training",
+            "+0.0700",
+        ),
+        ({"difference": 0.02, "p_new_adjusted": 0.3}, "Better than the baseline, but not shown", "p 0.300"),
+        ({"difference": -0.02, "p_new_adjusted": 0.01}, "Better than the baseline, but not shown", "-0.0200"),
     ],
 )
 def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
@@ -60,7 +65,7 @@ def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
     document["configurations"][0]["also_differs"] = ["training.lr"]
     if ablation:
         own = {"label": "plain, lr=0.02", "mean": 0.5678, "sd": 0.0, "runs": [{}] * 3, "p_adjusted": 0.001}
-        own |= {"trial_id": "t0001", "ci95": [0.0, 0.1]}
+        own |= {"trial_id": "t0001", "ci95_new": [0.0, 0.1]}
         document["configurations"][0]["ablation"] = own | ablation
     path.write_text(json.dumps(document))
     sections = report(case)[0].sections
@@ -92,13 +97,13 @@ def test_where_no_difference_is_shown_the_interval_does_not_say_that_one_is(
     case.confirm(verdict="no difference shown", storage="", queries=90)
     path = case.place.folder / "confirmation" / "test.json"
     document = json.loads(path.read_text())
-    found = {"difference": -0.0092, "ci95": interval, "p_adjusted": p_adjusted, "marks": ""}
+    found = {"difference": -0.0092, "ci95_new": interval, "p_new_adjusted": p_adjusted, "marks": ""}
     for row in document["configurations"]:
         row |= found | {"also_differs": [], "has_curriculum": True}
     path.write_text(json.dumps(document))
-    assert told in in_words(document) and f", p = {p_adjusted:.2g} (" in in_words(document)
+    assert told in in_words(document) and f"(p = {p_adjusted:.2g}, " in in_words(document)
     verdict = report(case)[0].sections["verdict"]
-    assert f"{told}." in verdict and "That is not proof of equality: " in verdict
+    assert told in verdict and "That is not proof of equality." in verdict
 
 
 def test_p_values_that_were_not_corrected_are_not_called_adjusted(tmp_path: Path) -> None:
@@ -110,8 +115,8 @@ def test_p_values_that_were_not_corrected_are_not_called_adjusted(tmp_path: Path
         document = json.loads(path.read_text())
         for row in (document["baseline"], *document["configurations"]):
             row |= {"also_differs": [], "has_curriculum": True}
-        heads = [cell.strip() for cell in render(document).splitlines()[2].split("  ") if cell.strip()]
-        assert heads[-1] == column
+        [line] = [line for line in render(document).splitlines() if line.startswith("configuration ")]
+        assert [cell.strip() for cell in line.split("  ") if cell.strip()][-2:] == [column, "these seeds"]
         findings = gather(case.place)
         found = Reader(page(findings))
         assert f'<th class="n">{column}</th>' in page(findings) and latex in latex_table(findings)
@@ -141,7 +146,7 @@ def test_a_search_over_other_keys_alone_speaks_of_the_baseline(tmp_path: Path) -
         row |= {"also_differs": ["training.lr"], "has_curriculum": False}
     path.write_text(json.dumps(document))
     sections = Reader(page(gather(case.place))).sections
-    assert sections["verdict"].startswith("VerdictYes: a configuration beats the baseline")
+    assert sections["verdict"].startswith("VerdictYes: 'root n=2, turns' is better than the baseline")
     assert "What differs is training.lr." in sections["verdict"] and "curricul" not in sections["verdict"]
     assert "† above the baseline at 95 %" in sections["configurations"]
     assert "best curriculum" not in sections["groups"] and "best other trial" in sections["groups"]
@@ -152,14 +157,15 @@ def test_a_search_over_other_keys_alone_speaks_of_the_baseline(tmp_path: Path) -
 
 def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
     """Not of the one that happens to be highest on test, which is mentioned too."""
-    tested = {"p_adjusted": 0.08, "ci95": [-0.017, -0.001], "marks": "", "also_differs": [], "has_curriculum": True}
+    tested = {"p_new_adjusted": 0.08, "ci95_new": [-0.017, -0.001], "marks": ""}
+    tested |= {"also_differs": [], "has_curriculum": True, "runs": [1, 2], "p_adjusted": 0.3}
     rows = [{"label": "root", "trial_id": "t0005", "difference": -0.009, **tested}]
-    rows += [{"label": "step", "trial_id": "t0002", "difference": 0.002, **tested, "ci95": [-0.01, 0.014]}]
+    rows += [{"label": "step", "trial_id": "t0002", "difference": 0.002, **tested, "ci95_new": [-0.01, 0.014]}]
     document = {"configurations": rows, "verdict": "no difference shown", "metric": "map", "split": "test"}
     document |= {"seeds": [1, 2], "queries": 90, "correction": "holm"}
     assert leader(document) == rows[0]
     told = in_words(document)
-    assert told.startswith("'root', the best on dev, is -0.0090 map from the baseline; its own 95 % interval, ")
+    assert told.startswith("Not shown: 'root', the best on dev, is -0.0090 map from the baseline; its own 95 % int")
     assert told.endswith("The highest on test is 'step' (+0.0020).")
     assert leader(document | {"configurations": rows[1:]}) == rows[1]
     assert "highest" not in in_words(document | {"configurations": rows[:1]})

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import nctdtrinc, polygamma, stdtr, stdtrit
 
 from trainables.randomness import generator
 from trainables.registry import Entry, Registry
 
 LEVEL = 0.95  # of intervals
 RESAMPLES = 10_000
+MOST_SEEDS = 100  # that anybody would train
+TINY = 1e-12  # in place of a mean square of 0
 VALUES_A_CHUNK = 2**22  # drawn at a time by a bootstrap: 32 MB
 
 
@@ -59,51 +61,182 @@ def _p(mean: float, error: float, count: int) -> float:
 
 
 @dataclass(frozen=True)
+class Components:
+    """Variances of a difference d[s, q]: of seeds (which move all queries at once), of queries, and the residual."""
+
+    of_seed: float
+    of_query: float
+    residual: float
+
+
+@dataclass(frozen=True)
+class CrossedTest:
+    """Seeds and queries both taken as samples: applies to new seeds on new queries. `ci95` excludes 0 exactly where
+    `p` is below .05. All NaN where there is nothing to test with: one seed, or equal differences other than 0.
+
+    seed_freedom  degrees of freedom of the seeds' mean square, for each of the N - 1 that a test alone would have
+    """
+
+    p: float
+    ci95: tuple[float, float]
+    components: Components
+    seed_freedom: float = 1.0
+
+
+UNKNOWN = CrossedTest(math.nan, (math.nan, math.nan), Components(math.nan, math.nan, math.nan), math.nan)
+
+
+def crossed_tests(differences: Sequence[np.ndarray]) -> list[CrossedTest]:
+    """Tests mean(d) = 0 for each of several differences d [N seeds, Q queries] from a baseline at the same seed.
+
+    Crossed random effects (Clark 1973): the squared error of the mean is that over queries plus that over seeds minus
+    the residual's, which both contain, and at least as large as that over queries. A handful of seeds tells little of
+    their variance, so the configurations lend each other theirs (`moderated`). docs/dev/verdict-simulations.md has
+    the tests that this one was chosen from.
+    """
+    if len(differences[0]) < 2:
+        return [UNKNOWN] * len(differences)
+    squares = [_mean_squares(each) for each in differences]
+    deviations = np.array([each.mean(axis=1) - each.mean() for each in differences])
+    of_seed, freedom = moderated(np.array([square[0] for square in squares]), deviations)
+    found = zip(differences, squares, of_seed, freedom, strict=True)
+    return [_crossed(each, (float(seed), *square[1:]), float(free)) for each, square, seed, free in found]
+
+
+def _mean_squares(differences: np.ndarray) -> tuple[float, float, float]:
+    """Mean squares of seeds, queries and residual of d [N, Q]; what is 0 but for rounding is 0."""
+    seeds, queries = differences.shape
+    of_query, of_seed, mean = (
+        np.round(each, 12) for each in (differences.mean(axis=0), differences.mean(axis=1), differences.mean())
+    )  # as in `paired_t_test`
+    rest = differences - of_query - of_seed[:, None] + mean
+    residual = float((rest**2).sum()) / ((seeds - 1) * (queries - 1))
+    return seeds * queries * _error(of_seed) ** 2, seeds * queries * _error(of_query) ** 2, residual
+
+
+def moderated(of_seed: np.ndarray, deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean squares of the seeds [K] shrunk towards their mean as far as they agree (Smyth 2004), and their degrees of
+    freedom [K]. deviations [K, N]: the seeds' means less their mean.
+
+    All differences share the baseline, so the mean of K mean squares has (N - 1) / (mean squared correlation) degrees
+    of freedom, not K (N - 1); shrinking adds at most that many. Mean squares that differ by more than chance explains
+    keep to themselves.
+    """
+    count, few = len(of_seed), deviations.shape[1] - 1
+    floored = np.maximum(of_seed, TINY)
+    if count == 1:
+        return of_seed, np.array([float(few)])
+    covariance = deviations @ deviations.T
+    variance = np.maximum(np.diag(covariance), TINY)
+    squared = covariance**2 / np.outer(variance, variance)
+    pooled = few / max(float(squared.mean()), 1 / count)
+    excess = max(float(np.log(floored).var(ddof=1) - polygamma(1, few / 2)), TINY)
+    prior = min(2 / excess, max(pooled - few, 0.0))  # trigamma(x) is roughly 1 / x
+    return (prior * of_seed.mean() + few * of_seed) / (prior + few), np.full(count, prior + few)
+
+
+def _whole(of_seed: float, of_query: float, residual: float) -> float:
+    """N Q times the squared error of the mean, from mean squares."""
+    return max(of_seed, of_query, of_seed + of_query - residual)
+
+
+def _freedom(whole: float, of_seed: float, seed_freedom: float, shape: tuple[int, int]) -> float:
+    """Degrees of freedom of `_whole` for [N, Q]: those of the seeds' mean square times the ratio of the whole to it.
+
+    Satterthwaite's (1946) would be times its square: too many for three seeds that happen to lie close together, as
+    even the ratio is for two.
+    """
+    ratio = whole / max(of_seed, TINY) if shape[0] > 2 else 1.0
+    return min(seed_freedom * ratio, shape[1] - 1)
+
+
+def _crossed(differences: np.ndarray, squares: tuple[float, float, float], seed_freedom: float) -> CrossedTest:
+    seeds, queries = differences.shape
+    mean, whole = round(float(differences.mean()), 12), _whole(*squares)
+    if whole == 0:
+        return UNKNOWN if mean else CrossedTest(1.0, (0.0, 0.0), Components(0.0, 0.0, 0.0))
+    error, freedom = math.sqrt(whole / differences.size), _freedom(whole, squares[0], seed_freedom, (seeds, queries))
+    p = float(2 * stdtr(freedom, -abs(mean / error)))
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
+    of_seed, of_query, residual = squares
+    components = Components(max(0.0, of_seed - residual) / queries, max(0.0, of_query - residual) / seeds, residual)
+    return CrossedTest(p, (mean - half, mean + half), components, seed_freedom / (seeds - 1))
+
+
+def detectable(
+    components: Components, seeds: int, queries: int, seed_freedom: float = 1.0, level: float = 0.05, power: float = 0.8
+) -> float:
+    """The smallest difference that `crossed_tests` would show at `level` with probability `power`, for a design of 2 or
+    more seeds. `seed_freedom` as in CrossedTest. NaN where the components are."""
+    of_seed = components.residual + queries * components.of_seed
+    of_query = components.residual + seeds * components.of_query
+    if max(of_seed, of_query) == 0:
+        return 0.0
+    whole = _whole(of_seed, of_query, components.residual)
+    freedom = _freedom(whole, of_seed, seed_freedom * (seeds - 1), (seeds, queries))
+    noncentrality = nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - level / 2))
+    return float(noncentrality) * math.sqrt(whole / (seeds * queries))
+
+
+def seeds_needed(
+    difference: float, components: Components, queries: int, seed_freedom: float = 1.0, level: float = 0.05
+) -> int | None:
+    """The fewest seeds, 2 to 100, that would show a difference with probability .8; None if these do not."""
+    enough = (
+        seeds
+        for seeds in range(2, MOST_SEEDS + 1)
+        if detectable(components, seeds, queries, seed_freedom, level) <= abs(difference)
+    )
+    return next(enough, None)
+
+
+@dataclass(frozen=True)
 class SeededTest:
     """One configuration against the reference, each with the same N seeds on the same Q queries.
 
     p_per_seed  paired t-test over queries at each seed (Penha & Hauff 2020, Table 5)
     p_value     paired t-test over queries on the query means over seeds: applies to these very seeds on new queries;
                 where all differences are equal, that of random signs
-    p_both      seeds and queries both as samples: applies to new seeds on new queries; NaN for one seed; p_value where
-                the seed changes nothing
+    new         seeds and queries both as samples: applies to new seeds on new queries; the test over queries where the
+                seed changes nothing
     """
 
     difference: float
     p_per_seed: tuple[float, ...]
     p_value: float
-    p_both: float
+    new: CrossedTest
+
+
+def seeded_tests(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]], seed_matters: Sequence[bool] | None = None
+) -> list[SeededTest]:
+    """Tests mean(values - reference) = 0 for each pair; all [N, Q], rows of the same seeds, Q at least 2.
+
+    `seed_matters`: False for a pair whose seeds all give the same training: N copies tell no more of new seeds than
+    one. None: True for all.
+    """
+    matters = seed_matters or [True] * len(pairs)
+    sampled = [values - reference for (values, reference), of_pair in zip(pairs, matters, strict=True) if of_pair]
+    crossed = iter(crossed_tests(sampled) if sampled else [])
+    return [_seeded(*pair, next(crossed) if of_pair else None) for pair, of_pair in zip(pairs, matters, strict=True)]
 
 
 def seeded_test(values: np.ndarray, reference: np.ndarray, seed_matters: bool = True) -> SeededTest:
-    """Tests mean(values - reference) = 0; both [N, Q], row i of both trained with the same seed, Q at least 2.
+    """`seeded_tests` of one pair."""
+    return seeded_tests([(values, reference)], [seed_matters])[0]
 
-    `seed_matters`: False if all seeds give the same training: N copies tell no more of new seeds than one.
-    """
+
+def _seeded(values: np.ndarray, reference: np.ndarray, crossed: CrossedTest | None) -> SeededTest:
+    """`crossed`: None where the seed changes nothing."""
     over_queries = paired_t_test(values.mean(axis=0), reference.mean(axis=0))
     equal = math.isinf(over_queries.t)
     p_value = _p(over_queries.difference, 0.0, values.shape[1]) if equal else over_queries.p
     per_seed = tuple(paired_t_test(*pair).p for pair in zip(values, reference, strict=True))
-    p_both = _over_both(values - reference) if seed_matters else p_value
-    return SeededTest(over_queries.difference, per_seed, p_value, p_both)
-
-
-def _over_both(differences: np.ndarray) -> float:
-    """p-value of the mean of differences [N, Q], with seeds and queries both as random samples; NaN for one seed.
-
-    Crossed random effects (Clark 1973): the squared error of the mean is that over queries plus that over seeds minus
-    the residual's, which both contain, but at least as large as either. The degrees of freedom are the smaller
-    sample's: Satterthwaite's are too many when a few seeds happen to lie close together.
-    """
-    if len(differences) < 2:
-        return math.nan
-    means = differences.mean(axis=0), differences.mean(axis=1), differences.mean()
-    of_query, of_seed, mean = (np.round(each, 12) for each in means)  # as in `paired_t_test`
-    rest = differences - of_query - of_seed[:, None] + mean
-    freedom = (len(of_seed) - 1) * (len(of_query) - 1)
-    residual = float((rest**2).sum()) / freedom / differences.size
-    errors = [_error(of_query) ** 2, _error(of_seed) ** 2]
-    return _p(float(mean), math.sqrt(max(*errors, sum(errors) - residual)), min(differences.shape))
+    if crossed is None:
+        variance = float((values - reference).mean(axis=0).var(ddof=1))
+        alone = CrossedTest(over_queries.p, over_queries.ci95, Components(0.0, variance, 0.0))
+        crossed = UNKNOWN if equal else alone
+    return SeededTest(over_queries.difference, per_seed, p_value, crossed)
 
 
 def bootstrap_ci(differences: np.ndarray, resamples: int = RESAMPLES) -> tuple[float, float]:
@@ -112,7 +245,7 @@ def bootstrap_ci(differences: np.ndarray, resamples: int = RESAMPLES) -> tuple[f
     equal differences give an interval of no width, or [-1, 1] if there are fewer than 6 and they are not 0.
 
     BCa would miss the true mean twice as often as it claims if half of the differences are 0 and the rest have long
-    tails (docs/verdict.md).
+    tails (docs/dev/verdict-simulations.md).
     """
     values = np.round(np.asarray(differences, np.float64), 12)
     mean = float(values.mean())

@@ -3,13 +3,15 @@
   tune-cl confirm penha2020_pacing --top 5 --seeds 10 --correction bonferroni
 
 Trains the K configurations that were best on dev, and the baseline, with N new seeds each; applies each best dev
-checkpoint to the split once, and tests the differences over queries. Asked again with more seeds, it trains those that
-are missing. With --race, configurations that can no longer be the best on dev get no more seeds. With --ablate, each
-configuration is also held against itself without its curriculum: where the search opened more than the curriculum, that
-tells what the curriculum is worth. docs/verdict.md tells how the verdict is made."""
+checkpoint to the split once, and tests whether the differences hold for new queries and new trainings. Asked again with
+more seeds, it trains those that are missing. With --race, configurations that can no longer be the best on dev get no
+more seeds. With --ablate, each configuration is also held against itself without its curriculum: where the search
+opened more than the curriculum, that tells what the curriculum is worth. docs/verdict.md tells how the verdict is
+made."""
 
 from __future__ import annotations
 
+import math
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from typing import Any
@@ -19,23 +21,22 @@ from trainables.evaluation.significance import CORRECTIONS
 from trainables.prose import wrapped
 from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.verdict import (
-    LEVEL,
-    best_on_dev,
-    configurations_of,
     corrected,
     higher,
+    interval_of,
     leader,
-    left_open,
     notes_of,
+    of_these_seeds,
     p_heading,
+    sentence,
+    shown,
 )
 from tune_cl.console.settings import add_name, add_session, require_ray, tracking_uri_of
 from tune_cl.console.tables import table
 from tune_cl.place import known_place, place_of
 
 MOST_KEYS = 4  # listed in a sentence
-CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "none": "no correction"}
-CORRECTED |= dict.fromkeys(("bh", "benjamini-hochberg"), "Benjamini-Hochberg")
+THESE_SEEDS = "these seeds"  # the heading of a column of p-values
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -64,14 +65,15 @@ def execute(options: Namespace) -> dict[str, Any]:
 def render(document: dict[str, Any]) -> str:
     seeds, queries = len(document["seeds"]), document["queries"]
     head = f"{document['metric']} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
-    columns = ["configuration", "mean ± sd", "difference [95 %]", p_heading(document), ""]
+    columns = ["configuration", "mean ± sd", "difference [95 %]", p_heading(document), THESE_SEEDS, ""]
     rows = [_row(row) for row in (document["baseline"], *document["configurations"])]
     notes = [
         f"{run['label']}, seed {run['seed']}: not tested, for it failed: {run['reason']}" for run in document["failed"]
     ]
     notes += [f"{one['label']}: not tested, out of the race after seeds {one['seeds']}" for one in document["dropped"]]
-    lines = [head, "", table(columns, rows), *map(wrapped, _intervals(document)), "", *_ablations(document)]
-    lines += map(wrapped, (*notes, f"{document['verdict']}: {in_words(document)}"))
+    lines = [*map(wrapped, _sentences(document)), "", head, "", table(columns, rows)]
+    lines += [*map(wrapped, _intervals(document)), "", *_ablations(document)]
+    lines += map(wrapped, notes)
     place = replace(place_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"])
     report = place.command("report")
     return "\n".join([*lines, "", f"Read the report:  {report}"])
@@ -88,7 +90,8 @@ def _intervals(document: dict[str, Any]) -> list[str]:
 def _ablations(document: dict[str, Any]) -> list[str]:
     """A table of the configurations' ablations, by trial; empty if there are none."""
     pairs = [(row, row["ablation"]) for row in document["configurations"] if "ablation" in row]
-    columns = ["trial", "without its curriculum", "mean ± sd", "difference [95 %]", p_heading(document), ""]
+    tested = ["difference [95 %]", p_heading(document), THESE_SEEDS, ""]
+    columns = ["trial", "without its curriculum", "mean ± sd", *tested]
     rows = [(row["trial_id"], ablation["label"], *_figures(ablation)) for row, ablation in pairs]
     return [table(columns, rows), ""] if rows else []
 
@@ -100,26 +103,27 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
 def _figures(row: dict[str, Any]) -> tuple[str, ...]:
     spread = f"{row['mean']:.4f}" + (f" ± {row['sd']:.4f}" if len(row["runs"]) > 1 else "")
     if "difference" not in row:
-        return spread, "-", "-", ""
-    low, high = row["ci95"]
-    difference = f"{row['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
-    return spread, difference, f"{row['p_adjusted']:.4f}", row["marks"]
+        return spread, "-", "-", "-", ""
+    interval, p = interval_of(row), row["p_new_adjusted"]
+    difference = f"{row['difference']:+.4f}" + (f" [{interval[0]:+.4f}, {interval[1]:+.4f}]" if interval else "")
+    tested = "-" if p is None or math.isnan(p) else f"{p:.4f}"
+    return spread, difference, tested, f"{row['p_adjusted']:.4f}", row["marks"]
 
 
 def in_words(document: dict[str, Any]) -> str:
-    """The verdict in a few sentences: what was found, how it was corrected, and what it does not say."""
+    """The verdict in a few sentences."""
+    return " ".join(_sentences(document))
+
+
+def _sentences(document: dict[str, Any]) -> list[str]:
+    """What was found, what holds for these trainings alone, and what it does not say."""
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
     curriculum = of_curriculum(row, metric, any(one["has_curriculum"] for one in document["configurations"]))
-    notes = "".join(f" Note: {note}." for note in notes_of(document))
-    seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
-    tested = f"p = {row['p_adjusted']:.2g} ({seeds}, {queries}; {_correction(document)})"
-    if document["verdict"] == "no difference shown":
-        found = f"'{row['label']}', {best_on_dev(document)}, is {row['difference']:+.4f} {metric} from the baseline"
-        return f"{found}; {left_open(document, row)}, {tested}.{_higher(document)}{curriculum}{notes}"
-    verb = "is below" if document["verdict"] == "worse" else "is above"
-    found = f"'{row['label']}' {verb} the baseline by {abs(row['difference']):.4f} {metric}, {tested}."
-    return f"{found}{_of_seeds(row)}{curriculum}{notes}"
+    notes = [f"Note: {note}." for note in notes_of(document)]
+    highest = _higher(document) if document["verdict"] == "no difference shown" else ""
+    told = (sentence(document, "the baseline"), of_these_seeds(document), highest.strip(), curriculum.strip(), *notes)
+    return [one for one in told if one]
 
 
 def _higher(document: dict[str, Any]) -> str:
@@ -140,28 +144,7 @@ def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> s
     if "ablation" not in row:
         return f" It differs from the baseline in {keys} too: --ablate tells them apart."
     ablation = row["ablation"]
-    difference = f"{ablation['difference']:+.4f} {metric}, p = {ablation['p_adjusted']:.2g}"
+    p = ablation["p_new_adjusted"]
+    difference = f"{ablation['difference']:+.4f} {metric}" + ("" if p is None or math.isnan(p) else f", p = {p:.2g}")
     told = f" Against '{ablation['label']}', which is the same without its curriculum: {difference}"
-    if ablation["p_adjusted"] > LEVEL:
-        return f"{told}; what its curriculum is worth is not shown."
-    return f"{told}.{_of_seeds(ablation)}"
-
-
-def _of_seeds(row: dict[str, Any]) -> str:
-    """Says whether the difference holds for new seeds, for p_adjusted takes the seeds as given."""
-    seeds, p = len(row["runs"]), row["p_both_adjusted"]
-    if not row["seed_matters"]:
-        return " The seed changes nothing in these trainings, so it holds for any."
-    if seeds == 1:
-        return " This speaks of one seed; another might show something else."
-    if p <= LEVEL:
-        return f" It holds for new seeds as well (p = {p:.2g} with the seeds as a sample too)."
-    return (
-        f" This speaks of these {seeds} seeds; that it holds for new ones is not shown "
-        f"(p = {p:.2g} with the seeds as a sample too)."
-    )
-
-
-def _correction(document: dict[str, Any]) -> str:
-    name = CORRECTED.get(document["correction"], document["correction"])
-    return f"{name} over {configurations_of(document)}"
+    return f"{told}." if shown(p) else f"{told}; what its curriculum is worth is not shown."

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from trainables.counting import counted
+from trainables.errors import WorkFailed
 from trainables.evaluation.significance import bootstrap_ci
 from tune_cl.configurations import differences
 from tune_cl.confirmation.plan import SeedRun
 from tune_cl.confirmation.training import ended_result, read_values
-from tune_cl.confirmation.verdict import Corrected, judge, verdict_of
+from tune_cl.confirmation.verdict import Corrected, comparison, first_level, judge, leader, power_of, verdict_of
 from tune_cl.search.space import Flat
 
 Runs = Sequence[SeedRun]
@@ -32,10 +34,15 @@ class Compared:
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
         """Per-query values, [seeds, queries]."""
-        return {
-            label: np.stack([read_values(run.folder, self.split, self.metric) for run in runs])
-            for label, runs in self.runs.items()
-        }
+        return {label: np.stack([self._values(run) for run in runs]) for label, runs in self.runs.items()}
+
+    def _values(self, run: SeedRun) -> np.ndarray:
+        """Raises WorkFailed for a value that is no number: nothing can be said with it."""
+        values = read_values(run.folder, self.split, self.metric)
+        if wrong := int(np.count_nonzero(~np.isfinite(values))):
+            which = f"{run.name}: {self.metric} on {self.split}"
+            raise WorkFailed(f"{which} is not a number for {counted(wrong, 'query')} (see {run.folder})")
+        return values
 
     def judged(self, references: Mapping[str, str], left: int) -> dict[str, Corrected]:
         """The test of each label against its reference, corrected over all of `references` (`left`: see `judge`)."""
@@ -55,7 +62,14 @@ class Compared:
 
     def comparison(self, label: str, reference: str, judged: Corrected) -> dict[str, Any]:
         interval = bootstrap_ci((self.values[label] - self.values[reference]).mean(axis=0))
-        return _comparison(judged, interval) | {"seed_matters": self.seed_matters(label, reference)}
+        tested = {"p_per_seed": list(judged.test.p_per_seed), **comparison(judged, interval)}
+        return tested | {"marks": judged.marks, "seed_matters": self.seed_matters(label, reference)}
+
+    def power(self, label: str, reference: str, judged: Corrected, tested: int) -> dict[str, Any]:
+        """`detectable` and `seeds_needed`; `tested`: how many configurations p is corrected for."""
+        seeds, queries = self.values[label].shape
+        level = first_level(self.correction, tested)
+        return power_of(judged, seeds, queries, level, self.seed_matters(label, reference))
 
 
 def document_of(
@@ -73,13 +87,16 @@ def document_of(
     for label, one in compared.judged(references, sum(label in ablations for label in left)).items():
         own = references[label]
         rows[label]["ablation"] = compared.row(own) | compared.comparison(label, own, one)
-    return {
+    found = {
         "baseline": compared.row(baseline),
         "configurations": list(rows.values()),
         "correction": compared.correction,
         "queries": compared.values[baseline].shape[1],
         "verdict": verdict_of(list(judged.values()), judged.get(recommended)),
+        "these_seeds": verdict_of(list(judged.values()), judged.get(recommended), new_seeds=False),
     }
+    top = (leader(found) or rows[others[0]])["label"]
+    return found | compared.power(top, baseline, judged[top], len(others) + len(left))
 
 
 def _row(runs: Runs, values: np.ndarray, split: str) -> dict[str, Any]:
@@ -100,20 +117,6 @@ def _run(run: SeedRun, value: float, split: str) -> dict[str, Any]:
     result = ended_result(run.folder, split)
     reached = {key: result[key] for key in ("dev", "best_iteration", "iterations", "seconds", "metrics")}
     return {"seed": run.seed, "value": value, "run_file": str(run.folder / split / result["run_file"]), **reached}
-
-
-def _comparison(judged: Corrected, interval: tuple[float, float]) -> dict[str, Any]:
-    test = judged.test
-    return {
-        "difference": test.difference,
-        "p_per_seed": list(test.p_per_seed),
-        "p_value": test.p_value,
-        "p_adjusted": judged.p_adjusted,
-        "p_both": test.p_both,
-        "p_both_adjusted": judged.p_both_adjusted,
-        "ci95": list(interval),
-        "marks": judged.marks,
-    }
 
 
 def failure(run: SeedRun, reason: str) -> dict[str, Any]:

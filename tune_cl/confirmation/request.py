@@ -15,6 +15,7 @@ from tune_cl.place import Place
 
 Document = Mapping[str, Any]
 
+NEW = ("p_new", "p_new_adjusted", "ci95_new")
 NEEDED = {"split", "seeds", "baseline", "configurations", "verdict"}
 
 
@@ -52,7 +53,8 @@ def verdict_file(search: Path, split: str) -> Path:
 
 
 def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
-    """The document of the last confirmation on a split, if there was one. Raises DataError if it is damaged."""
+    """The document of the last confirmation on a split, if there was one; what an earlier version found speaks of its
+    seeds alone. Raises DataError if it is damaged."""
     path = verdict_file(search, split)
     if not path.exists():
         return None
@@ -63,7 +65,16 @@ def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
         raise DataError(Problem(str(path), f"not JSON ({wrong})", right)) from wrong
     if missing := NEEDED - set(document):
         raise DataError(Problem(str(path), f"lacks {', '.join(sorted(missing))}", right))
-    return document
+    return document if "these_seeds" in document else _of_these_seeds(document)
+
+
+def _of_these_seeds(document: dict[str, Any]) -> dict[str, Any]:
+    """The document of a version whose verdict and marks took the seeds as given."""
+    rows = [row for entry in document["configurations"] for row in (entry, entry.get("ablation")) if row]
+    for row in rows:
+        row |= {"marks": ""} | dict.fromkeys(NEW)
+    verdict = {"verdict": "no difference shown", "these_seeds": document["verdict"]}
+    return document | verdict | {"detectable": None, "seeds_needed": None}
 
 
 def looks_before(last: Document | None, document: Document) -> list[dict[str, Any]]:

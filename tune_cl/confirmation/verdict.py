@@ -9,32 +9,44 @@ from typing import Any, Literal
 import numpy as np
 
 from trainables.counting import counted
-from trainables.evaluation.significance import SeededTest, adjust, seeded_test
+from trainables.evaluation.significance import (
+    SeededTest,
+    adjust,
+    bootstrap_ci,
+    detectable,
+    seeded_tests,
+    seeds_needed,
+)
 
 Verdict = Literal["better", "no difference shown", "worse"]
 LEVEL = 0.05
 ON_DEV = "dev chose these configurations and their checkpoints: values there are too high, and this is no verdict"
+NOTHING_TO_TEST = "the differences are all equal, so no test can be made"
+CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "none": "no correction"}
+CORRECTED |= dict.fromkeys(("bh", "benjamini-hochberg"), "Benjamini-Hochberg")
 MARKS = ((0.01, "‡"), (LEVEL, "†"))
 
 
 @dataclass(frozen=True)
 class Corrected:
-    """A configuration's test against its reference, and its p_value and p_both corrected over all tested pairs."""
+    """A configuration's test against its reference, and its p-values corrected over all tested pairs: `p_adjusted` for
+    these seeds, `p_new_adjusted` for new ones too (NaN where nothing can be said of these)."""
 
     test: SeededTest
     p_adjusted: float
-    p_both_adjusted: float
+    p_new_adjusted: float
 
     @property
     def marks(self) -> str:
         """† at 95 %, ‡ at 99 % after correction, and only if above the reference (Penha & Hauff 2020, Table 5)."""
         if self.test.difference <= 0:
             return ""
-        return next((mark for level, mark in MARKS if self.p_adjusted <= level), "")
+        return next((mark for level, mark in MARKS if self.p_new_adjusted <= level), "")
 
-    @property
-    def worse(self) -> bool:
-        return self.test.difference < 0 and self.p_adjusted <= LEVEL
+    def direction(self, new_seeds: bool) -> int:
+        """1 above the reference, -1 below, 0 if neither is shown: for new seeds too, or for these alone."""
+        p = self.p_new_adjusted if new_seeds else self.p_adjusted
+        return int(np.sign(self.test.difference)) if p <= LEVEL else 0
 
 
 def judge(
@@ -47,29 +59,82 @@ def judge(
     pairs.
 
     `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all. `left`: further pairs
-    that are not tested because they left a race: as that chose by what the same seeds gave on dev, p_both is corrected
-    over them too.
+    that are not tested because they left a race: as that chose by what the same seeds gave on dev, the p for new seeds
+    is corrected over them too.
     """
     seed_matters = seed_matters or [True] * len(pairs)
-    tests = [seeded_test(*pair, matters) for pair, matters in zip(pairs, seed_matters, strict=True)]
+    tests = seeded_tests(pairs, seed_matters)
     adjusted = adjust([test.p_value for test in tests], correction)
-    both = np.array([test.p_both for test in tests], np.float64)
-    unknown = np.isnan(both)  # with one seed
+    new = np.array([test.new.p for test in tests], np.float64)
+    unknown = np.isnan(new)  # with one seed
     counted_too = np.ones(left if any(seed_matters) else 0)
-    corrected_both = adjust(np.append(np.where(unknown, 1, both), counted_too), correction)[: len(tests)]
-    both = np.where(unknown, np.nan, corrected_both)
-    return [Corrected(test, float(p), float(p_both)) for test, p, p_both in zip(tests, adjusted, both, strict=True)]
+    corrected_new = adjust(np.append(np.where(unknown, 1, new), counted_too), correction)[: len(tests)]
+    new = np.where(unknown, np.nan, corrected_new)
+    return [Corrected(test, float(p), float(p_new)) for test, p, p_new in zip(tests, adjusted, new, strict=True)]
 
 
-def verdict_of(judged: Sequence[Corrected], recommended: Corrected | None) -> Verdict:
+def verdict_of(judged: Sequence[Corrected], recommended: Corrected | None, new_seeds: bool = True) -> Verdict:
     """The verdict on the whole search. `recommended`: the configuration that was best on dev, None if not tested.
+    `new_seeds`: whether it is to hold for new trainings too, or for these alone.
 
     better: some configuration is above the baseline after correction. worse: none is, and the one that the search
     would have recommended is below it after correction.
     """
-    if any(one.marks for one in judged):
+    if any(one.direction(new_seeds) > 0 for one in judged):
         return "better"
-    return "worse" if recommended is not None and recommended.worse else "no difference shown"
+    below = recommended is not None and recommended.direction(new_seeds) < 0
+    return "worse" if below else "no difference shown"
+
+
+def power_of(one: Corrected, seeds: int, queries: int, level: float, seed_matters: bool) -> dict[str, Any]:
+    """What a comparison's design can show with probability .8: `detectable`, the smallest difference, and
+    `seeds_needed`, the fewest seeds that would show the difference observed. None where that is not known."""
+    new, difference = one.test.new, one.test.difference
+    if np.isnan(new.p):
+        return {"detectable": None, "seeds_needed": None}
+    smallest = detectable(new.components, max(seeds, 2), queries, new.seed_freedom, level)
+    if not seed_matters:
+        return {"detectable": smallest, "seeds_needed": 1 if smallest <= abs(difference) else None}
+    needed = seeds_needed(difference, new.components, queries, new.seed_freedom, level)
+    return {"detectable": smallest, "seeds_needed": needed}
+
+
+def first_level(correction: str, count: int) -> float:
+    """The level that the smallest of `count` p-values must reach."""
+    return LEVEL if correction == "none" else LEVEL / count
+
+
+def compare(values: np.ndarray, baseline: np.ndarray, correction: str = "holm") -> list[dict[str, Any]]:
+    """Tests configurations against a baseline, for these seeds and for new ones.
+
+    values [K, N, Q] of K configurations, N seeds and Q queries, baseline [N, Q] of the same seeds and queries. Returns
+    `{difference, p_value, p_adjusted, ci95, p_new, p_new_adjusted, ci95_new}` of each configuration; NaN where nothing
+    can be said of new seeds. Raises ValueError for shapes that do not match, values that are no numbers, or one query.
+    """
+    values, baseline = np.asarray(values, np.float64), np.asarray(baseline, np.float64)
+    if values.ndim != 3 or baseline.shape != values.shape[1:] or baseline.shape[-1] < 2:
+        raise ValueError(
+            f"values {values.shape} and baseline {baseline.shape}; they would be [K, N, Q] and [N, Q], Q at least 2"
+        )
+    if not (np.isfinite(values).all() and np.isfinite(baseline).all()):
+        raise ValueError("values that are not numbers")
+    judged = judge([(each, baseline) for each in values], correction)
+    intervals = [bootstrap_ci((each - baseline).mean(axis=0)) for each in values]
+    return [comparison(one, interval) for one, interval in zip(judged, intervals, strict=True)]
+
+
+def comparison(judged: Corrected, interval: tuple[float, float]) -> dict[str, Any]:
+    """The figures of a test as documents have them. `interval`: that of these seeds."""
+    test = judged.test
+    return {
+        "difference": test.difference,
+        "p_value": test.p_value,
+        "p_adjusted": judged.p_adjusted,
+        "ci95": list(interval),
+        "p_new": test.new.p,
+        "p_new_adjusted": judged.p_new_adjusted,
+        "ci95_new": list(test.new.ci95),
+    }
 
 
 def notes_of(document: Mapping[str, Any]) -> list[str]:
@@ -112,18 +177,79 @@ def p_heading(document: Mapping[str, Any]) -> str:
     return "p adjusted" if corrected(document) else "p"
 
 
+def interval_of(row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The 95 % interval for new seeds; None if nothing is known of these."""
+    low, high = row.get("ci95_new") or (None, None)
+    return None if low is None or high is None or np.isnan(low) else (low, high)
+
+
+def shown(p: float | None) -> bool:
+    """Whether a p-value shows a difference: not if there is none, null or NaN."""
+    return p is not None and p <= LEVEL
+
+
 def left_open(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     """What a configuration's interval says where no difference is shown. It may exclude 0 all the same: it is of this
     configuration alone, while the test is corrected for all; or the search would have named another one, which was not
     tested."""
-    low, high = row["ci95"]
-    told = f"{low:+.4f} to {high:+.4f}"
+    interval = interval_of(row)
+    if interval is None:
+        return NOTHING_TO_TEST if len(row["runs"]) > 1 else "one seed says nothing about new trainings"
+    low, high = interval
+    between = f"{low:+.4f} to {high:+.4f}"
     if not (low > 0 or high < 0):
-        return f"anything from {told} fits the data"
-    if row["p_adjusted"] > LEVEL:
+        return f"anything from {between} fits the data"
+    if not shown(row["p_new_adjusted"]):
         tested = configurations_of(document)
-        return f"its own 95 % interval, {told}, is uncorrected, and after correction for {tested} 0 is not ruled out"
-    return f"anything from {told} fits the data, but the search would have named another, which was not tested"
+        return f"its own 95 % interval, {between}, is uncorrected, and after correction for {tested} 0 is not ruled out"
+    return f"anything from {between} fits the data, but the search would have named another, which was not tested"
+
+
+def sentence(document: Mapping[str, Any], reference: str) -> str:
+    """The verdict in one sentence, which terminal and report begin with. `reference`: what the baseline is called."""
+    row, metric = leader(document), document["metric"]
+    assert row is not None, "a verdict is of at least one configuration"
+    if document["verdict"] == "no difference shown":
+        found = f"Not shown: '{row['label']}', {best_on_dev(document)}, is {row['difference']:+.4f} {metric}"
+        return f"{found} from {reference}; {left_open(document, row)}{_p_of(document, row)}.{_can_show(document)}"
+    answer, side = ("Yes", "better") if document["verdict"] == "better" else ("No", "worse")
+    low, high = row["ci95_new"]
+    size = f"by {abs(row['difference']):.4f} {metric} [{low:+.4f}, {high:+.4f}]"
+    population = "new queries and new trainings" if row["seed_matters"] else "new queries; the seed changes nothing"
+    return f"{answer}: '{row['label']}' is {side} than {reference}, {size}, for {population}{_p_of(document, row)}."
+
+
+def _p_of(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
+    name = CORRECTED.get(document["correction"], document["correction"])
+    facts = f"{seeds}, {queries}; {name} over {configurations_of(document)}"
+    p = row["p_new_adjusted"]
+    return f" ({facts})" if p is None or np.isnan(p) else f" (p = {p:.2g}, {facts})"
+
+
+def _can_show(document: Mapping[str, Any]) -> str:
+    """What the design could have shown, and how many seeds the observed difference would take."""
+    smallest, needed = document.get("detectable"), document.get("seeds_needed")
+    if smallest is None:
+        return ""
+    seeds = counted(len(document["seeds"]), "seed")
+    told = f" This data and {seeds} can show differences from {smallest:.4f} on"
+    return f"{told}; this one would take {counted(needed, 'seed')}." if needed else f"{told}."
+
+
+def of_these_seeds(document: Mapping[str, Any]) -> str:
+    """What holds for the trainings at hand alone, where that is more than the verdict; else empty."""
+    these = document.get("these_seeds", document["verdict"])
+    if these == document["verdict"]:
+        return ""
+    rows = [row for row in document["configurations"] if shown(row["p_adjusted"])]
+    side = 1 if these == "better" else -1
+    row = max(rows, key=lambda row: side * row["difference"], default=None)
+    if these == "no difference shown" or row is None:
+        return "For these trainings alone no difference is shown."
+    seeds = counted(len(document["seeds"]), "seed")
+    found = f"For the trainings with these {seeds} alone '{row['label']}' is {these} (p = {row['p_adjusted']:.2g})"
+    return f"{found}: other seeds might show something else."
 
 
 def configurations_of(document: Mapping[str, Any]) -> str:

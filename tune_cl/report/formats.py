@@ -62,7 +62,7 @@ def _latex_ablations(findings: Findings, value: str) -> list[str]:
     heads = ["configuration", "without its curriculum", value, "difference", _p(findings.confirmation or {})]
     lines = [
         f"{latex(entry['label'])} & {latex(own['label'])} & {mean(own)} & ${signed(own['difference'])}$"
-        rf"{_raised(own.get('marks'))} & ${p_value(own.get('p_adjusted'))}$ \\"
+        rf"{_raised(own.get('marks'))} & ${p_value(own.get('p_new_adjusted'))}$ \\"
         for entry, own in pairs
     ]
     said = "% each configuration against itself without its curriculum; the value is of that"

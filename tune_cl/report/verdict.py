@@ -6,15 +6,17 @@ import statistics
 from dataclasses import dataclass
 
 from tune_cl.confirmation.verdict import (
-    LEVEL,
     best_on_dev,
     configurations_of,
     corrected,
     higher,
+    interval_of,
     leader,
-    left_open,
     notes_of,
+    of_these_seeds,
     p_heading,
+    sentence,
+    shown,
 )
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import Html, code, number, p_value, paragraph, signed, table, tag
@@ -55,10 +57,9 @@ def rows(findings: Findings) -> list[Row]:
 
 def confirmed_row(entry: Document) -> Row:
     """The row of an entry of the confirmation."""
-    low, high = entry.get("ci95") or (None, None)
     return Row(
         entry["label"], entry["mean"], entry["sd"], len(entry["runs"]), entry.get("marks", ""),
-        entry.get("difference"), entry.get("p_adjusted"), (low, high),
+        entry.get("difference"), entry.get("p_new_adjusted"), interval_of(entry) or (None, None),
     )  # fmt: skip
 
 
@@ -73,7 +74,7 @@ def verdict_section(findings: Findings) -> Html:
     """The confirmation's verdict, or what dev shows so far and the command that confirms it."""
     confirmed = findings.confirmation
     if confirmed:
-        colour = confirmed["verdict"].split()[0] if _lasts(confirmed) else ""
+        colour = "" if confirmed["split"] == "dev" else confirmed["verdict"].split()[0]
         return tag("div", *_verdict(findings, confirmed), class_=f"verdict {colour}".rstrip())
     told = [tag("strong", "No verdict yet: nothing has been confirmed"), paragraph(_on_dev(findings))]
     if findings.ranked:
@@ -103,37 +104,10 @@ def _on_dev(findings: Findings) -> str:
     return f"{told}It is the best of {len(ranked)} trials. {caution}"
 
 
-HEADLINES = {
-    "better": "Yes: a curriculum beats plain training",
-    "no difference shown": "No difference from plain training was shown",
-    "worse": "No: the curriculum is worse than plain training",
-}
-OF_THESE_SEEDS = {
-    "better": "With these seeds a curriculum beats plain training; for new ones that is not shown",
-    "worse": "With these seeds a curriculum is worse than plain training; for new ones that is not shown",
-}
-
-
 OF_MORE_THAN_THE_CURRICULUM = {
     "better": "Better than the baseline, but not shown to be so by its curriculum",
     "worse": "Worse than the baseline, but not shown to be so by its curriculum",
 }
-OF_THESE_SEEDS_AND_MORE = {
-    "better": "With these seeds better than the baseline; not shown for new ones, nor to be so by its curriculum",
-    "worse": "With these seeds worse than the baseline; not shown for new ones, nor to be so by its curriculum",
-}
-
-
-def _lasts(confirmed: Document) -> bool:
-    """Whether the difference is significant also with the seeds as a sample (docs/verdict.md), and not on dev. One seed
-    tells nothing about others: its p is NaN or null."""
-    top = leader(confirmed)
-    return top is not None and _significant(top) and confirmed["split"] != "dev"
-
-
-def _significant(entry: Document) -> bool:
-    p = entry.get("p_both_adjusted")
-    return p is not None and p <= LEVEL
 
 
 def _of_its_curriculum(confirmed: Document) -> bool:
@@ -143,56 +117,51 @@ def _of_its_curriculum(confirmed: Document) -> bool:
     if top is None or not top.get("also_differs"):
         return True
     ablation = top.get("ablation")
-    return bool(ablation) and _significant(ablation) and ablation["difference"] * top["difference"] > 0
+    if ablation is None or not shown(ablation["p_new_adjusted"]):
+        return False
+    return ablation["difference"] * top["difference"] > 0
 
 
 def _headline(findings: Findings, confirmed: Document) -> str:
     verdict: str = confirmed["verdict"]
     if confirmed["split"] == "dev":
         return f"No verdict: compared on {confirmed['split']} only"
-    lasts = _lasts(confirmed)
     if findings.over_curricula and verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
-        return (OF_MORE_THAN_THE_CURRICULUM if lasts else OF_THESE_SEEDS_AND_MORE)[verdict]
-    return findings.in_terms((HEADLINES if lasts else HEADLINES | OF_THESE_SEEDS).get(verdict, verdict))
+        return OF_MORE_THAN_THE_CURRICULUM[verdict]
+    return sentence(confirmed, findings.in_terms("plain training"))
 
 
 def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
-    notes = (paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes_of(confirmed))
-    parts = [tag("strong", _headline(findings, confirmed)), *notes]
-    top, plain_training = leader(confirmed), confirmed["baseline"]
+    notes = (f"{note[0].upper()}{note[1:]}." for note in notes_of(confirmed))
+    parts = [_headline(findings, confirmed), of_these_seeds(confirmed), *notes]
+    top, seeds = leader(confirmed), confirmed["seeds"]
     if top:
-        low, high = top.get("ci95") or (None, None)
         which = "" if top["marks"] else f", {best_on_dev(confirmed)}"
-        parts.append(
-            paragraph(
-                f"{top['label']}{which}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
-                f"{number(plain_training['mean'])} of {findings.in_terms('plain training')}: a difference of "
-                f"{signed(top['difference'])}, 95 % confidence interval [{signed(low)}, {signed(high)}], "
-                f"p {p_value(top['p_adjusted'])}{_correction(confirmed)}."
-            )
-        )
-        if text := _new_seeds(confirmed, top):
-            parts.append(paragraph(text))
-        if text := _highest(findings, confirmed):
-            parts.append(paragraph(text))
-        if text := _ablation(findings, top):
-            parts.append(paragraph(text))
-    seeds = confirmed["seeds"]
-    parts.append(
-        paragraph(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
-    )
+        parts += [
+            f"{top['label']}{which}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
+            f"{number(confirmed['baseline']['mean'])} of {findings.in_terms('plain training')}: a difference of "
+            f"{_tested_words(top)}{_correction(confirmed)}.",
+            "" if top.get("seed_matters", True) else SAME_TREES,
+            _highest(findings, confirmed),
+            _ablation(findings, top),
+        ]
+    parts.append(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
     if top and confirmed["verdict"] == "no difference shown":
-        parts.append(paragraph(f"That is not proof of equality: {left_open(confirmed, top)}."))
-    return parts
+        parts.append("That is not proof of equality.")
+    headline, *others = parts
+    return [tag("strong", headline), *(paragraph(text) for text in others if text)]
 
 
-def _new_seeds(confirmed: Document, top: Document) -> str:
-    """What is known of trainings with other seeds."""
-    if not top.get("seed_matters", True):
-        return "The seed changes nothing in these trainings: with others they would be the same."
-    p = top.get("p_both_adjusted")
-    how = " (corrected)" if corrected(confirmed) else ""
-    return "" if p is None else f"For new trainings with other seeds: p {p_value(p)}{how}."
+SAME_TREES = "The seed changes nothing in these trainings: with others they would be the same."
+
+
+def _tested_words(entry: Document) -> str:
+    """A difference with its interval and p for new seeds; where nothing is known of these, for the seeds at hand."""
+    interval = interval_of(entry)
+    low, high = interval or entry.get("ci95") or (None, None)
+    p = f"p {p_value(entry['p_new_adjusted'] if interval else entry['p_adjusted'])}"
+    whose = "" if interval else " for these seeds alone"
+    return f"{signed(entry['difference'])}, 95 % confidence interval [{signed(low)}, {signed(high)}], {p}{whose}"
 
 
 def _highest(findings: Findings, confirmed: Document) -> str:
@@ -215,12 +184,9 @@ def _ablation(findings: Findings, top: Document) -> str:
     if "ablation" not in top:
         return f"{told}: {findings.place.command('confirm')} --ablate tells what its curriculum is worth."
     own = top["ablation"]
-    low, high = own["ci95"]
-    sampled = f", and with the seeds as a sample p {p_value(own['p_both_adjusted'])}"
     return (
         f"{told}. Without its curriculum it has {findings.metric} {number(own['mean'])}: a difference of "
-        f"{signed(own['difference'])}, 95 % confidence interval [{signed(low)}, {signed(high)}], p "
-        f"{p_value(own['p_adjusted'])}{sampled if own.get('seed_matters', True) else ''}."
+        f"{_tested_words(own)}."
     )
 
 
@@ -249,7 +215,7 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
     note = (
         f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above "
         f"{findings.in_terms('plain training')} at 95 %, ‡ at 99 % confidence{' after correction' if adjusted else ''} "
-        "(paired over queries). Bold: highest mean. Each interval is of one configuration; "
+        "for new queries and new trainings. Bold: highest mean. Each interval is of one configuration; "
         f"p is {'corrected for all of them' if adjusted else 'of one as well, uncorrected'}."
     )
     return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
