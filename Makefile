@@ -2,7 +2,7 @@
 #   make quickstart   set up, then search on the built-in data (ARGS="--trials 4" adds arguments)
 #   make test         set up with the test tools, then lint, types and tests
 #   make setup        set up only
-#   make bench        set up with the peers, then measure us against them; writes the table of docs/performance.md
+#   make bench        set up with the peers, then measure us against them; writes the table of docs/dev/performance.md
 VENV := .venv
 BIN := $(VENV)/bin
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))

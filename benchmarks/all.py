@@ -1,4 +1,4 @@
-"""Runs every comparison with a peer and writes the table of docs/performance.md.
+"""Runs every comparison with a peer and writes the table of docs/dev/performance.md.
 
     make bench [DATA=../shared/data] [ARGS="--device cuda"]
 
@@ -22,7 +22,7 @@ from devices import named, required_device
 from side_by_side import shown
 
 FOLDER = Path(__file__).parent
-PAGE = FOLDER.parent / "docs" / "performance.md"
+PAGE = FOLDER.parent / "docs" / "dev" / "performance.md"
 START = {"cpu": "<!-- measured: make bench -->", "cuda": "<!-- measured on a GPU -->"}
 END = "<!-- end of measured -->"
 

@@ -6,7 +6,7 @@
     python benchmarks/power.py grid [--rows FILE]                    many tests over a grid of noise and designs
 
 Noise: --of-queries, --of-seeds, --residual, standard deviations in a configuration's per-query values.
-docs/verdict.md holds what these commands print; docs/dev/verdict-simulations.md what `grid` does."""
+docs/explanation/verdict.md holds what these commands print; docs/dev/verdict-simulations.md what `grid` does."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ SHARED |= {"training.pretrain_relevance_level", "training.pretrain_seed"}
 
 @pytest.mark.parametrize("key", configuration_fields(()))
 def test_what_trials_share_is_never_opened(key: str) -> None:
-    """docs/keys.md: data.*, evaluation.*, metric, seed, training.max_iterations, curriculum.teacher.* and
+    """docs/reference/keys.md: data.*, evaluation.*, metric, seed, training.max_iterations, curriculum.teacher.* and
     training.pretrain_* except training.pretrain_data."""
     never = key in SHARED or key.startswith(("data.", "evaluation.", "curriculum.teacher."))
     with pytest.raises(ConfigError) as caught:

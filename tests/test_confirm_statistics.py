@@ -308,7 +308,7 @@ def test_without_a_true_difference_the_error_rate_stays_at_the_level_stated(seed
 
 
 def test_where_seeds_move_all_queries_only_the_test_for_new_ones_keeps_the_level() -> None:
-    """The limit that docs/verdict.md states: p_value speaks of these seeds, p_new of new ones."""
+    """The limit that docs/explanation/verdict.md states: p_value speaks of these seeds, p_new of new ones."""
     found = rates(Noise(0.02, 0.02, 0.05), 3, 1000, configurations=3, repetitions=REPETITIONS)
     assert found["any"] > 3 * 0.05
     assert found["any_new"] <= MOST

@@ -18,7 +18,7 @@ from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.space.space_files import find_space
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 FENCED = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^    (tune-cl .*)$", re.MULTILINE)
 INLINE = re.compile(r"`(?:OMP_NUM_THREADS=1 )?(tune-cl [^`]+)`")

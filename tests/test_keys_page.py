@@ -1,4 +1,4 @@
-"""docs/keys.md, the reference of configuration keys, names every key of the code with its default, and no other."""
+"""docs/reference/keys.md, the reference of configuration keys, names every key of the code with its default, and no other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "keys.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "keys.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([^`]+)` \| (.*?) \|", TEXT, re.MULTILINE)
 DEFAULTS = dict(ROWS)

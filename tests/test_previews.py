@@ -114,7 +114,7 @@ def test_everything_is_in_the_space_of_everything() -> None:
 
 
 def test_a_search_of_everything_forecasts_curves_and_tries_the_papers_first() -> None:
-    """The scheduler is the one that docs/decisions.md recommends for a search over curricula."""
+    """The scheduler is the one that docs/dev/decisions.md recommends for a search over curricula."""
     experiment = load_experiment("everything")
     assert (experiment.search.scheduler, experiment.search.searcher, len(experiment.search.points)) == (
         "model",

@@ -1,4 +1,4 @@
-"""The document of `tune-cl confirm` (docs/verdict.md)."""
+"""The document of `tune-cl confirm` (docs/explanation/verdict.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From per-query values over seeds to the verdict: tests, correction, marks, words (docs/verdict.md)."""
+"""From per-query values over seeds to the verdict: tests, correction, marks, words (docs/explanation/verdict.md)."""
 
 from __future__ import annotations
 
