@@ -82,7 +82,8 @@ def test_a_ranker_stands_in_a_label_by_its_name_alone(tmp_path: Path) -> None:
 def test_the_help_and_the_page_on_verdicts_name_every_correction(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["confirm", "--help"])
-    told, page = capsys.readouterr().out, Path(__file__).parents[1].joinpath("docs", "explanation", "verdict.md").read_text()
+    page = Path(__file__).parents[1].joinpath("docs", "explanation", "verdict.md").read_text()
+    told = capsys.readouterr().out
     assert all(name in told and f"`{name}`" in page.replace("--correction ", "`") for name in CORRECTIONS)
 
 

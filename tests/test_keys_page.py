@@ -1,4 +1,4 @@
-"""docs/reference/keys.md, the reference of configuration keys, names every key of the code with its default, and no other."""
+"""docs/reference/keys.md names every configuration key of the code with its default, and no other."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from tune_cl.schedulers.scheduler import Decision, Scheduler
 
 MINIMUM = 3  # other trials that a trial is compared with, at least
-SHARE = 0.54  # of the iterations after its grace that a trial makes, on the recorded curves (docs/dev/search-measured.md)
+# Of the iterations after its grace, the share that a trial makes on the recorded curves (docs/dev/search-measured.md).
+SHARE = 0.54
 
 
 @dataclass

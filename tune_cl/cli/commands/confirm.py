@@ -5,9 +5,9 @@
 Trains the K configurations that were best on dev, and the baseline, with N new seeds each; applies each best dev
 checkpoint to the split once, and tests whether the differences hold for new queries and new trainings. Asked again with
 more seeds, it trains those that are missing. With --race, configurations that can no longer be the best on dev get no
-more seeds. With --ablate, each configuration is also held against itself without its curriculum: where the search
-opened more than the curriculum, that tells what the curriculum is worth. docs/explanation/verdict.md tells how the verdict is
-made."""
+more seeds. With --ablate, each configuration is also compared with itself without its curriculum: where the search
+opened more than the curriculum, that shows what the curriculum is worth. docs/explanation/verdict.md explains the
+verdict."""
 
 from __future__ import annotations
 
