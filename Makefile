@@ -2,6 +2,7 @@
 #   make quickstart   set up, then search on the built-in data (ARGS="--trials 4" adds arguments)
 #   make test         set up with the test tools, then lint, types and tests
 #   make setup        set up only
+#   make docs         set up with mkdocs, then build the documentation into site/
 #   make bench        set up with the peers, then measure us against them; writes the table of docs/dev/performance.md
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 REQUIREMENTS := pyproject.toml constraints.txt
 ARGS ?=
 
-.PHONY: setup quickstart test bench lint format clean
+.PHONY: setup quickstart test bench docs lint format clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.setup
@@ -26,6 +27,10 @@ test: lint
 
 bench: $(VENV)/.setup-bench
 	$(BIN)/python benchmarks/all.py $(or $(DATA),../shared/data) $(ARGS)
+
+# Warnings are errors (strict: true in mkdocs.yml), a broken link among them.
+docs: $(VENV)/.setup-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet $(ARGS)
 
 lint: $(VENV)/.setup-test
 	$(BIN)/ruff check .
@@ -47,6 +52,10 @@ $(VENV)/.setup: $(REQUIREMENTS) | $(BIN)/python
 $(VENV)/.setup-test: $(REQUIREMENTS) | $(BIN)/python
 	$(INSTALL) '.[test]'
 	@touch $(VENV)/.setup $@
+
+$(VENV)/.setup-docs: $(REQUIREMENTS) | $(BIN)/python
+	$(INSTALL) '.[docs]'
+	@touch $@
 
 # MatchZoo-py's own requirements (pandas 0.24) cannot be installed beside ours; what it imports is in the extra.
 $(VENV)/.setup-bench: $(REQUIREMENTS) | $(BIN)/python
