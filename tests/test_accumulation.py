@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
+from tests.support.training_runs import start_without_dropout
 from trainables.config.keys import TrainingRun
 from trainables.core.cache import digest_of
 from trainables.core.errors import WorkFailed
@@ -53,15 +54,6 @@ def materials() -> Materials:
     return prepare(make_run(), tiny_data(queries=10, candidates=4, seed=3))
 
 
-def start(run: TrainingRun, materials: Materials, device: str | None = "cpu") -> Training:
-    """A training without dropout, whose masks would differ between devices, and between a batch and its parts."""
-    training = Training(run, materials, device)
-    for module in training.module.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0
-    return training
-
-
 def gradients(training: Training) -> tuple[float, dict[str, Tensor]]:
     """Loss and gradient of the first batch, in float64."""
     training.module.double()
@@ -77,11 +69,11 @@ def gradients(training: Training) -> tuple[float, dict[str, Tensor]]:
 def test_micro_batches_leave_loss_and_gradient_alone(
     loss: str, reduction: str, micro_batch: int, materials: Materials
 ) -> None:
-    weights = start(make_run(loss), materials).curriculum.weigher
-    batch = next(start(make_run(loss), materials).batcher.batches(0, 1))
+    weights = start_without_dropout(make_run(loss), materials).curriculum.weigher
+    batch = next(start_without_dropout(make_run(loss), materials).batcher.batches(0, 1))
     assert np.ptp(weights(batch, 0)) > 0, "all samples count alike"
-    whole = gradients(start(make_run(loss, weight_reduction=reduction), materials))
-    parts = gradients(start(make_run(loss, micro_batch, weight_reduction=reduction), materials))
+    whole = gradients(start_without_dropout(make_run(loss, weight_reduction=reduction), materials))
+    parts = gradients(start_without_dropout(make_run(loss, micro_batch, weight_reduction=reduction), materials))
     assert parts[0] == pytest.approx(whole[0], rel=1e-6)
     assert parts[1].keys() == whole[1].keys()
     for name, gradient in whole[1].items():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError
 from trainables.training.materials import Materials, prepare

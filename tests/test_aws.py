@@ -28,7 +28,7 @@ from ray.autoscaler.v2.scheduler import ResourceDemandScheduler
 from ray.autoscaler.v2.utils import ResourceRequestUtil
 from ray.core.generated.autoscaler_pb2 import ClusterResourceState, NodeState, NodeStatus, ResourceRequestByCount
 
-from tests.test_cluster_files import Config, aws, filled_in, own_group, read
+from tests.support.cluster_config import Config, aws, filled_in, own_group, read
 from tune_cl.ray.aws import SpotFirst
 
 __all__ = ["aws"]  # the fixture

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.builders import tiny_data
-from tests.data_folders import trec_files, write_folder
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.data_folders import trec_files, write_folder
+from tests.support.trec_folder import write_trec_folder
 from trainables.baselines import load_baseline
 from trainables.data.columns import TextColumn
 from trainables.rankers import ranker_settings

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
 from trainables.baselines import BASELINES, load_baseline
 from trainables.baselines.lexical import Baseline, Bm25Baseline, Postings, Sdm, terms
 from trainables.config.keys import TrainingRun

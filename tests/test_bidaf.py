@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
 from trainables.rankers.bidaf_t import (
     FIRST_CHARACTER,
     NO_CHARACTER,

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.builders import tiny_data
-from tests.confirm_cases import confirm, crew, data, essence, search_folder
-from tests.letor_data import letor_data, letor_text
-from tests.trec_folder import write_trec_folder
-from tests.tree_training import materials_of, tree_run
+from tests.support.builders import tiny_data
+from tests.support.confirm_cases import confirm, crew, data, essence, search_folder
+from tests.support.faults import flip_the_last_bit
+from tests.support.letor_data import letor_data, letor_text
+from tests.support.trec_folder import write_trec_folder
+from tests.support.tree_training import materials_of, tree_run
 from trainables.config.keys import DataConfig, validated
 from trainables.core import cache
 from trainables.core.cache import CHECKSUMS, cache_root, cached, digest_of
@@ -25,8 +26,9 @@ from trainables.curriculum.scoring import difficulty
 from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
+from trainables.training.batching import scored_of
 from trainables.training.materials import prepare
-from trainables.training.pretrained import pretrained_start, scored_of, teacher_scores
+from trainables.training.pretrained import pretrained_start, teacher_scores
 from trainables.training.trees import TreeTraining
 from tune_cl.history.search_folder import SearchFolder
 
@@ -45,13 +47,6 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def flip_a_bit(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 4
-    path.write_bytes(content)
-
-
-def flip_the_last_bit(path: Path) -> None:
-    """Of an array this is a value, not its header."""
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
     path.write_bytes(content)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.report_cases import Case
-from tests.test_device_memory import device_state
+from tests.support.device_state import device_state
+from tests.support.report_cases import Case
 from trainables.config.keys import TrainingRun
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.commands.check import _at_a_time, _in_short, _scheduler, _threads, _time, _told

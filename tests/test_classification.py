@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.builders import tiny_data
-from tests.data_folders import FORMS, write_folder
-from tests.pair_data import load_pairs, pair_folder
-from tests.test_cli import document, errors
+from tests.support.builders import tiny_data
+from tests.support.cli_calls import document, errors
+from tests.support.data_folders import FORMS, write_folder
+from tests.support.pair_data import load_pairs, pair_folder
 from trainables.config.keys import TrainingRun
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, DataError, WorkFailed

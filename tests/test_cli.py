@@ -14,37 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.builders import tiny_data
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.cli_calls import SMALL_OPTIONS, document, errors
+from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.commands.list import KINDS
 from tune_cl.cli.commands.rerank import _documents
 from tune_cl.history.search_folder import search_folder_of
 
-SMALL = [
-    "ranker.vector_size=8", "ranker.filters=4", "training.batch_size=8", "training.batches_per_iteration=2",
-    "training.max_iterations=3",
-]  # fmt: skip
-SMALL_OPTIONS = [part for setting in SMALL for part in ("--set", setting)]
-
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
     return write_trec_folder(data, tmp_path_factory.mktemp("trec"))
-
-
-def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert main([*arguments, "--json"]) == DONE
-    return json.loads(capfd.readouterr().out)
-
-
-def errors(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    assert main(list(arguments)) == BAD_INPUT
-    shown = capfd.readouterr()
-    assert shown.out == ""
-    return shown.err.splitlines()
 
 
 @pytest.mark.parametrize(

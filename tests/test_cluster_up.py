@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.builders import tiny_data
-from tests.machines import Machine, machines, missing
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.machines import Machine, machines, missing
+from tests.support.trec_folder import write_trec_folder
 from tune_cl.history.journal import read_events
 from tune_cl.history.state import replay
 

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.tracking_cases import journal_of, one_trial
+from tests.support.tracking_cases import journal_of, one_trial
+from tests.support.unsent_events import LeftBehind
 from trainables.core.errors import Interrupted
 from tune_cl import run_search as runner
 from tune_cl.cli.search_result import render
@@ -17,21 +18,6 @@ from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState
 
 CLUSTER = "10.0.0.7:6379"
-
-
-class LeftBehind:
-    """Stands in for MLflow's writer, and leaves events unsent."""
-
-    trouble, run_id, view_path = "away", None, None
-
-    def __init__(self, journal: Journal, uri: str):
-        self.journal = journal
-
-    def start(self) -> None:
-        assert self.journal.path.exists()
-
-    def close(self, timeout: float) -> int:
-        return 3
 
 
 def session(

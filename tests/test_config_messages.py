@@ -11,10 +11,10 @@ from shlex import join, split
 
 import pytest
 
-from tests.builders import tiny_data
-from tests.test_cli import SMALL_OPTIONS
-from tests.test_experiment import OPEN, Write, problems, write
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.cli_calls import SMALL_OPTIONS
+from tests.support.space_files import OPEN, Write, problems, write
+from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import configuration_fields
 from trainables.core.errors import ConfigError, Problem
 from trainables.curriculum.pacing import PACINGS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,10 @@ import numpy as np
 import pytest
 from mlflow import MlflowClient
 
-from tests.commands import rewrite
-from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, essence, search_folder, state_of
-from tests.tracking_cases import journal_of, search_event
+from tests.support.commands import rewrite
+from tests.support.confirm_cases import LABELS, LocalCrew, confirm, crew, data, essence, search_folder, state_of
+from tests.support.faults import stopping_after
+from tests.support.tracking_cases import journal_of, search_event
 from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.evaluation.significance import UNKNOWN, SeededTest, bootstrap_ci
 from trainables.training.checkpoint import latest_iteration, read_json
@@ -205,17 +205,6 @@ def test_a_confirmation_stopped_while_the_data_is_read_says_how_to_go_on(
     monkeypatch.setattr(runner, "untrained", stop)
     with pytest.raises(Interrupted, match=r"Go on with: .*confirm toy --storage .* --top 3 --seeds 2 --split test"):
         confirm(search_folder, seeds=2)
-
-
-def stopping_after(iterations: int) -> Callable[[Training], dict[str, float]]:
-    iterate = Training.iterate
-
-    def until_then(training: Training) -> dict[str, float]:
-        if training.iteration == iterations:
-            raise KeyboardInterrupt
-        return iterate(training)
-
-    return until_then
 
 
 def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(

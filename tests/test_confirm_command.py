@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, search_folder, state_of
-from tests.tracking_cases import journal_of, search_event
+from tests.support.confirm_cases import LABELS, LocalCrew, confirm, crew, data, search_folder, state_of
+from tests.support.confirm_documents import document_of, row_of
+from tests.support.tracking_cases import journal_of, search_event
 from trainables.core.errors import DataError, WorkFailed
 from trainables.evaluation.significance import adjust
 from tune_cl import run_confirmation as runner
@@ -181,21 +182,6 @@ def test_configurations_and_ablations_are_corrected_among_themselves(
 
 
 # -- the verdict in words ----------------------------------------------------------------------------------------
-
-
-def row_of(difference: float, p: float, p_new: float = 0.04, runs: int = 3, **other: Any) -> dict[str, Any]:
-    tested = {"difference": difference, "p_adjusted": p, "p_new_adjusted": p_new}
-    tested |= {"ci95": [-0.01, 0.03], "ci95_new": [-0.02, 0.04]}
-    told = {"label": "root", "trial_id": "t0001", "runs": [{}] * runs, "mean": 0.51234, "sd": 0.0125, "marks": ""}
-    return told | tested | {"also_differs": [], "has_curriculum": True, "seed_matters": True} | other
-
-
-def document_of(*rows: dict[str, Any], verdict: str = "better", correction: str = "holm") -> dict[str, Any]:
-    base = {"label": "baseline", "trial_id": "t0000", "runs": rows[0]["runs"], "mean": 0.5, "sd": 0.02}
-    head = {"search": "toy", "storage": "/runs", "tracking_uri": "", "metric": "map", "split": "test", "queries": 12}
-    seeds = list(range(1, len(rows[0]["runs"]) + 1))
-    tested = {"baseline": base, "configurations": list(rows), "verdict": verdict, "correction": correction}
-    return head | tested | {"seeds": seeds, "failed": [], "dropped": []}
 
 
 def test_better_and_worse_are_told_with_what_they_were_corrected_for() -> None:

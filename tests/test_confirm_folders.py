@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
 from trainables.config.keys import TrainingRun
 from trainables.data.columns import RankingData
 from trainables.training.checkpoint import write_json

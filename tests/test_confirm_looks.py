@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.confirm_cases import LABELS, LocalCrew, confirm, crew, data, search_folder, state_of
-from tests.test_report import Reader
+from tests.support.confirm_cases import LABELS, LocalCrew, confirm, crew, data, search_folder, state_of
+from tests.support.report_pages import Reader
 from tune_cl.cli.commands.confirm import in_words
 from tune_cl.confirmation.request import Request, looks_before
 from tune_cl.confirmation.verdict import notes_of

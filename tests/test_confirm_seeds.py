@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.confirm_cases import LocalCrew, confirm, crew, data, search_folder, searched
-from tests.letor_data import letor_data, letor_text
-from tests.report_cases import whole
-from tests.test_confirm_command import document_of, row_of
-from tests.test_report import Reader, report
+from tests.support.confirm_cases import LocalCrew, confirm, crew, data, search_folder, searched
+from tests.support.confirm_documents import document_of, row_of
+from tests.support.letor_data import letor_data, letor_text
+from tests.support.report_cases import whole
+from tests.support.report_pages import Reader, report
 from trainables.config.keys import validated
 from trainables.core.errors import WorkFailed
 from trainables.core.randomness import generator

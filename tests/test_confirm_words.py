@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.confirm_cases import LocalCrew, confirm, crew, data, search_folder
-from tests.test_prose import Terminal
+from tests.support.confirm_cases import LocalCrew, confirm, crew, data, search_folder
+from tests.support.terminal import Terminal
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.cli import main
 from tune_cl.cli.commands.confirm import render

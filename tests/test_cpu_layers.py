@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import BertConfig, BertModel
 
-from tests.gradients import with_gradients
+from tests.support.gradients import with_gradients
 from trainables.rankers.fast import cpu
 from trainables.rankers.fast.cpu import dropout_mask, linear, speed_up
 from trainables.rankers.fast.kernels import unit

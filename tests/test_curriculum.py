@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.builders import tiny_data
-from tests.test_weighting import split_of
+from tests.support.builders import tiny_data
+from tests.support.scored_data import split_of
 from trainables.config.keys import TrainingRun, validated
 from trainables.data.instances import make_instances
 from trainables.training import losses

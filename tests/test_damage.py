@@ -13,16 +13,14 @@ from typing import Any
 
 import pytest
 
-from tests.builders import tiny_data
-from tests.confirm_cases import confirm, crew, data, essence, search_folder
-from tests.letor_data import letor_data
-from tests.test_cli import SMALL_OPTIONS
-from tests.test_confirm import stopping_after
-from tests.test_patience import failing
-from tests.test_saves import Clock, ThreeIterations
-from tests.tiny_trial import tiny_trial
-from tests.trec_folder import write_trec_folder
-from tests.tree_training import materials_of, tree_run
+from tests.support.builders import tiny_data
+from tests.support.cli_calls import SMALL_OPTIONS
+from tests.support.confirm_cases import confirm, crew, data, essence, search_folder
+from tests.support.faults import Clock, ThreeIterations, failing, stopping_after
+from tests.support.letor_data import letor_data
+from tests.support.tiny_trial import tiny_trial
+from tests.support.trec_folder import write_trec_folder
+from tests.support.tree_training import materials_of, tree_run
 from trainables.config.keys import TrainingRun
 from trainables.core import storage
 from trainables.core.errors import Interrupted

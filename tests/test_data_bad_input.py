@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.data_folders import conversation_files, letor_files, sick_files, trec_files, wikiqa_files, write_folder
+from tests.support.data_folders import (
+    conversation_files,
+    letor_files,
+    sick_files,
+    trec_files,
+    wikiqa_files,
+    write_folder,
+)
 from tune_cl.cli import main
 
 TREC = trec_files()

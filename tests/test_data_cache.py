@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
 from trainables.core.cache import _held, cache_root, cached, digest_of, load_arrays, save_arrays
 from trainables.data import columns
 from trainables.data.columns import Split, TextColumn

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.data_folders import trec_files, write_folder
+from tests.support.data_folders import trec_files, write_folder
 from trainables.core.cache import cache_root
 from trainables.core.errors import WorkFailed
 from trainables.data import candidates, load_data

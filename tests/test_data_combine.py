@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
 from trainables.data.columns import Split
 from trainables.data.combine import joined, one_split, some_queries
 

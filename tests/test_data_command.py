@@ -9,8 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.data_folders import conversation_files, letor_files, sick_files, trec_files, wikiqa_files, write_folder
-from tests.test_data_readers import load
+from tests.support.data_folders import (
+    conversation_files,
+    letor_files,
+    sick_files,
+    trec_files,
+    wikiqa_files,
+    write_folder,
+)
+from tests.support.loading import load
 from tune_cl.cli import main
 
 

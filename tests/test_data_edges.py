@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.data_folders import (
+from tests.support.data_folders import (
     conversation_files,
     insurance_v1_files,
     insurance_v2_files,
@@ -20,7 +20,7 @@ from tests.data_folders import (
     wikiqa_files,
     write_folder,
 )
-from tests.test_data_readers import candidates, load, problems
+from tests.support.loading import candidates, load, problems
 from trainables.data.columns import RankingData
 from trainables.data.readers.letor import MAX_FEATURE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.data_folders import (
+from tests.support.data_folders import (
     conversation_files,
     insurance_v1_files,
     insurance_v2_files,
@@ -19,7 +19,7 @@ from tests.data_folders import (
     trec_files,
     write_folder,
 )
-from tests.test_data_readers import candidates, load, problems
+from tests.support.loading import candidates, load, problems
 from trainables.core.errors import DataError
 from trainables.data.columns import RankingData, require_texts_to_rank
 from trainables.data.readers.sick import WHOLE_COLUMNS

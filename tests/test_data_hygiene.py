@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trainables.data.readers.rows as ids_module
-from tests.data_folders import conversation_files, letor_files, sick_files, trec_files, write_folder
-from tests.test_data_readers import load
+from tests.support.data_folders import conversation_files, letor_files, sick_files, trec_files, write_folder
+from tests.support.loading import load
 from trainables.data.columns import TextColumn
 from trainables.data.data_cache import ArrayWriter, TextWriter, load_data_folder, save_data
 from trainables.data.hygiene import hygiene

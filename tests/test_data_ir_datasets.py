@@ -13,8 +13,8 @@ from ir_datasets.datasets.base import Dataset
 from ir_datasets.formats import BaseQrels, TrecQrel, TrecQrels, TrecScoredDocs, TsvDocs, TsvQueries
 from ir_datasets.util import LocalDownload
 
-from tests.data_folders import COLLECTION
-from tests.test_data_readers import candidates, check
+from tests.support.data_folders import COLLECTION
+from tests.support.loading import candidates, check
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data import load_data
 from trainables.data.columns import MAX_GRADE, RankingData

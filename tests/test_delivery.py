@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mlflow.entities import Metric
 
-from tests.tracking_cases import end_event, result_event, root, search_event, trial_event
+from tests.support.tracking_cases import end_event, result_event, root, search_event, trial_event
 from tune_cl.history.journal import Event, Journal
 from tune_cl.tracking import layout
 from tune_cl.tracking import writer as module

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,10 +17,11 @@ from typing import Any
 import pytest
 import torch
 
-from tests.builders import tiny_data
-from tests.test_search import Crew, experiment
-from tests.tiny_trial import tiny_trial
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.device_state import device_state
+from tests.support.tiny_trial import tiny_trial
+from tests.support.toy_search import Crew, experiment
+from tests.support.trec_folder import write_trec_folder
 from trainables import ranker_trainable
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import WorkFailed
@@ -40,23 +40,11 @@ from tune_cl.ray import confirmation as tasks
 from tune_cl.ray.confirmation import task
 from tune_cl.search.driver import REPORTED, Plan
 
-__all__ = ["experiment"]  # a fixture
+__all__ = ["device_state", "experiment"]  # fixtures
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = torch.get_num_threads()
 TREES = {"ranker": {"name": "lambdamart"}}
 GIB = 2**30
-
-
-@pytest.fixture(autouse=True)
-def device_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Resets what a process remembers about its device; restores it afterwards."""
-    monkeypatch.setattr(device, "_reserved", None)
-    planned, coarse = torch.backends.cuda.cudnn_sdp_enabled(), torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.enable_cudnn_sdp(True)
-    torch.backends.cudnn.allow_tf32 = True
-    yield
-    torch.backends.cuda.enable_cudnn_sdp(planned)
-    torch.backends.cudnn.allow_tf32 = coarse
 
 
 STEPS = """

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.builders import tiny_data
-from tests.pair_data import load_pairs
-from tests.test_rankers import NETWORKS, SMALL, VARIANTS
+from tests.support.builders import tiny_data
+from tests.support.pair_data import load_pairs
+from tests.support.ranker_cases import CASES, SMALL
 from trainables.config.keys import validated
 from trainables.data.columns import RankingData
 from trainables.rankers.fast.kernels import AT_ONCE
@@ -26,7 +26,6 @@ from trainables.training.materials import prepare
 from trainables.training.trainer import Training
 
 META = torch.device("meta")
-CASES = {name: {"name": name} for name in NETWORKS} | VARIANTS
 CASES |= {"bert, passages": {"name": "bert", "passages": "average"}}
 CASES |= {"knrm, vectors": {"name": "knrm", "train_vectors": True}}
 CASES |= {"bert, checkpointing": {"name": "bert", "checkpointing": True}}

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
 from trainables.baselines.word_embeddings import Embedding as CosineBaseline
 from trainables.config.keys import TrainingRun
 from trainables.data.columns import RankingData

@@ -11,8 +11,8 @@ import pytest
 import torch
 import transformers
 
-from tests.builders import tiny_data
-from tests.encoder_folders import KINDS, POSITIONS, save_encoder
+from tests.support.builders import tiny_data
+from tests.support.encoder_folders import KINDS, POSITIONS, save_encoder
 from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.bert import BertModule

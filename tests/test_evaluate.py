@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.trec_cases import write_qrels
+from tests.support.trec_cases import write_qrels
 from trainables.core.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_metrics
 from trainables.evaluation.trec_files import read_qrels, read_run

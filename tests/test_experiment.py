@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
 from search_spaces import SPACES
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
+from tests.support.space_files import OPEN, Write, problems, write
 from trainables.core.errors import ConfigError, Problem
 from trainables.training.materials import Materials, materials_for, materials_key, prepare
 from tune_cl.experiment.experiment import Experiment
@@ -20,31 +19,7 @@ from tune_cl.samplers import SEARCHERS
 from tune_cl.space.space import Flat
 from tune_cl.space.space_files import dump_yaml, parse_yaml
 
-OPEN = "training.lr: {loguniform: [1e-5, 1e-3]}\n"
-
-
-Write = Callable[[str], str]
-
-
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Writes a search-space file; returns its path."""
-
-    def write(text: str) -> str:
-        path = tmp_path / "mine.yaml"
-        path.write_text(dedent(text), encoding="utf-8")
-        return str(path)
-
-    return write
-
-
-def problems(space: str, *overrides: str) -> dict[str, str]:
-    """By place: what is wrong and what would be right."""
-    with pytest.raises(ConfigError) as caught:
-        load_experiment(space, overrides)
-    found = {problem.location: f"{problem.wrong}; {problem.right}" for problem in caught.value.problems}
-    assert len(found) == len(caught.value.problems)
-    return found
+__all__ = ["write"]  # a fixture
 
 
 @pytest.mark.parametrize("name", SPACES)

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tests.test_search import Crew, experiment, summary
-from tests.tiny_trial import tiny_trial
-from tests.tracking_cases import delivered, fresh_database, search_event
+from tests.support.tiny_trial import tiny_trial
+from tests.support.toy_search import Crew, experiment, summary
+from tests.support.tracking_cases import delivered, fresh_database, search_event
 from trainables import ranker_trainable
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed

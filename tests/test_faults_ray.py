@@ -21,10 +21,10 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from tests.builders import tiny_data
-from tests.toy_trainable import BALLAST, steps_of, toy_search
-from tests.toys_behind import Behind
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.toy_trainable import BALLAST, steps_of, toy_search
+from tests.support.toys_behind import Behind
+from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem, WorkFailed
 from tune_cl.experiment.experiment import Experiment

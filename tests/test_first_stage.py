@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.builders import tiny_data
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, Split

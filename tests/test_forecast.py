@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_search import SPACE as TOY
-from tests.test_search import Crew
+from tests.support.toy_search import SPACE as TOY
+from tests.support.toy_search import Crew
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import GOES_ON, Span, forecast_of, within_budgets
 from tune_cl.experiment.load import load_experiment

@@ -17,9 +17,9 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from tests.builders import tiny_data
-from tests.commands import SPACE, finish, start, wait_for_events
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.commands import SPACE, finish, start, wait_for_events
+from tests.support.trec_folder import write_trec_folder
 from trainables.core import storage
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import search_folder_of

@@ -11,7 +11,7 @@ import pytest
 from lightgbm.basic import LightGBMError
 from safetensors import SafetensorError
 
-from tests.data_folders import trec_files, write_folder
+from tests.support.data_folders import trec_files, write_folder
 from trainables.core.cache import cached, digest_of, entry_of
 from trainables.core.files import replacing
 from trainables.training.checkpoint import write_folder as write_state

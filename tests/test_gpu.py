@@ -14,13 +14,12 @@ import torch
 import yaml
 from torch import Tensor
 
-from tests import commands
-from tests.builders import tiny_data
-from tests.commands import SPACE, finish
-from tests.test_accumulation import start
-from tests.test_device_waits import CASES
-from tests.test_rankers import SMALL
-from tests.trec_folder import write_trec_folder
+from tests.support import commands
+from tests.support.builders import tiny_data
+from tests.support.commands import SPACE, finish
+from tests.support.ranker_cases import CASES, SMALL
+from tests.support.training_runs import start_without_dropout
+from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun, validated
 from trainables.training import device
 from trainables.training.device import CONTEXT, SMALLEST, take
@@ -49,7 +48,7 @@ def run_of(ranker: dict[str, Any], **training: Any) -> TrainingRun:
 
 def gradients(run: TrainingRun, materials: Materials, on: str | None) -> tuple[float, dict[str, Tensor]]:
     """Loss and gradient of the first batch, on the CPU, in float64: in float32 some gradients are mere rounding."""
-    training = start(run, materials, on)
+    training = start_without_dropout(run, materials, on)
     training.module.double()
     if training.batcher.first_stage is not None:
         training.batcher.first_stage = training.batcher.first_stage.astype(np.float64)
@@ -74,7 +73,7 @@ def test_loss_and_gradient_are_those_of_a_cpu(case: tuple[TrainingRun, Materials
 
 
 def test_scores_are_those_of_a_cpu(case: tuple[TrainingRun, Materials]) -> None:
-    here, there = (start(*case, on) for on in ("cpu", GPU))
+    here, there = (start_without_dropout(*case, on) for on in ("cpu", GPU))
     np.testing.assert_allclose(there.score(there.dev), here.score(here.dev), rtol=1e-3, atol=1e-4)
 
 
@@ -94,13 +93,13 @@ def test_a_step_never_waits(case: tuple[TrainingRun, Materials], precision: str)
 def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(
     case: tuple[TrainingRun, Materials], tmp_path: Path
 ) -> None:
-    whole, broken = start(*case, GPU), start(*case, GPU)
+    whole, broken = start_without_dropout(*case, GPU), start_without_dropout(*case, GPU)
     expected = [whole.iterate()["train_loss"] for _ in range(3)]
     broken.iterate()
     assert {tensor.device.type for tensor in broken.best_weights.values()} == {"cuda"}
     broken.save(tmp_path)
     for on in (GPU, "cpu"):
-        again = start(*case, on)
+        again = start_without_dropout(*case, on)
         again.load(tmp_path)
         assert [again.iterate()["train_loss"] for _ in range(2)] == pytest.approx(expected[1:], rel=5e-3)
 
@@ -108,7 +107,10 @@ def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(
 def test_bf16_is_taken_where_the_gpu_computes_it_and_changes_scores_little() -> None:
     run = run_of({"name": "bert"}, precision="auto")
     materials = prepare(run, tiny_data(queries=12, candidates=6, seed=3))
-    chosen, plain = start(run, materials, GPU), start(run_of({"name": "bert"}), materials, GPU)
+    chosen, plain = (
+        start_without_dropout(run, materials, GPU),
+        start_without_dropout(run_of({"name": "bert"}), materials, GPU),
+    )
     assert (chosen.precision.dtype is torch.bfloat16) == torch.cuda.is_bf16_supported(including_emulation=False)
     np.testing.assert_allclose(chosen.score(chosen.dev), plain.score(plain.dev), atol=0.05)
     assert chosen.iterate()["train_loss"] == pytest.approx(plain.iterate()["train_loss"], abs=0.05)
@@ -118,7 +120,7 @@ def peak(run: TrainingRun, materials: Materials) -> tuple[int, float, Training]:
     """The most bytes that an iteration had, its loss, and the training."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    training = start(run, materials, GPU)
+    training = start_without_dropout(run, materials, GPU)
     loss = training.iterate()["train_loss"]
     return torch.cuda.max_memory_reserved(), loss, training
 

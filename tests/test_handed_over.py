@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tests.report_cases import Case
+from tests.support.report_cases import Case
 from trainables.core.errors import DataError
 from tune_cl.cli import main
 from tune_cl.history.journal import Event, Journal

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from search_spaces import SPACES
-from tests.builders import tiny_data
-from tests.report_cases import Case
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.report_cases import Case
+from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import BAD_INPUT, COMMANDS, DONE
 from tune_cl.cli.commands.list import KINDS
 

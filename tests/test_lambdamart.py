@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.builders import tiny_data
-from tests.letor_data import letor_data
-from tests.test_weighting import split_of
-from tests.tree_training import (
+from tests.support.builders import tiny_data
+from tests.support.letor_data import letor_data
+from tests.support.scored_data import split_of
+from tests.support.tree_training import (
     ITERATIONS,
     TREES,
     assert_same_trees,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.data_folders import trec_files, write_folder
-from tests.letor_data import letor_data, letor_text
+from tests.support.data_folders import trec_files, write_folder
+from tests.support.letor_data import letor_data, letor_text
 from trainables.config.keys import validated
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.materials import materials_key, prepare

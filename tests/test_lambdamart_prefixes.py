@@ -9,8 +9,8 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from tests.letor_data import letor_data
-from tests.tree_training import (
+from tests.support.letor_data import letor_data
+from tests.support.tree_training import (
     ITERATIONS,
     TREES,
     assert_same_trees,

@@ -1,5 +1,5 @@
 """Each package imports only lower ones, and no modules import each other in a circle: at the top of a file, in
-functions and for types alike."""
+functions and for types alike. Tests share what is in tests/support, never each other."""
 
 from __future__ import annotations
 
@@ -76,6 +76,12 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         list(TopologicalSorter(graph()).static_order())
     except CycleError as error:
         raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_no_test_imports_from_another_test() -> None:
+    tests = {f"tests.{path.stem}": path for path in (ROOT / "tests").glob("*.py")}
+    wrong = {name: found for name, path in tests.items() if (found := imports_of(path, set(tests)))}
+    assert wrong == {}, "what several tests use belongs in tests/support"
 
 
 def test_the_script_sees_imports_in_functions_and_for_types(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_search import SPACE, Crew, Killed, summary
+from tests.support.toy_search import SPACE, Crew, Killed, summary
 from trainables.core import storage
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment

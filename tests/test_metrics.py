@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trec_cases import Qrels, Run, columns, rankings
+from tests.support.trec_cases import Qrels, Run, columns, rankings
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.evaluation import metrics as evaluation_metrics
 from trainables.evaluation.metrics import METRICS, Evaluator, TrecOrder, parse_metrics

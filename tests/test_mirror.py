@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.s3_cases import TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
+from tests.support.s3_cases import TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
 from trainables.core import storage
 from trainables.core.errors import ConfigError, WorkFailed
 from tune_cl.cli.commands.report import tracked

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import boto3
 import pytest
 
-from tests.s3_cases import BUCKET, TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
+from tests.support.s3_cases import BUCKET, TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
 from trainables.core import storage
 from trainables.core.errors import ConfigError, WorkFailed
 from tune_cl.history import s3_mirror as mirror

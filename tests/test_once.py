@@ -12,8 +12,8 @@ from threading import Event
 import numpy as np
 import pytest
 
-from tests.builders import tiny_data
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun, validated
 from trainables.core import cache
 from trainables.core.cache import cache_root, cached_in_sittings

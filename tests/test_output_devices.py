@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data_folders import trec_files, write_folder
+from tests.support.data_folders import trec_files, write_folder
 from trainables.core.files import output_file, require_file, write_text
 from tune_cl.cli import main
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.support.project import ROOT, pins
+
 PACKAGES = ("tune_cl", "trainables", "search_spaces")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
@@ -51,12 +51,6 @@ def top_level_imports(package: str) -> Iterator[tuple[str, str]]:
 
 def distributions(requirements: list[str]) -> set[str]:
     return {canonicalize_name(Requirement(line).name) for line in requirements}
-
-
-def pins() -> dict[str, Version]:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    found = dict(line.split("==") for line in lines if not line.startswith("#"))
-    return {canonicalize_name(name): Version(version) for name, version in found.items()}
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import BertConfig, BertModel
 
-from tests.gradients import with_gradients
+from tests.support.gradients import with_gradients
 from trainables.rankers.fast import packing
 from trainables.rankers.fast.packing import Group, group_widths, pack, packed_attention
 

@@ -13,22 +13,10 @@ from typing import Any
 import pytest
 from ray.train._internal.storage import StorageContext
 
+from tests.support.faults import failing
 from trainables.core import storage
 from trainables.core.storage import fetched, patiently
 from trainables.ranker_trainable import ClusterTrainable
-
-
-def failing(times: int, error: OSError, then: Callable[..., Any]) -> tuple[Callable[..., Any], list[int]]:
-    """`then`, preceded by as many failures; and a list that grows with each call."""
-    calls: list[int] = []
-
-    def call(*arguments: Any, **options: Any) -> Any:
-        calls.append(1)
-        if len(calls) <= times:
-            raise error
-        return then(*arguments, **options)
-
-    return call, calls
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.tracking_cases import journal_of, search_event
+from tests.support.tracking_cases import journal_of, search_event
 from trainables.core.errors import ConfigError, DataError
 from tune_cl.history import search_folder as module
 from tune_cl.history.search_folder import (

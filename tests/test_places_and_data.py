@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.commands import SPACE
-from tests.data_folders import letor_files, squad_files, trec_files, write_folder
-from tests.test_data_readers import candidates, load, problems
+from tests.support.commands import SPACE
+from tests.support.data_folders import letor_files, squad_files, trec_files, write_folder
+from tests.support.loading import candidates, load, problems
 from trainables.core.errors import ConfigError, DataError
 from trainables.core.files import require_folder
 from trainables.core.randomness import generator

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.builders import tiny_data
-from tests.data_folders import squad_files, wikiqa_files, write_folder
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.data_folders import squad_files, wikiqa_files, write_folder
+from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.data import load_data

@@ -7,19 +7,11 @@ from io import StringIO
 
 import pytest
 
-from tests.test_what_users_see import result
+from tests.support.terminal import Terminal, result
 from trainables.core.prose import wrapped
 from tune_cl.cli.search_result import render
 from tune_cl.history.state import replay
 from tune_cl.search.progress_panel import Panel
-
-
-class Terminal(StringIO):
-    """A terminal as wide as COLUMNS says."""
-
-    def isatty(self) -> bool:
-        return True
-
 
 SENTENCE = "is -0.0092 map from the baseline; anything from -0.0172 to +0.0011 fits the data, word-by-word, p = 0.076"
 

@@ -12,7 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
+from tests.support.ranker_cases import NETWORKS, SMALL, VARIANTS
 from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData
 from trainables.rankers import RANKERS, load_ranker, ranker_settings
@@ -21,24 +22,8 @@ from trainables.rankers.settings import RankerSettings
 
 MAX_LENGTH = 32
 CLASSES = 3
-SMALL = {
-    "bert": {"vocabulary_size": 300},
-    "bidaf_t": {"vector_size": 20, "hidden": 16, "character_filters": 8},
-    "conv_knrm": {"vector_size": 20, "filters": 16},
-    "drmm_tks": {"vector_size": 20},
-    "knrm": {"vector_size": 20},
-    "match_pyramid": {"vector_size": 20, "filters": 16, "dropout": 0.1},
-}
 LEARNING_RATES = {"drmm_tks": 2e-2}  # 80 steps are few for a network that reads 20 numbers; others learn with 2e-3
-NETWORKS = [name for name in sorted(RANKERS) if not RANKERS[name].grows_trees]
 SAME_START = {"embedding"}  # its first score is the cosine, whatever the seed
-VARIANTS = {
-    "bert, classification": {"name": "bert", "head": "classification"},
-    "conv_knrm + first stage": {"name": "conv_knrm", "add_first_stage": True},
-    "drmm_tks, study": {"name": "drmm_tks", "reference": "study", "dropout": 0.1},
-    "knrm + first stage": {"name": "knrm", "add_first_stage": True, "kernels_learned": True},
-    "match_pyramid, average": {"name": "match_pyramid", "pooling": "average"},
-}
 
 
 class Recorder:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import ray
 
-from tests.commands import ROOT, on_path
+from tests.support.commands import ROOT, on_path
 from tune_cl.ray import access as module
 from tune_cl.ray.access import LOCK, LONGEST_SOCKET, PREFIX, ray_folder
 from tune_cl.ray.session import ray_session

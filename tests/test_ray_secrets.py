@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import ray
 
-from tests.builders import tiny_data
-from tests.commands import ROOT, SPACE, on_path
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.commands import ROOT, SPACE, on_path
+from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
 from tune_cl.cli.options import require_ray
 from tune_cl.ray.session import ray_session

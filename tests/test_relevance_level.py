@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from tests.builders import tiny_data
-from tests.letor_data import letor_data
-from tests.report_cases import whole
-from tests.test_report import report
-from tests.test_scoring import make_data, scored_of
-from tests.test_training import make_run, start
-from tests.test_weighting import split_of
-from tests.trec_folder import write_trec_folder
-from tests.tree_training import materials_of, tree_run
+from tests.support.builders import tiny_data
+from tests.support.letor_data import letor_data
+from tests.support.report_cases import whole
+from tests.support.report_pages import report
+from tests.support.scored_data import make_data, scored_of, split_of
+from tests.support.training_runs import make_run, start
+from tests.support.trec_folder import write_trec_folder
+from tests.support.tree_training import materials_of, tree_run
 from trainables.baselines.lexical import Bm25Baseline
 from trainables.config.keys import TrainingRun, validated
 from trainables.curriculum.scoring import CODE, SCORINGS

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.test_search import SPACE, Crew, Killed, summary
+from tests.support.toy_search import SPACE, Crew, Killed, summary
 from trainables.core.errors import ConfigError
 from tune_cl.cli.search_result import render
 from tune_cl.confirmation.request import baseline_of, best_configurations

@@ -6,67 +6,22 @@ import csv
 import io
 import json
 import math
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.report_cases import HOSTILE, Case, whole
-from tests.tracking_cases import fresh_database
+from tests.support.report_cases import HOSTILE, Case, whole
+from tests.support.report_pages import Reader, report
+from tests.support.tracking_cases import fresh_database
 from tune_cl.cli import main
 from tune_cl.cli.commands.report import tracked
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.report import trials as curves
 from tune_cl.report.charts import Scale, path, scale
-from tune_cl.report.findings import Findings, gather, importance, mean_interval, rank_agreement, slow_bias
+from tune_cl.report.findings import gather, importance, mean_interval, rank_agreement, slow_bias
 from tune_cl.report.formats import latex_table, trials_csv
 from tune_cl.report.page import SCRIPT, STYLE, TITLES, page
-
-VOID = {"meta"}
-LOADING = {"img", "link", "iframe", "object", "embed", "video", "audio", "base", "form", "image", "use"}
-
-
-class Reader(HTMLParser):
-    """Takes a page apart: sections and their text, elements that load something; fails if tags do not nest."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.open: list[str] = []
-        self.sections: dict[str, str] = {}
-        self.scripts: list[str] = []
-        self.loads: list[str] = []
-        self.tags: list[str] = []
-        self.tips: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.open == [], "tags left open"
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.tags.append(tag)
-        if tag == "section":
-            self.sections[str(given["id"])] = ""
-        self.tips += [str(given["data-tip"])] if "data-tip" in given else []
-        assert not [key for key in given if key.startswith("on")], f"an event handler on {tag}"
-        outside = [value for key, value in attrs if key in ("src", "href", "srcset") and not str(value).startswith("#")]
-        self.loads += outside + ([tag] if tag in LOADING else [])
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "script":
-            self.scripts.append(data)
-        elif "section" in self.open:
-            self.sections[list(self.sections)[-1]] += data
-
-
-def report(case: Case) -> tuple[Reader, Findings]:
-    findings = gather(case.write())
-    return Reader(page(findings)), findings
 
 
 def test_every_section_is_there_and_the_verdict_is_first(tmp_path: Path) -> None:

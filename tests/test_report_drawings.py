@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.report_cases import whole
+from tests.support.report_cases import whole
 from tune_cl.report.charts import (
     ABSENT,
     END,

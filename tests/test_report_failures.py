@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.report_cases import Case, whole
-from tests.test_report import report
+from tests.support.report_cases import Case, whole
+from tests.support.report_pages import report
 from trainables.core.errors import WorkFailed
 from tune_cl.cli.commands.report import tracked
 from tune_cl.history.journal import Journal, read_events

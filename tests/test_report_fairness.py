@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.report_cases import SPACE, Case
-from tests.test_report import report
+from tests.support.report_cases import SPACE, Case
+from tests.support.report_pages import report
 from trainables.core.randomness import generator
 from tune_cl.report.findings import gather
 from tune_cl.report.queries import _early_and_final, audited

@@ -11,8 +11,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tests.report_cases import Case, whole
-from tests.test_report import Reader, report
+from tests.support.report_cases import Case, whole
+from tests.support.report_pages import Reader, report
 from trainables.core.errors import DataError
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.report import queries as fairness

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.report_cases import Case
-from tests.test_search import SPACE, Crew
+from tests.support.report_cases import Case
+from tests.support.toy_search import SPACE, Crew
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.findings import Findings, gather

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.report_cases import Case, whole
-from tests.test_report import report
+from tests.support.report_cases import Case, whole
+from tests.support.report_pages import report
 from tune_cl.experiment.load import load_experiment
 from tune_cl.report import charts
 from tune_cl.report.findings import gather

@@ -14,9 +14,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tests.report_cases import QUERIES, Case, whole
-from tests.test_report import report
-from tests.test_scoring import make_data
+from tests.support.report_cases import QUERIES, Case, whole
+from tests.support.report_pages import report
+from tests.support.scored_data import make_data
 from trainables.core.randomness import generator
 from trainables.evaluation.trec_files import write_per_query
 from tune_cl.history.journal import read_events

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.report_cases import SPACE, Case
-from tests.test_report import Reader
+from tests.support.report_cases import SPACE, Case
+from tests.support.report_pages import Reader
 from tune_cl.report import queries as per_query
 from tune_cl.report import trials as trees
 from tune_cl.report.findings import gather

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.report_cases import whole
-from tests.test_report import Reader, report
+from tests.support.report_cases import whole
+from tests.support.report_pages import Reader, report
 from tune_cl.cli.commands.confirm import in_words, render
 from tune_cl.confirmation.verdict import leader
 from tune_cl.report.findings import gather

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.builders import tiny_data
-from tests.data_folders import letor_files, quora_files, trec_files, write_folder
-from tests.pair_data import pair_folder
-from tests.test_cli import SMALL_OPTIONS, document, errors
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.cli_calls import SMALL_OPTIONS, document, errors
+from tests.support.data_folders import letor_files, quora_files, trec_files, write_folder
+from tests.support.pair_data import pair_folder
+from tests.support.trec_folder import write_trec_folder
 from trainables.rankers.word_vectors import WordRanker
 from tune_cl.cli import DONE, main
 

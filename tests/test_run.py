@@ -18,10 +18,10 @@ import psutil
 import pytest
 from mlflow import MlflowClient
 
-from tests.builders import tiny_data
-from tests.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start, wait_for_events
-from tests.test_cache_damage import flip_the_last_bit
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start, wait_for_events
+from tests.support.faults import flip_the_last_bit
+from tests.support.trec_folder import write_trec_folder
 from tune_cl.history.journal import read_events
 from tune_cl.history.state import SearchState, replay
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from tests.builders import tiny_data
-from tests.commands import SPACE
-from tests.report_cases import Case
-from tests.test_commands_to_copy import LeftBehind
-from tests.tracking_cases import journal_of, one_trial
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.commands import SPACE
+from tests.support.report_cases import Case
+from tests.support.tracking_cases import journal_of, one_trial
+from tests.support.trec_folder import write_trec_folder
+from tests.support.unsent_events import LeftBehind
 from trainables.core.errors import ConfigError, Interrupted
 from tune_cl import run_search as runner
 from tune_cl.cli import INTERRUPTED, main

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from ray.train._internal.storage import StorageContext
 
-from tests.builders import tiny_data
-from tests.letor_data import letor_data
-from tests.tree_training import materials_of, tree_run
+from tests.support.builders import tiny_data
+from tests.support.faults import Clock, ThreeIterations
+from tests.support.letor_data import letor_data
+from tests.support.tree_training import materials_of, tree_run
 from trainables.config.keys import TrainingRun
 from trainables.ranker_trainable import WRITTEN, ClusterTrainable
 from trainables.training import saves
@@ -21,16 +22,6 @@ from trainables.training.materials import prepare
 from trainables.training.saves import Saves
 from trainables.training.trainer import Training
 from trainables.training.trees import TreeTraining
-
-
-class Clock:
-    """A clock of its own for `time.monotonic`."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 @pytest.mark.parametrize(
@@ -105,27 +96,6 @@ def test_a_snapshot_is_not_changed_by_what_the_training_does_next(name: str, tmp
     files = sorted(path.name for path in at_once.iterdir())
     assert len(files) >= 4 and files == sorted(path.name for path in later.iterdir())
     assert all((at_once / file).read_bytes() == (later / file).read_bytes() for file in files)
-
-
-class ThreeIterations:
-    """A training whose saved states say how far it is."""
-
-    iteration = 0
-
-    @property
-    def finished(self) -> bool:
-        return self.iteration == 3
-
-    def iterate(self) -> dict[str, float]:
-        self.iteration += 1
-        return {}
-
-    def snapshot(self) -> Callable[[Path], None]:
-        now = str(self.iteration)
-        return lambda folder: (folder / "a").write_text(now) and None
-
-    def save(self, folder: Path) -> None:
-        self.snapshot()(folder)
 
 
 @pytest.mark.parametrize("waits", [True, False])

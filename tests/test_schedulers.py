@@ -9,21 +9,12 @@ import numpy as np
 import pytest
 
 from benchmarks.simulator import Recorded, Simulation
+from tests.support.scheduler_cases import WAYS
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.schedulers.asha import Asha, Hyperband, PairedValues
 from tune_cl.schedulers.median import Median
 from tune_cl.schedulers.model import Curve, Model
 from tune_cl.schedulers.scheduler import Decision, Setup
-
-WAYS = {
-    **{name: (name, Setup(12, 2, grace="none", first_rung=3)) for name in SCHEDULERS if name != "pbt"},
-    "promotion": ("asha", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
-    "freeze-thaw": ("model", Setup(12, 2, grace="none", promotion=True)),
-    "hyperband promotion": ("hyperband", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
-    "scaled": ("asha", Setup(12, 2, grace="scaled", first_rung=3)),
-    "scaled promotion": ("asha", Setup(12, 2, grace="scaled", first_rung=3, promotion=True)),
-    "paired": ("asha", Setup(12, 2, grace="none", first_rung=3, compare="paired")),
-}
 
 
 def candidates(count: int, noise: float = 0.01) -> list[Recorded]:

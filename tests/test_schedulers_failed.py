@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.report_cases import Case
-from tests.test_schedulers import WAYS
+from tests.support.report_cases import Case
+from tests.support.scheduler_cases import WAYS
 from tune_cl.schedulers import SCHEDULERS, Decision, Scheduler, Setup
 from tune_cl.search.progress_panel import Course
 

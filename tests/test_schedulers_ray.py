@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.builders import tiny_data
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.trec_folder import write_trec_folder
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import saves
 from trainables.training.materials import Materials

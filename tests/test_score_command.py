@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from tests.builders import tiny_data
-from tests.data_folders import trec_files, write_folder
+from tests.support.builders import tiny_data
+from tests.support.data_folders import trec_files, write_folder
 from trainables.data.instances import make_instances
 from tune_cl.cli import main
 from tune_cl.cli.commands.score import DRAWN_ANEW, SHOWN, extremes

@@ -9,61 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
+from tests.support.scored_data import make_data, score_of, scored_of
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.curriculum.scoring import CODE, PAPER, SCORINGS, Groups, Scored, difficulty
 from trainables.data import load_data
-from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
-from trainables.data.instances import Instances, make_instances
+from trainables.data.columns import NO_RANK, RankingData, Split
+from trainables.data.instances import Instances
 from trainables.data.settings import DataConfig
 from trainables.rankers import load_ranker, ranker_settings
 
 RANDOM = {"random", "self_paced"}  # self_paced begins at random
 BM25_CORPUS = ["the cat sat", "the dog sat on the mat", "a bird flew", "the cat flew"]
 BM25_SCORES = [0.103455, 0.112748, 0.0, 0.103455]  # of the query "the cat sat"
-
-
-def make_data(queries: list[list[str]], candidates: list[list[tuple[str, int]]]) -> RankingData:
-    """A train split of queries (their utterances) with candidates (text, grade), without a first-stage run."""
-    sizes = [len(of_query) for of_query in candidates]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    documents = [text for of_query in candidates for text, _ in of_query]
-    grade = np.array([grade for of_query in candidates for _, grade in of_query], np.int16)
-    split = Split(
-        query=np.arange(len(queries), dtype=np.int32),
-        offsets=offsets,
-        document=np.arange(len(documents), dtype=np.int32),
-        grade=grade,
-        rank=np.concatenate([np.arange(1, size + 1) for size in sizes]).astype(np.int32),
-        score=-np.arange(len(documents), dtype=np.float64),
-        judged_grade=grade,
-        judged_offsets=offsets,
-    )
-    utterances = [utterance for query in queries for utterance in query]
-    return RankingData(
-        name="made",
-        digest=digest_of("made", *utterances, *documents, grade),
-        document_ids=TextColumn.of(f"d{i}" for i in range(len(documents))),
-        documents=TextColumn.of(documents),
-        query_ids=TextColumn.of(f"q{i}" for i in range(len(queries))),
-        utterances=TextColumn.of(utterances),
-        utterance_offsets=np.concatenate([[0], np.cumsum([len(query) for query in queries])]),
-        domain=np.zeros(len(queries), np.int16),
-        domains=("all",),
-        splits={"train": split},
-    )
-
-
-def score_of(row: np.ndarray) -> np.ndarray:
-    """A stand-in for a teacher's logit of a document, by its row in the collection."""
-    return np.sin(row * 1.7).astype(np.float32) * 3
-
-
-def scored_of(data: RankingData, pairwise: bool = True, negatives: int | str = 1, **fields) -> Scored:
-    split = data.splits["train"]
-    instances = make_instances(split, pairwise, negatives, 1)
-    return Scored(data, split, instances, **({"seed": 0, "teacher": lambda: score_of(split.document)} | fields))
 
 
 def of_queries(name: str, scored: Scored) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_search import SPACE, Crew, Killed, open_journal, summary
+from tests.support.toy_search import SPACE, Crew, Killed, open_journal, summary
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay

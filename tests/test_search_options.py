@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.report_cases import Case
+from tests.support.report_cases import Case
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
 from tune_cl.experiment.experiment import Experiment

@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.tracking_cases import SECRET, Server, caught_up, events, fresh_database, journal_of, snapshot, undisturbed
+from tests.support.tracking_cases import (
+    SECRET,
+    Server,
+    caught_up,
+    events,
+    fresh_database,
+    journal_of,
+    snapshot,
+    undisturbed,
+)
 from tune_cl.cli import main
 
 HOSTILE = (

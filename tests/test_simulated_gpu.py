@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.commands import ROOT, on_path
-from tests.simulated_gpu import installed
+from tests.support.commands import ROOT, on_path
+from tests.support.simulated_gpu import installed
 
 HERE = "simulated" in dir(torch)
 without = pytest.mark.skipif(torch.cuda.is_available(), reason="tests/test_gpu.py uses the GPU that is here")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data_folders import trec_files, write_folder
+from tests.support.data_folders import trec_files, write_folder
 from trainables.core.cache import cached, cached_in_sittings, load_array
 from trainables.core.errors import ConfigError, DataError
 from trainables.core.files import no_link, opened, read_text, write_text

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.builders import tiny_data
-from tests.encoder_folders import save_encoder
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.encoder_folders import save_encoder
+from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError
 from trainables.data import load_data

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_journal import SEARCH, end, result, trial
+from tests.support.journal_events import SEARCH, end, result, trial
 from trainables.core.errors import DataError
 from tune_cl.history.journal import Event
 from tune_cl.history.state import Dev, SearchState, over_shared_seeds, replay

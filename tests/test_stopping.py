@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.commands import ROOT, on_path
+from tests.support.commands import ROOT, on_path
 from trainables.training import saves
 from tune_cl.cli import INTERRUPTED
 from tune_cl.cli.commands import train

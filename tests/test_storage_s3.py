@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import tiny_data
-from tests.commands import UNHURRIED, finish, start, wait_for_events
-from tests.s3_cases import events, on_another_machine, s3, server
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.commands import UNHURRIED, finish, start, wait_for_events
+from tests.support.s3_cases import events, on_another_machine, s3, server
+from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core import storage
 from trainables.core.cache import cache_root

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.builders import tiny_data
+from tests.support.builders import tiny_data
 from trainables.config.keys import CurriculumConfig, TrainingRun, validated
 from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, required_split

@@ -14,7 +14,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 
-from tests.tracking_cases import (
+from tests.support.tracking_cases import (
     SECRET,
     Snapshot,
     at_home,

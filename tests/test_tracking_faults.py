@@ -14,8 +14,8 @@ import pytest
 from alembic.operations.batch import ApplyBatchImpl
 from requests import HTTPError, Response
 
-from tests.s3_cases import on_another_machine, s3, server
-from tests.tracking_cases import (
+from tests.support.s3_cases import on_another_machine, s3, server
+from tests.support.tracking_cases import (
     Snapshot,
     at_home,
     database,

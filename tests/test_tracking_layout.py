@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.tracking_cases import (
+from tests.support.tracking_cases import (
     database,
     delivered,
     journal_of,

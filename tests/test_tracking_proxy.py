@@ -13,11 +13,11 @@ import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
-from tests.builders import tiny_data
-from tests.commands import SPACE, finish, start, wait_for_events
-from tests.faulty_proxy import LOGIN, Fault, Handler, Proxy, answering, hang, in_turn, proxy_before, reset
-from tests.tracking_cases import Server, Snapshot, caught_up, database, events, expected, journal_of, snapshot
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.commands import SPACE, finish, start, wait_for_events
+from tests.support.faulty_proxy import LOGIN, Fault, Handler, Proxy, answering, hang, in_turn, proxy_before, reset
+from tests.support.tracking_cases import Server, Snapshot, caught_up, database, events, expected, journal_of, snapshot
+from tests.support.trec_folder import write_trec_folder
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import SearchState, replay
 from tune_cl.tracking import writer as mlflow_writer

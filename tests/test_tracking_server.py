@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.tracking_cases import (
+from tests.support.tracking_cases import (
     SECRET,
     Server,
     Snapshot,

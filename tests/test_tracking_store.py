@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.tracking_cases import fresh_database
+from tests.support.tracking_cases import fresh_database
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.tracking import mlflow_store as module
 from tune_cl.tracking.mlflow_store import RunStore

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.builders import tiny_data
-from tests.pair_data import pair_folder
-from tests.test_cli import SMALL_OPTIONS, document
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.cli_calls import SMALL_OPTIONS, document
+from tests.support.pair_data import pair_folder
+from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import DONE, INTERRUPTED, main
 from tune_cl.cli.commands.train import unused
 from tune_cl.experiment.load import load_training_run

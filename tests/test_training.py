@@ -5,48 +5,25 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.builders import tiny_data
-from trainables.config.keys import TrainingRun
+from tests.support.builders import tiny_data
+from tests.support.training_runs import RANKERS, make_run, start
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data.columns import required_split
 from trainables.evaluation.metrics import Evaluator
 from trainables.training import losses
 from trainables.training.checkpoint import best_scores, latest_iteration, save_iteration, write_folder
-from trainables.training.materials import prepare
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training, rate_factor
-
-RANKERS = {
-    "conv_knrm": {"name": "conv_knrm", "vector_size": 16, "filters": 8},
-    "bert": {"name": "bert", "model": "tiny", "vocabulary_size": 300},
-}
-
-
-def make_run(ranker: str = "conv_knrm", seed: int = 1, **sections: dict[str, Any]) -> TrainingRun:
-    training = {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 1e-3, "window": 2}
-    return TrainingRun.model_validate(
-        {
-            "ranker": RANKERS[ranker],
-            "training": training | sections.pop("training", {}),
-            "seed": seed,
-            **sections,
-        }
-    )
 
 
 @pytest.fixture(scope="module")
 def data():
     return tiny_data(queries=24, candidates=6, seed=5)
-
-
-def start(run: TrainingRun, data) -> Training:
-    return Training(run, prepare(run, data), device="cpu")
 
 
 def numbers(training: Training) -> list[tuple[float, float]]:

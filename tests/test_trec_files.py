@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.trec_cases import Qrels, Run, columns, rankings, write_qrels
+from tests.support.trec_cases import Qrels, Run, columns, rankings, write_qrels
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data.columns import TextColumn
 from trainables.evaluation import trec_files as trec

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.builders import tiny_data
-from tests.data_folders import letor_files, write_folder
-from tests.encoder_folders import save_encoder
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.data_folders import letor_files, write_folder
+from tests.support.encoder_folders import save_encoder
+from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import ConfigError
 from trainables.data.readers import letor
 from trainables.rankers.encoders import new_encoder

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from tests.builders import WORDS, tiny_data
+from tests.support.builders import WORDS, tiny_data
 from trainables.core.errors import ConfigError, DataError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.ranker import TextSide

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.data_folders import trec_files, write_folder
-from tests.test_panel import state_of, trial
+from tests.support.data_folders import trec_files, write_folder
+from tests.support.panel_states import state_of, trial
 from trainables.core.prose import say, visible
 from tune_cl.cli import BAD_INPUT, DONE, FAILED, main
 from tune_cl.cli.tables import table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.report_cases import Case
+from tests.support.report_cases import Case
 from trainables.core.errors import ConfigError
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import gaussian_kde
 
+from tests.support.scored_data import split_of
 from trainables.core.randomness import generator
 from trainables.curriculum.weighting import (
     ERROR,
@@ -23,27 +24,9 @@ from trainables.curriculum.weighting import (
     values_of,
     weights,
 )
-from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import NONE, Batch
 
 SCORES = [20, 17, 16.5, 16, 15, 15, 14, 13.5, 13, 12]
-
-
-def split_of(*queries: list[float]) -> Split:
-    """A split whose candidates have the given first-stage scores, best first; NaN = not in the run."""
-    sizes = [len(scores) for scores in queries]
-    score = np.asarray([s for scores in queries for s in scores], np.float64)
-    rank = np.concatenate([np.arange(1, size + 1) for size in sizes] or [np.empty(0)]).astype(np.int32)
-    return Split(
-        query=np.arange(len(queries), dtype=np.int32),
-        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        document=np.arange(len(score), dtype=np.int32),
-        grade=np.zeros(len(score), np.int16),
-        rank=np.where(np.isnan(score), NO_RANK, rank),
-        score=score,
-        judged_grade=np.empty(0, np.int16),
-        judged_offsets=np.zeros(len(queries) + 1, np.int64),
-    )
 
 
 def test_known_weights() -> None:

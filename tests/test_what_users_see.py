@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.report_cases import Case
-from tests.test_panel import state_of, trial
+from tests.support.panel_states import state_of, trial
+from tests.support.report_cases import Case
+from tests.support.terminal import result
 from trainables.core.errors import DataError
 from trainables.curriculum.pacing import PACINGS
 from trainables.data import load_data
@@ -38,22 +39,6 @@ search: {searcher: tpe, scheduler: asha, trials: 30}
 """
 
 # -- the result of a search --------------------------------------------------------------------------------------
-
-
-OPENED = ("curriculum.pacing", "training.lr", "curriculum.m")
-
-
-def result(best: float, baseline: float) -> dict[str, Any]:
-    params = {"curriculum.pacing": "step", "curriculum.anti": False, "training.lr": 3e-5, "curriculum.m": 10.0}
-    curriculum = {"trial_id": "t0001", "params": params, "dev": best, "iteration": 2}
-    plain = {"trial_id": "t0000", "params": {"curriculum.pacing": "none", "training.lr": 1e-3}, "dev": baseline,
-             "iteration": 3}  # fmt: skip
-    document = dict.fromkeys(("search", "ranker", "data", "metric", "mlflow_view"), "x")
-    counts = {"trials": 4, "stopped_early": 0, "errored": 0, "iterations": 8, "seconds": 1.0}
-    places = {"storage": "/tmp/runs", "tracking_uri": "http://here"}
-    own = {"best": curriculum if best > baseline else plain, "best_curriculum": curriculum, "baseline": plain}
-    others = {"rankers": ["x"], "opened": list(OPENED), "best_ranker": "/tmp/runs/x/trials/best-ranker"}
-    return document | counts | places | own | others
 
 
 def test_the_result_shows_opened_keys_with_the_digits_that_they_have() -> None:

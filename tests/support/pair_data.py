@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.data_folders import write_folder
+from tests.support.data_folders import write_folder
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.data.columns import RankingData

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.data_folders import write_folder
+from tests.support.data_folders import write_folder
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.evaluation.metrics import METRICS

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.toys import Toy
+from tests.support.toys import Toy
 from trainables.ranker_trainable import ClusterTrainable
 from trainables.training import saves
 

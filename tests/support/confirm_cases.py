@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.builders import tiny_data
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.trec_folder import write_trec_folder
 from trainables.data import load_data
 from tune_cl import run_confirmation as runner
 from tune_cl.confirmation.request import Request, SeedRun

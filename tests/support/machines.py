@@ -131,7 +131,7 @@ def machines(count: int, folder: Path) -> Iterator[list[Machine]]:
     """As many machines as asked for, on their own network; this machine's root can log in to them with folder/key."""
     key = folder / "key"
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
-    shared = [Path(sys.base_prefix), Path(sys.prefix), Path(__file__).resolve().parents[1]]
+    shared = [Path(sys.base_prefix), Path(sys.prefix), Path(__file__).resolve().parents[2]]
     with ExitStack() as closing:
         run("ip", "link", "add", BRIDGE, "type", "bridge")
         closing.callback(run, "ip", "link", "delete", BRIDGE)

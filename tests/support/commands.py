@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tune_cl.history.journal import encoded, read_events
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SPACE = """
 description: a toy
 ranker: {name: conv_knrm, vector_size: 8, filters: 4}

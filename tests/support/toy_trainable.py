@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.toys import BALLAST, Toy, steps_of
+from tests.support.toys import BALLAST, Toy, steps_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.builders import tiny_data
-from tests.trec_folder import write_trec_folder
+from tests.support.builders import tiny_data
+from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 
 

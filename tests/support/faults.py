@@ -1,0 +1,71 @@
+"""Failures and interruptions on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainables.training.trainer import Training
+
+
+def stopping_after(iterations: int) -> Callable[[Training], dict[str, float]]:
+    iterate = Training.iterate
+
+    def until_then(training: Training) -> dict[str, float]:
+        if training.iteration == iterations:
+            raise KeyboardInterrupt
+        return iterate(training)
+
+    return until_then
+
+
+def failing(times: int, error: OSError, then: Callable[..., Any]) -> tuple[Callable[..., Any], list[int]]:
+    """`then`, preceded by as many failures; and a list that grows with each call."""
+    calls: list[int] = []
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) <= times:
+            raise error
+        return then(*arguments, **options)
+
+    return call, calls
+
+
+class Clock:
+    """A clock of its own for `time.monotonic`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class ThreeIterations:
+    """A training whose saved states say how far it is."""
+
+    iteration = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.iteration == 3
+
+    def iterate(self) -> dict[str, float]:
+        self.iteration += 1
+        return {}
+
+    def snapshot(self) -> Callable[[Path], None]:
+        now = str(self.iteration)
+        return lambda folder: (folder / "a").write_text(now) and None
+
+    def save(self, folder: Path) -> None:
+        self.snapshot()(folder)
+
+
+def flip_the_last_bit(path: Path) -> None:
+    """Of an array this is a value, not its header."""
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)

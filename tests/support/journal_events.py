@@ -1,0 +1,28 @@
+"""Events of a journal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tune_cl.history.journal import Event
+
+SEARCH: Event = {
+    "event": "search", "name": "s", "space": "quickstart", "data": {"name": "docstrings", "digest": "abc"},
+    "ranker": "knrm", "rankers": ["knrm"], "metric": "mrr@10", "mode": "max", "seed": 7, "baseline": "t0000",
+    "yaml": "seed: 7\n",
+    "versions": {"ray": "2.60"}, "git_commit": None, "tracking_uri": "", "storage": "runs", "forecast": {}, "time": 1.0,
+}  # fmt: skip
+
+
+def trial(number: int, **params: Any) -> Event:
+    base = {"number": number, "params": params, "seed": 7, "baseline": number == 0, "time": 2.0}
+    return {"event": "trial", "trial": f"t{number:04d}", **base}
+
+
+def result(number: int, iteration: int, dev: float) -> Event:
+    metrics = {"dev_mrr@10": dev, "train_loss": 0.5, "seconds": 1.0}
+    return {"event": "result", "trial": f"t{number:04d}", "iteration": iteration, "metrics": metrics, "time": 3.0}
+
+
+def end(number: int, outcome: str) -> Event:
+    return {"event": "end", "trial": f"t{number:04d}", "outcome": outcome, "reason": None, "time": 4.0}

@@ -1,0 +1,144 @@
+"""A search whose trainings are a formula, in this process, and which can be killed at any event."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
+from tune_cl.history.journal import Journal
+from tune_cl.history.state import replay
+from tune_cl.search.driver import BASELINE_TRIAL, FINISHED, WAIT, Plan, Search
+
+SPACE = """
+data: docstrings
+ranker: conv_knrm
+curriculum:
+  pacing: {choice: [linear, root, geometric]}
+  n: {choice: [2, 5], when: {curriculum.pacing: root}}
+  delta: {uniform: [0.1, 0.9]}
+  T: 0.2
+training: {max_iterations: 9}
+search: {searcher: tpe, startup_trials: 3, trials: 10, scheduler: asha, reduction_factor: 2, grace: 2}
+"""
+
+
+class Killed(Exception):
+    """The driver died."""
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    path = tmp_path / "toy.yaml"
+    path.write_text(SPACE)
+    return load_experiment(str(path))
+
+
+def open_journal(folder: Path, experiment: Experiment) -> Journal:
+    journal = Journal(folder)
+    if not journal.path.stat().st_size:
+        journal.append(
+            {
+                "event": "search",
+                "name": "toy",
+                "space": "toy",
+                "data": {},
+                "ranker": "conv_knrm",
+                "rankers": ["conv_knrm"],
+                "metric": "map",
+                "seed": 0,
+                "baseline": BASELINE_TRIAL,
+                "yaml": experiment.to_yaml(),
+                "storage": str(folder),
+                "time": 0.0,
+            }
+        )
+    return journal
+
+
+class Crew:
+    """Deterministic trainings, which save a folder every `checkpoint_every` iterations to go on from."""
+
+    def __init__(self, folder: Path, experiment: Experiment, slots: int = 1, kill_after: int | None = None):
+        self.folder, self.journal = folder, open_journal(folder, experiment)
+        self.search = Search(experiment, self.journal, slots, self.artifacts)
+        self.kill_after, self.events, self.iterated = kill_after, 0, 0
+        self.running: dict[str, Iterator[bool]] = {}
+
+    def artifacts(self, trial: str, checkpoint: Path, run: Any) -> Path:
+        return self.folder / trial
+
+    def work(self) -> Crew:
+        """Makes one iteration of every running trial, round after round, until the search has no more."""
+        try:
+            while True:
+                answer = self.ask()
+                assert answer == (FINISHED if self.may_finish(len(self.running)) else WAIT)
+                if not self.running:
+                    return self
+                for trial, training in list(self.running.items()):
+                    if not next(training, False):
+                        del self.running[trial]
+        finally:
+            self.journal.close()
+
+    def ask(self) -> Plan | str:
+        """Takes up trials until the search has none at the moment."""
+        while isinstance(answer := self.search.next_trial(), Plan):
+            assert answer.trial not in self.running, "a trial that still runs was begun again"
+            self.running[answer.trial] = self.training(answer)
+        return answer
+
+    def may_finish(self, running: int) -> bool:
+        return running < self.search.slots and not (running and self.search.scheduler.pauses)
+
+    def training(self, plan: Plan) -> Iterator[bool]:
+        done = int(Path(plan.checkpoint).name) if plan.checkpoint else 0
+        while True:
+            done = min(done + 1, self.length(plan))  # killed at the end: the last iteration once more
+            self.iterated += 1
+            value = self.value(plan, done)
+            metrics: dict[str, Any] = dict.fromkeys(
+                ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds"), 1.0
+            )
+            self.tick()
+            metrics |= {"dev_map": value, "iteration": done, "done": done == self.length(plan)}
+            if plan.queries:
+                metrics["queries"] = [value - 0.01, value + 0.01]
+            keep = self.search.result(plan.trial, metrics)
+            self.ask()  # like Tune, which fills a free place before the trial just heard of has saved and left
+            path = self.folder / plan.trial / str(done)
+            path.mkdir(parents=True, exist_ok=True)
+            self.tick()
+            self.search.checkpoint(plan.trial, done, str(path))
+            self.tick()
+            if not keep or done == self.length(plan):
+                self.search.ended(plan.trial)
+                return
+            yield True
+
+    def length(self, plan: Plan) -> int:
+        """The iteration with which the training ends."""
+        return plan.run.training.max_iterations
+
+    def value(self, plan: Plan, done: int) -> float:
+        """The trial's dev value after `done` iterations."""
+        delta = plan.run.curriculum.delta
+        return 0.3 + 0.05 * done - (delta - 0.4) ** 2 + random.Random(f"{plan.trial} {done}").random() / 50
+
+    def tick(self) -> None:
+        self.events += 1
+        if self.kill_after is not None and self.events > self.kill_after:
+            raise Killed
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """All that must not depend on where a search was interrupted."""
+    with Journal(folder) as journal:
+        state = replay(journal.events())
+    return {t.trial: (t.chosen, t.outcome, t.reason, t.dev("map")) for t in state.by_number()}

@@ -1,0 +1,41 @@
+"""Small trainings, started on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from trainables.config.keys import TrainingRun
+from trainables.training.materials import Materials, prepare
+from trainables.training.trainer import Training
+
+RANKERS = {
+    "conv_knrm": {"name": "conv_knrm", "vector_size": 16, "filters": 8},
+    "bert": {"name": "bert", "model": "tiny", "vocabulary_size": 300},
+}
+
+
+def make_run(ranker: str = "conv_knrm", seed: int = 1, **sections: dict[str, Any]) -> TrainingRun:
+    training = {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 1e-3, "window": 2}
+    return TrainingRun.model_validate(
+        {
+            "ranker": RANKERS[ranker],
+            "training": training | sections.pop("training", {}),
+            "seed": seed,
+            **sections,
+        }
+    )
+
+
+def start(run: TrainingRun, data) -> Training:
+    return Training(run, prepare(run, data), device="cpu")
+
+
+def start_without_dropout(run: TrainingRun, materials: Materials, device: str | None = "cpu") -> Training:
+    """A training without dropout, whose masks would differ between devices, and between a batch and its parts."""
+    training = Training(run, materials, device)
+    for module in training.module.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return training
