@@ -171,7 +171,7 @@ def test_a_teacher_or_a_pretraining_says_that_memory_lacks(
     materials: Materials, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training, _ = on_small_device(make_run(), materials, room=4)
-    monkeypatch.setattr("trainables.training.saves.taken_up", lambda make, state, tell: training)
+    monkeypatch.setattr("trainables.training.pretrained.taken_up", lambda make, state, tell: training)
     trained_once("teacher", digest_of("small"), "training", make_run(), materials, lambda training, folder: None)
     assert training.finished and capsys.readouterr().err.count(f"note: {TOLD}") == 1
 
