@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainables.core import storage
-from tune_cl.ray.tuner import deleting_aside
+from tune_cl.ray.tuner import background_deletion
 
 
 class Slow:
@@ -45,7 +45,7 @@ def deleters() -> list[threading.Thread]:
 
 def test_the_rest_is_waited_for_where_the_search_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Slow(monkeypatch, 0.2)
-    with deleting_aside() as old:
+    with background_deletion() as old:
         for number in range(3):
             old.put(made(tmp_path / str(number)))
     assert list(tmp_path.iterdir()) == [] and deleters() == []
@@ -53,7 +53,7 @@ def test_the_rest_is_waited_for_where_the_search_ends_well(tmp_path: Path, monke
 
 def test_an_interrupted_search_leaves_the_rest_to_its_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(monkeypatch, 20)
-    with pytest.raises(KeyboardInterrupt), deleting_aside() as old:
+    with pytest.raises(KeyboardInterrupt), background_deletion() as old:
         old.put(made(tmp_path / "old"))
         assert slow.reached.wait(60)
         raise KeyboardInterrupt
@@ -65,7 +65,7 @@ def test_an_interrupted_search_leaves_the_rest_to_its_thread(tmp_path: Path, mon
 def test_storage_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "PATIENCE", 0.05)
     slow = Slow(monkeypatch, 20)
-    with deleting_aside() as old:
+    with background_deletion() as old:
         old.put(made(tmp_path / "old"))
         assert slow.reached.wait(60)
     assert (tmp_path / "old").is_dir()
@@ -75,8 +75,8 @@ def test_storage_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path, monk
 
 INTERRUPTED = """
 import threading
-from trainables import storage
-from tune_cl.ray.tuner import deleting_aside
+from trainables.core import storage
+from tune_cl.ray.tuner import background_deletion
 
 def hang(address):
     reached.set()
@@ -84,7 +84,7 @@ def hang(address):
 
 reached = threading.Event()
 storage.remove_folder = hang
-with deleting_aside() as old:
+with background_deletion() as old:
     old.put("old")
     reached.wait()
     raise SystemExit(3)
@@ -102,7 +102,7 @@ def test_a_checkpoint_that_cannot_be_deleted_is_told_and_one_that_is_gone_is_not
     (tmp_path / "file").touch()
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "state").touch()
-    with deleting_aside() as old:
+    with background_deletion() as old:
         for name in ("file/below", "gone", "old"):
             old.put(str(tmp_path / name))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -80,7 +80,7 @@ def test_a_driver_killed_at_a_random_byte_goes_on_exactly(
 FULL_DISK = """
 import resource, signal, sys, threading
 from pathlib import Path
-from tune_cl import journal as module
+from tune_cl.history import journal as module
 from tune_cl.history.journal import Journal
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -24,7 +24,7 @@ from trainables.core import storage
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import search_folder_of
 from tune_cl.history.state import replay
-from tune_cl.ray.tuner import KEPT, deleting_aside
+from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, background_deletion
 
 BUCKET = "searches"
 CHECKPOINT = b'"event": "checkpoint"'
@@ -89,7 +89,7 @@ def test_an_old_checkpoint_is_deleted_when_its_storage_answers_again(
     (tmp_path / "weights").write_bytes(bytes(1000))
     storage.upload(tmp_path, storage.joined(s3, "old"))
     process.send_signal(signal.SIGSTOP)
-    with deleting_aside() as old:
+    with background_deletion() as old:
         old.put(storage.joined(s3, "old"))
         old.put(storage.joined(s3, "old-that-is-gone"))
         while "out of reach" not in caplog.text:
@@ -132,4 +132,4 @@ def test_a_search_whose_storage_hangs_goes_on_with_it(
     for file in map(PurePosixPath, storage.files_below(search_folder.below("ray"))):
         if file.match("*/*/checkpoint_*/*"):
             checkpoints[file.parts[1]].add(file.parts[2])
-    assert checkpoints and all(len(kept) <= KEPT for kept in checkpoints.values()), checkpoints
+    assert checkpoints and all(len(kept) <= CHECKPOINTS_PER_TRIAL for kept in checkpoints.values()), checkpoints

@@ -15,7 +15,7 @@ from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
-from tune_cl.ray.tuner import without_foreign
+from tune_cl.ray.tuner import drop_foreign_checkpoints
 
 SECRET = "the user's own"
 
@@ -154,7 +154,7 @@ def test_checkpoints_of_others_are_neither_read_nor_deleted(case: Case, tmp_path
         for iteration, path in enumerate([*foreign, str(own)], 1)
     ]
     state = replay(case.events)
-    assert without_foreign(state, case.search_folder) == foreign
+    assert drop_foreign_checkpoints(state, case.search_folder) == foreign
     assert state.trials["t0000"].checkpoints == {4: str(own)}
 
 

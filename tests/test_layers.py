@@ -4,6 +4,7 @@ functions and for types alike. Tests share what is in tests/support, never each 
 from __future__ import annotations
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -89,3 +90,31 @@ def test_the_script_sees_imports_in_functions_and_for_types(tmp_path: Path) -> N
         "if TYPE_CHECKING:\n    from b import x\ndef f():\n    import c\n    from d import e\n"
     )
     assert imports_of(tmp_path / "a.py", {"b", "c", "d.e"}) == {"b", "c", "d.e"}
+
+
+RAY = "tune_cl.ray"
+USES_RAY = ("trainables.ranker_trainable",)  # besides RAY: what Ray runs
+PRIVATE = re.compile(
+    r"\bray\.[\w.]*\b_\w+|from ray[\w.]* import .*\b_[a-z]|ENV_VARS_TO_PROPAGATE|checkpoint_manager|\._process_trial"
+)
+KNOWS_PRIVATE = ("tune_cl.ray.address", "tune_cl.ray.aws", "tune_cl.ray.workarounds", *USES_RAY)
+
+
+def test_ray_stands_in_one_package_and_its_private_names_in_few_files() -> None:
+    sources = {name: path.read_text() for name, path in modules().items()}
+    imports = re.compile(r"^\s*(?:import|from) ray\b", re.MULTILINE)
+    using = {name for name, source in sources.items() if imports.search(source)}
+    assert {name for name in using if not name.startswith(f"{RAY}.")} == set(USES_RAY)
+    assert {name for name, source in sources.items() if PRIVATE.search(source)} == set(KNOWS_PRIVATE)
+
+
+def test_each_workaround_names_the_defect_and_a_test() -> None:
+    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    for name in KNOWS_PRIVATE[:3]:
+        tree = ast.parse(modules()[name].read_text())
+        parts = [node for node in tree.body if isinstance(node, ast.FunctionDef)] if "work" in name else [tree]
+        for part in parts:
+            text = ast.get_docstring(part) or ""
+            named = re.findall(r"\btest_\w+", text)
+            assert "Defect" in text and named, f"{name}: {text}"
+            assert [one for one in named if f"def {one}(" not in tests] == []

@@ -29,7 +29,7 @@ MARK = "0123456789abcdef5ec2e7"
 SECRETS = {name: f"{MARK}{number:02d}" for number, name in enumerate(NAMES)}
 SEARCH = "run toy.yaml --data data --storage runs --trials 2"
 CONSOLE = "from tune_cl.cli import console; console()"
-KEEPS_RAYS_FOLDER = f"from tune_cl import ray_access; ray_access._remove = lambda folder: None; {CONSOLE}"
+KEEPS_RAYS_FOLDER = f"from tune_cl.ray import access; access._remove = lambda folder: None; {CONSOLE}"
 
 
 @pytest.fixture
@@ -52,20 +52,20 @@ def in_new_process(program: str, *arguments: str, cwd: Path, **variables: str) -
 
 
 @pytest.fixture
-def search_folder(tmp_path: Path) -> Path:
+def workdir(tmp_path: Path) -> Path:
     """A folder with data and a search space."""
-    folder = tmp_path / "place"
+    folder = tmp_path / "workdir"
     write_trec_folder(tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1), folder / "data")
     (folder / "toy.yaml").write_text(SPACE)
     return folder
 
 
-def test_no_file_that_a_search_leaves_holds_a_key(place: Path, home: Path) -> None:
+def test_no_file_that_a_search_leaves_holds_a_key(workdir: Path, home: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:  # short enough for sockets
         for command in (SEARCH, "confirm toy --storage runs --seeds 2", "report toy --storage runs"):
-            done = in_new_process(KEEPS_RAYS_FOLDER, *command.split(), cwd=place, TMPDIR=temporary, **SECRETS)
+            done = in_new_process(KEEPS_RAYS_FOLDER, *command.split(), cwd=workdir, TMPDIR=temporary, **SECRETS)
             assert done.returncode == 0 and MARK not in done.stdout + done.stderr, done.stderr
-        files = [path for top in (place, home, Path(temporary)) for path in top.rglob("*") if path.is_file()]
+        files = [path for top in (workdir, home, Path(temporary)) for path in top.rglob("*") if path.is_file()]
         assert {"raylet.out", "mlflow.db", "journal.jsonl", "report.html"} <= {path.name for path in files}
         assert [str(path) for path in files if MARK.encode() in path.read_bytes()] == []
 
@@ -121,18 +121,18 @@ OPENS = (
 
 
 def test_a_ray_that_lets_anybody_in_is_refused_unless_it_is_wanted(
-    place: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workdir: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ray takes any word but `token` for `disabled`."""
-    monkeypatch.chdir(place)
-    files = sorted(place.rglob("*"))
+    monkeypatch.chdir(workdir)
+    files = sorted(workdir.rglob("*"))
     for mode in ("disabled", "", "tokens"):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
         assert main(SEARCH.split()) == 2
         assert capsys.readouterr().err == f"error: RAY_AUTH_MODE: '{mode}' {OPENS}; unset it, or add --allow-open-ray\n"
-    assert sorted(place.rglob("*")) == files
+    assert sorted(workdir.rglob("*")) == files
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    wanted = in_new_process(CONSOLE, *SEARCH.split(), "--allow-open-ray", cwd=place)
+    wanted = in_new_process(CONSOLE, *SEARCH.split(), "--allow-open-ray", cwd=workdir)
     assert wanted.returncode == 0, wanted.stderr
     assert wanted.stderr.startswith(f"warning: RAY_AUTH_MODE: 'disabled' {OPENS}\n")
     assert not (home / ".ray").exists()

@@ -20,6 +20,7 @@ from ray._private import services
 from ray._private import utils as ray_utils
 
 from tune_cl.ray import session as module
+from tune_cl.ray import workarounds
 from tune_cl.ray.session import ray_session
 
 
@@ -61,11 +62,11 @@ def is_caught(number: int) -> bool:
 
 
 def test_a_first_signal_is_held_and_a_second_one_heard_at_once(heard: list[int]) -> None:
-    with module._signals_held() as held:
+    with workarounds.deferred_signals() as pending:
         signal.raise_signal(signal.SIGTERM)
-        assert (held, heard) == ([signal.SIGTERM], [])
+        assert (pending, heard) == ([signal.SIGTERM], [])
         signal.raise_signal(signal.SIGINT)
-        assert (held, heard) == ([signal.SIGTERM, signal.SIGINT], [signal.SIGINT])
+        assert (pending, heard) == ([signal.SIGTERM, signal.SIGINT], [signal.SIGINT])
     signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGINT)
     assert heard == [signal.SIGINT, signal.SIGTERM, signal.SIGINT]
@@ -73,16 +74,16 @@ def test_a_first_signal_is_held_and_a_second_one_heard_at_once(heard: list[int])
 
 def test_a_second_signal_that_is_ignored_stays_so(heard: list[int]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with module._signals_held() as held:
+    with workarounds.deferred_signals() as pending:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)
-    assert held == [signal.SIGINT, signal.SIGTERM] and heard == []
+    assert pending == [signal.SIGINT, signal.SIGTERM] and heard == []
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
 
 
 def test_rays_own_handler_and_alarm_are_kept_out_until_it_has_started(heard: list[int]) -> None:
     of_ray = ray_utils.set_sigterm_handler
-    with module._signals_held():
+    with workarounds.deferred_signals():
         ray_utils.set_sigterm_handler(lambda *_: sys.exit(1))
         signal.raise_signal(signal.SIGTERM)
         signal.alarm(1000)  # as Ray's C++ core does
@@ -91,7 +92,7 @@ def test_rays_own_handler_and_alarm_are_kept_out_until_it_has_started(heard: lis
 
 def test_all_is_as_before_where_ray_cannot_start(heard: list[int]) -> None:
     plain, of_ray, before = services.ConsolePopen, ray_utils.set_sigterm_handler, signal.getsignal(signal.SIGTERM)
-    with pytest.raises(ConnectionError), module._signals_held(), module._processes_apart():
+    with pytest.raises(ConnectionError), workarounds.deferred_signals(), workarounds.own_process_groups():
         assert services.ConsolePopen is not plain
         raise ConnectionError
     assert services.ConsolePopen is plain and ray_utils.set_sigterm_handler is of_ray
@@ -99,7 +100,7 @@ def test_all_is_as_before_where_ray_cannot_start(heard: list[int]) -> None:
 
 
 def test_what_sigterm_does_outlives_the_end_of_ray(heard: list[int]) -> None:
-    with pytest.raises(KeyboardInterrupt), module._sigterm_kept():
+    with pytest.raises(KeyboardInterrupt), workarounds.restored_sigterm():
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as `ray.shutdown` does
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGTERM)
@@ -118,7 +119,7 @@ def test_garbage_is_collected_before_and_after_but_not_meanwhile() -> None:
     gc.disable()
     Cycle()
     gc.enable()
-    with pytest.raises(KeyboardInterrupt), module._no_collection():
+    with pytest.raises(KeyboardInterrupt), workarounds.no_garbage_collection():
         assert len(freed) == 1 and not gc.isenabled()
         raise KeyboardInterrupt
     assert gc.isenabled()

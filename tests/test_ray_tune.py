@@ -10,7 +10,7 @@ from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint
 from ray.tune.experiment import Trial
 
-from tune_cl.ray.tuner import KEPT, Deletions, _folder, _Recorder, _Rungs
+from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, Deletions, _folder, _Recorder, _Rungs
 from tune_cl.search.driver import Search
 
 
@@ -72,7 +72,7 @@ def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _
         one.run_metadata.checkpoint_manager.register_checkpoint(_TrainingResult(saved, {}))
     assert [told[1] for told in search.checkpoints] == [1, 2, 3, 4, 5]
     books = one.run_metadata.checkpoint_manager.best_checkpoint_results
-    assert [Path(kept.checkpoint.path).name for kept in books] == ["4", "5"] and len(books) == KEPT
+    assert [Path(kept.checkpoint.path).name for kept in books] == ["4", "5"] and len(books) == CHECKPOINTS_PER_TRIAL
     assert [Path(old.get() or "").name for _ in range(old.qsize())] == ["1", "2", "3"]
 
 
@@ -87,7 +87,7 @@ def test_of_a_trial_that_goes_on_the_checkpoint_of_the_pause_is_kept_too(rungs: 
             number += 1
             one.update_last_result({"training_iteration": number, "iteration": number, "trial_id": one.trial_id})
             recorder.on_checkpoint(number, [one], one, Checkpoint(str(tmp_path / str(number))))
-            left.append([Path(address).name for _, address in recorder.kept[one.config["trial"]]])
+            left.append([Path(address).name for _, address in recorder.checkpoints[one.config["trial"]]])
     assert left == [
         ["1"], ["1", "2"], ["2", "3"], ["3", "4"], ["3", "4", "5"], ["3", "5", "6"], ["6", "7"], ["6", "7", "8"],
         ["6", "8", "9"],

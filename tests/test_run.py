@@ -34,7 +34,7 @@ console()
 
 
 @pytest.fixture(scope="module")
-def search_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data and a search space."""
     folder = tmp_path_factory.mktemp("run")
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), folder / "data")
@@ -42,46 +42,46 @@ def search_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def search(place: Path, storage: str, command: str = "run") -> list[str]:
+def search(workdir: Path, storage: str, command: str = "run") -> list[str]:
     if command == "resume":
         return ["resume", "toy", "--storage", storage, "--json"]
     return ["run", "toy.yaml", "--data", "data", "--storage", storage, "--json"]
 
 
-def state(place: Path, storage: str) -> SearchState:
-    return replay(read_events(place / storage / "toy" / "journal.jsonl"))
+def state(workdir: Path, storage: str) -> SearchState:
+    return replay(read_events(workdir / storage / "toy" / "journal.jsonl"))
 
 
-def checkpoints(place: Path, storage: str) -> list[Path]:
+def checkpoints(workdir: Path, storage: str) -> list[Path]:
     """Those that are there and in the journal: one that is written in the moment of a stop is not."""
-    events = read_events(place / storage / "toy" / "journal.jsonl")
+    events = read_events(workdir / storage / "toy" / "journal.jsonl")
     told = {event["path"] for event in events if event["event"] == "checkpoint"}
-    return [path for path in (place / storage).glob("toy/ray/*/*/checkpoint_*") if str(path) in told]
+    return [path for path in (workdir / storage).glob("toy/ray/*/*/checkpoint_*") if str(path) in told]
 
 
-def wait_for_iterations(running: subprocess.Popen[str], place: Path, storage: str, session: int, count: int) -> None:
+def wait_for_iterations(running: subprocess.Popen[str], workdir: Path, storage: str, session: int, count: int) -> None:
     """Waits until the session (from 1) has reported `count` iterations. Results of earlier sessions do not count: a
     signal sent at once would meet a process that has not yet set its handlers."""
-    journal = place / storage / "toy" / "journal.jsonl"
+    journal = workdir / storage / "toy" / "journal.jsonl"
     wait_for_events(running, journal, "session", session)
     events = [event["event"] for event in read_events(journal)]
     begin = [at for at, event in enumerate(events) if event == "session"][session - 1]
     wait_for_events(running, journal, "result", events[:begin].count("result") + count)
 
 
-def assert_stopped(place: Path, storage: str, said: tuple[str, str]) -> None:
+def assert_stopped(workdir: Path, storage: str, said: tuple[str, str]) -> None:
     """Checks that a search was stopped with its state saved: by its last words, its journal, and MLflow."""
     out, err = said
     assert out == "" and "Traceback" not in err
     last = err.rstrip().splitlines()[-1]
     assert last.startswith("stopped; what is done is saved. Go on with: ") and "tune-cl resume toy --storage" in last
-    assert_stopped_in_order(place, storage)
+    assert_stopped_in_order(workdir, storage)
 
 
-def assert_stopped_in_order(place: Path, storage: str) -> None:
-    events = list(read_events(place / storage / "toy" / "journal.jsonl"))
+def assert_stopped_in_order(workdir: Path, storage: str) -> None:
+    events = list(read_events(workdir / storage / "toy" / "journal.jsonl"))
     assert events[-1]["event"] == "interrupted"
-    client = MlflowClient(f"sqlite:///{place / storage / 'mlflow.db'}")
+    client = MlflowClient(f"sqlite:///{workdir / storage / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("toy")
     assert experiment is not None
     open_trials = {trial.trial for trial in replay(events).open_trials()}
@@ -100,14 +100,14 @@ def as_yaml(value: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def whole(place: Path) -> dict[str, Any]:
+def whole(workdir: Path) -> dict[str, Any]:
     """The document of an uninterrupted search."""
-    out, _ = finish(start(place, *search(place, "whole")))
+    out, _ = finish(start(workdir, *search(workdir, "whole")))
     return json.loads(out)
 
 
-def test_the_document_names_the_best_trial_and_the_baseline(place: Path, whole: dict[str, Any]) -> None:
-    searched = state(place, "whole")
+def test_the_document_names_the_best_trial_and_the_baseline(workdir: Path, whole: dict[str, Any]) -> None:
+    searched = state(workdir, "whole")
     assert (whole["search"], whole["ranker"], whole["metric"], whole["trials"]) == ("toy", "conv_knrm", "map", 5)
     assert whole["iterations"] == searched.iterations and whole["errored"] == 0
     assert whole["stopped_early"] == searched.counts()["stopped_early"] > 0
@@ -118,7 +118,7 @@ def test_the_document_names_the_best_trial_and_the_baseline(place: Path, whole: 
     assert whole["best"]["dev"] == max(max(trial.dev("map").values()) for trial in searched.trials.values())
 
 
-def test_mlflow_has_a_run_a_trial_under_the_search(place: Path, whole: dict[str, Any]) -> None:
+def test_mlflow_has_a_run_a_trial_under_the_search(workdir: Path, whole: dict[str, Any]) -> None:
     client = MlflowClient(whole["tracking_uri"])
     parent = client.get_run(whole["mlflow_run_id"])
     assert parent.data.tags["tune_cl.kind"] == "search" and parent.info.status == "FINISHED"
@@ -126,7 +126,7 @@ def test_mlflow_has_a_run_a_trial_under_the_search(place: Path, whole: dict[str,
     left = {file.path for file in client.list_artifacts(parent.info.run_id)}
     assert {"report.html", "search.yaml", "best_checkpoint"} <= left
     assert float(parent.data.tags["tune_cl.cost.seconds"]) == pytest.approx(whole["seconds"], abs=0.01)
-    searched = state(place, "whole")
+    searched = state(workdir, "whole")
     assert {run.data.tags["tune_cl.trial_id"] for run in children} == set(searched.trials)
     for run in children:
         trial = searched.trials[run.data.tags["tune_cl.trial_id"]]
@@ -138,92 +138,92 @@ def test_mlflow_has_a_run_a_trial_under_the_search(place: Path, whole: dict[str,
         assert {"dev.run.txt", "dev.per_query.tsv", "config.yaml"} <= files
 
 
-def test_the_best_ranker_ranks(place: Path, whole: dict[str, Any]) -> None:
-    ranker = place / "whole" / "toy" / "trials" / "best-ranker"
+def test_the_best_ranker_ranks(workdir: Path, whole: dict[str, Any]) -> None:
+    ranker = workdir / "whole" / "toy" / "trials" / "best-ranker"
     rerank = ["rerank", str(ranker), "--data", "data", "--split", "dev", "--output", "best.txt", "--json"]
-    out, _ = finish(start(place, *rerank))
-    trial = place / "whole" / "toy" / "trials" / whole["best"]["trial_id"]
-    ranked = [line.split()[:4] for line in (place / json.loads(out)["run_file"]).read_text().splitlines()]
+    out, _ = finish(start(workdir, *rerank))
+    trial = workdir / "whole" / "toy" / "trials" / whole["best"]["trial_id"]
+    ranked = [line.split()[:4] for line in (workdir / json.loads(out)["run_file"]).read_text().splitlines()]
     assert ranked == [line.split()[:4] for line in (trial / "dev.run.txt").read_text().splitlines()]
 
 
-def test_names_of_folders_may_have_spaces_and_quotes(place: Path, whole: dict[str, Any]) -> None:
+def test_names_of_folders_may_have_spaces_and_quotes(workdir: Path, whole: dict[str, Any]) -> None:
     """Ray starts workers with a shell line that has Python's path unquoted."""
-    folder = place / "it's mine $HOME"
+    folder = workdir / "it's mine $HOME"
     folder.mkdir()
     (folder / "venv").symlink_to(sys.prefix)
-    shutil.copytree(place / "data", folder / "data")
-    shutil.copy(place / "toy.yaml", folder)
+    shutil.copytree(workdir / "data", folder / "data")
+    shutil.copy(workdir / "toy.yaml", folder)
     out, _ = finish(start(folder, *search(folder, "the runs"), python=str(folder / "venv" / "bin" / "python")))
     best = json.loads(out)["best"] | {"params": ...}  # parameters name the data's folder
     assert best == whole["best"] | {"params": ...}
 
 
-def test_resuming_a_finished_search_does_nothing_again(place: Path, whole: dict[str, Any]) -> None:
-    before = (place / "whole" / "toy" / "journal.jsonl").read_bytes()
-    out, _ = finish(start(place, *search(place, "whole", "resume")))
+def test_resuming_a_finished_search_does_nothing_again(workdir: Path, whole: dict[str, Any]) -> None:
+    before = (workdir / "whole" / "toy" / "journal.jsonl").read_bytes()
+    out, _ = finish(start(workdir, *search(workdir, "whole", "resume")))
     assert json.loads(out) == whole
-    assert (place / "whole" / "toy" / "journal.jsonl").read_bytes() == before
+    assert (workdir / "whole" / "toy" / "journal.jsonl").read_bytes() == before
 
 
-def test_resuming_on_changed_data_is_refused(place: Path, whole: dict[str, Any]) -> None:
+def test_resuming_on_changed_data_is_refused(workdir: Path, whole: dict[str, Any]) -> None:
     """Trials before and after the change could not be compared. A search that is done does not read its data."""
-    shutil.copytree(place / "whole", place / "changed")
-    journal = place / "changed" / "toy" / "journal.jsonl"
-    rewrite(journal, {state(place, "changed").data["digest"]: "0" * 64})
+    shutil.copytree(workdir / "whole", workdir / "changed")
+    journal = workdir / "changed" / "toy" / "journal.jsonl"
+    rewrite(journal, {state(workdir, "changed").data["digest"]: "0" * 64})
     text = journal.read_text()
     journal.write_text("".join(line for line in text.splitlines(True) if '"search_end"' not in line))
-    _, err = finish(start(place, *search(place, "changed", "resume")), status=2)
+    _, err = finish(start(workdir, *search(workdir, "changed", "resume")), status=2)
     assert err.splitlines()[-1].startswith("error: data.source: the data has changed since the search began; ")
     journal.write_text(text)
-    finish(start(place, *search(place, "changed", "resume")))
+    finish(start(workdir, *search(workdir, "changed", "resume")))
 
 
 def test_a_search_that_is_resumed_on_a_damaged_cache_gives_the_same_numbers(
-    place: Path, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workdir: Path, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    finish(start(place, "data", "data"))
-    shutil.copytree(place / "whole", place / "damaged")
-    journal = place / "damaged" / "toy" / "journal.jsonl"
+    finish(start(workdir, "data", "data"))
+    shutil.copytree(workdir / "whole", workdir / "damaged")
+    journal = workdir / "damaged" / "toy" / "journal.jsonl"
     lines = journal.read_text().splitlines(True)
     journal.write_text("".join(lines[: len(lines) // 2]))  # as after a kill
     [damaged] = tmp_path.glob("tune_cl/data/*/train.grade.npy")
     flip_the_last_bit(damaged)
-    _, err = finish(start(place, *search(place, "damaged", "resume")))
+    _, err = finish(start(workdir, *search(workdir, "damaged", "resume")))
     assert "(train.grade.npy is not as it was written); it is built again" in err
-    assert numbers(state(place, "damaged")) == numbers(state(place, "whole"))
+    assert numbers(state(workdir, "damaged")) == numbers(state(workdir, "whole"))
 
 
-def test_a_second_search_of_the_name_is_refused(place: Path, whole: dict[str, Any]) -> None:
-    _, err = finish(start(place, *search(place, "whole"), "--name", "toy"), status=2)
+def test_a_second_search_of_the_name_is_refused(workdir: Path, whole: dict[str, Any]) -> None:
+    _, err = finish(start(workdir, *search(workdir, "whole"), "--name", "toy"), status=2)
     assert err.startswith("error: --name: a search 'toy' exists in ") and "tune-cl resume toy" in err
 
 
 def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
-    place: Path, whole: dict[str, Any]
+    workdir: Path, whole: dict[str, Any]
 ) -> None:
-    running = start(place, *search(place, "cut"))
-    wait_for_iterations(running, place, "cut", 1, 3)
+    running = start(workdir, *search(workdir, "cut"))
+    wait_for_iterations(running, workdir, "cut", 1, 3)
     os.killpg(running.pid, signal.SIGINT)  # Ctrl-C reaches the whole group
     out, err = finish(running, status=130)
     assert out == "" and "tune-cl resume toy --storage" in err
 
-    running = start(place, *search(place, "cut", "resume"))
-    wait_for_iterations(running, place, "cut", 2, 2)
+    running = start(workdir, *search(workdir, "cut", "resume"))
+    wait_for_iterations(running, workdir, "cut", 2, 2)
     os.killpg(running.pid, signal.SIGTERM)  # as Slurm ends all processes of a job
-    assert_stopped(place, "cut", finish(running, status=130))
+    assert_stopped(workdir, "cut", finish(running, status=130))
 
-    running = start(place, *search(place, "cut", "resume"))
-    wait_for_iterations(running, place, "cut", 3, 2)
+    running = start(workdir, *search(workdir, "cut", "resume"))
+    wait_for_iterations(running, workdir, "cut", 3, 2)
     running.kill()
     running.communicate()
 
-    resumed = json.loads(finish(start(place, *search(place, "cut", "resume")))[0])
-    assert numbers(state(place, "cut")) == numbers(state(place, "whole"))
+    resumed = json.loads(finish(start(workdir, *search(workdir, "cut", "resume")))[0])
+    assert numbers(state(workdir, "cut")) == numbers(state(workdir, "whole"))
     assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]
     for storage in ("whole", "cut"):  # of the trials that have ended, only the best one's are needed
-        left = {path.parent.name.partition("-")[0] for path in checkpoints(place, storage)}
+        left = {path.parent.name.partition("-")[0] for path in checkpoints(workdir, storage)}
         assert left == {resumed["best"]["trial_id"]}
     client = MlflowClient(resumed["tracking_uri"])
     experiment = client.get_run(resumed["mlflow_run_id"]).info.experiment_id
@@ -232,25 +232,25 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     for run in runs:
         if trial := run.data.tags.get("tune_cl.trial_id"):
             points = [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, "dev_map")]
-            assert sorted(points) == sorted(state(place, "cut").trials[trial].dev("map").items())
+            assert sorted(points) == sorted(state(workdir, "cut").trials[trial].dev("map").items())
 
 
 def test_a_search_that_has_ended_is_resumed_reported_and_confirmed_without_its_checkpoints(
-    place: Path, whole: dict[str, Any]
+    workdir: Path, whole: dict[str, Any]
 ) -> None:
-    shutil.copytree(place / "whole", place / "light")
-    shutil.rmtree(place / "light" / "toy" / "ray")
-    again = json.loads(finish(start(place, *search(place, "light", "resume")))[0])
+    shutil.copytree(workdir / "whole", workdir / "light")
+    shutil.rmtree(workdir / "light" / "toy" / "ray")
+    again = json.loads(finish(start(workdir, *search(workdir, "light", "resume")))[0])
     assert again["best"] == whole["best"]
-    finish(start(place, "report", "toy", "--storage", "light"))
-    finish(start(place, "confirm", "toy", "--storage", "light", "--top", "1", "--seeds", "2"))
+    finish(start(workdir, "report", "toy", "--storage", "light"))
+    finish(start(workdir, "confirm", "toy", "--storage", "light", "--top", "1", "--seeds", "2"))
 
 
-def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(place: Path) -> None:
+def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(workdir: Path) -> None:
     """A driver whose raylet has gone may end at once, with status 1. One that is killed still takes Ray with it."""
     for number, storage in ((signal.SIGTERM, "job"), (signal.SIGKILL, "killed")):
-        running = start(place, *search(place, storage))
-        wait_for_iterations(running, place, storage, 1, 2)
+        running = start(workdir, *search(workdir, storage))
+        wait_for_iterations(running, workdir, storage, 1, 2)
         of_ray = psutil.Process(running.pid).children()
         assert {"gcs_server", "raylet"} <= {process.name() for process in of_ray}
         running.send_signal(signal.SIGSTOP)
@@ -259,31 +259,31 @@ def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(p
             time.sleep(2)  # longer than a raylet takes to leave
             assert psutil.STATUS_ZOMBIE not in {process.status() for process in of_ray}
             running.send_signal(signal.SIGCONT)
-            assert_stopped(place, storage, finish(running, status=130))
+            assert_stopped(workdir, storage, finish(running, status=130))
         running.wait()
         _, left = psutil.wait_procs(of_ray, timeout=20)
         assert not left
 
 
-def test_a_search_whose_terminal_is_closed_stops_in_order(place: Path) -> None:
+def test_a_search_whose_terminal_is_closed_stops_in_order(workdir: Path) -> None:
     """As when a window is closed or a connection breaks: what the search says then can be written nowhere."""
     terminal, inside = pty.openpty()
     running = subprocess.Popen(
-        [sys.executable, "-c", AT_A_TERMINAL, *search(place, "closed")],
-        cwd=place, env=os.environ | {"PYTHONPATH": on_path(str(ROOT))}, text=True, start_new_session=True,
+        [sys.executable, "-c", AT_A_TERMINAL, *search(workdir, "closed")],
+        cwd=workdir, env=os.environ | {"PYTHONPATH": on_path(str(ROOT))}, text=True, start_new_session=True,
         stdin=inside, stdout=inside, stderr=inside,
     )  # fmt: skip
     os.close(inside)
-    wait_for_iterations(running, place, "closed", 1, 3)
+    wait_for_iterations(running, workdir, "closed", 1, 3)
     os.close(terminal)
     assert running.wait(120) == 130
-    assert_stopped_in_order(place, "closed")
+    assert_stopped_in_order(workdir, "closed")
 
 
-def test_impatience_changes_nothing_of_the_end(place: Path) -> None:
+def test_impatience_changes_nothing_of_the_end(workdir: Path) -> None:
     """The third Ctrl-C comes while Ray leaves the interpreter."""
-    running = start(place, *search(place, "impatient"))
-    wait_for_iterations(running, place, "impatient", session=1, count=3)
+    running = start(workdir, *search(workdir, "impatient"))
+    wait_for_iterations(running, workdir, "impatient", session=1, count=3)
     with suppress(ProcessLookupError):
         for _ in range(5):
             os.kill(running.pid, signal.SIGINT)
@@ -293,22 +293,22 @@ def test_impatience_changes_nothing_of_the_end(place: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_ray_starts_is_heard_when_it_has_started(place: Path, number: signal.Signals) -> None:
-    running = start(place, *search(place, number.name))
+def test_a_signal_while_ray_starts_is_heard_when_it_has_started(workdir: Path, number: signal.Signals) -> None:
+    running = start(workdir, *search(workdir, number.name))
     process = psutil.Process(running.pid)
     while not any(child.name() == "gcs_server" for child in process.children()):  # the first of Ray's processes
         assert running.poll() is None, running.communicate()[1]
         time.sleep(0.05)
     running.send_signal(number)
-    assert_stopped(place, number.name, finish(running, status=130))
+    assert_stopped(workdir, number.name, finish(running, status=130))
 
 
-def assert_stops_itself(program: str, place: Path, storage: str) -> None:
+def assert_stops_itself(program: str, workdir: Path, storage: str) -> None:
     """Checks that a search is stopped that sends itself a signal; `program`: Python that runs `tune-cl` so."""
-    command = [sys.executable, "-c", program, *search(place, storage)]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-c", program, *search(workdir, storage)]
+    done = subprocess.run(command, cwd=workdir, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 130, done.stderr
-    assert_stopped(place, storage, (done.stdout, done.stderr))
+    assert_stopped(workdir, storage, (done.stdout, done.stderr))
 
 
 STOPPED_AT_THE_END = """
@@ -330,9 +330,9 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver(place: Path) -> None:
+def test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver(workdir: Path) -> None:
     """Ray's C++ core, which receives it there, gives the process 3 seconds."""
-    assert_stops_itself(STOPPED_AT_THE_END, place, "at-the-end")
+    assert_stops_itself(STOPPED_AT_THE_END, workdir, "at-the-end")
 
 
 SWALLOWED_BETWEEN_RESULTS = """
@@ -353,23 +353,23 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_signal_that_a_library_swallows_ends_the_search_at_rays_next_step(place: Path) -> None:
-    assert_stops_itself(SWALLOWED_BETWEEN_RESULTS, place, "swallowed")
-    assert state(place, "swallowed").iterations == 2
+def test_a_signal_that_a_library_swallows_ends_the_search_at_rays_next_step(workdir: Path) -> None:
+    assert_stops_itself(SWALLOWED_BETWEEN_RESULTS, workdir, "swallowed")
+    assert state(workdir, "swallowed").iterations == 2
 
 
-def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(place: Path, whole: dict[str, Any]) -> None:
-    shutil.copytree(place / "whole", place / "copy")
+def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(workdir: Path, whole: dict[str, Any]) -> None:
+    shutil.copytree(workdir / "whole", workdir / "copy")
     confirm = ["confirm", "toy", "--storage", "copy", "--top", "1", "--json", "--seeds"]
-    running = start(place, *confirm, "60")
-    journal = place / "copy" / "toy" / "journal.jsonl"
+    running = start(workdir, *confirm, "60")
+    journal = workdir / "copy" / "toy" / "journal.jsonl"
     wait_for_events(running, journal, "confirmation", 3)
     running.terminate()  # as Kubernetes ends the first process of a pod
     out, err = finish(running, status=130)
     assert out == "" and "tune-cl confirm toy --storage" in err.splitlines()[-1]
     done = replay(read_events(journal)).confirmations
     assert 2 <= len(done) < 120  # an event whose write is interrupted is taken back and reported again
-    judged = json.loads(finish(start(place, *confirm, "2"))[0])
+    judged = json.loads(finish(start(workdir, *confirm, "2"))[0])
     trained = replay(read_events(journal)).confirmations
     assert trained[: len(done)] == done and len(judged["seeds"]) == 2
     assert len({(event["label"], event["seed"]) for event in trained}) == len(trained) >= 4

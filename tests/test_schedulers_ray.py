@@ -21,7 +21,7 @@ from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.ray import tuner as ray_tune
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_materials import untrained
-from tune_cl.ray.tuner import KEPT, run_trials
+from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, run_trials
 from tune_cl.run_search import Artifacts
 from tune_cl.search.driver import BASELINE_TRIAL, Search
 
@@ -109,7 +109,9 @@ def test_a_search_through_ray(folder: Path, materials: dict[str, Materials], way
     best = state.best()
     assert best is not None
     left = {trial.trial: sum(Path(path).is_dir() for path in trial.checkpoints.values()) for trial in state.by_number()}
-    assert 1 <= left.pop(best[0].trial) <= KEPT + 1 and not any(left.values()), "of the others nothing is read any more"
+    assert 1 <= left.pop(best[0].trial) <= CHECKPOINTS_PER_TRIAL + 1 and not any(left.values()), (
+        "of the others nothing is read any more"
+    )
 
 
 @pytest.mark.parametrize("way", ["pbt", "freeze-thaw"])

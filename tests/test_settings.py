@@ -11,8 +11,9 @@ from argparse import ArgumentParser, Namespace
 import pytest
 
 from trainables.core.errors import ConfigError
-from tune_cl.cli import options as settings
-from tune_cl.cli.options import add_experiment, add_overrides, add_split, experiment_of, require_cluster
+from tune_cl.cli.options import add_experiment, add_overrides, add_split, experiment_of
+from tune_cl.ray import address as module
+from tune_cl.ray.address import require_cluster
 
 
 def parsed(*given: str) -> Namespace:
@@ -72,14 +73,14 @@ def test_a_host_in_brackets_is_an_ipv6_address(monkeypatch: pytest.MonkeyPatch) 
         server = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:
         pytest.skip("no IPv6 here")
-    monkeypatch.setattr(settings, "_require_head", print)  # what listens there is not Ray
+    monkeypatch.setattr(module, "_require_head", print)  # what listens there is not Ray
     with server:
         require_cluster(f"[::1]:{server.getsockname()[1]}")
 
 
 def test_what_answers_must_be_a_ray_that_knows_us(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray itself would ask a dashboard's port for ever, and a cluster that refuses its token for 20 seconds."""
-    monkeypatch.setattr(settings, "ANSWER_SECONDS", 5.0)
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 5.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(
@@ -92,7 +93,7 @@ def test_what_answers_must_be_a_ray_that_knows_us(monkeypatch: pytest.MonkeyPatc
         assert head.stdin and head.stdout
         address = head.stdout.readline().strip()
         for name in ("ANSWER_SECONDS", "CONNECT_SECONDS"):
-            monkeypatch.setattr(settings, name, 60.0)
+            monkeypatch.setattr(module, name, 60.0)
         with pytest.raises(
             ConfigError, match=f"the cluster at '{address}' does not know the token of this machine, or"
         ):

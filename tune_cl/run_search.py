@@ -34,7 +34,7 @@ from tune_cl.ray.nodes import PACKAGES, versions
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_materials import completed, fingerprint, require_unchanged, untrained
 from tune_cl.ray.slots import Slots, at_a_time, require_room
-from tune_cl.ray.tuner import run_trials, without_foreign
+from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
 from tune_cl.report.page import leave_report, report_left
 from tune_cl.search.analysis import pareto, selection_bias
 from tune_cl.search.budget import cost_so_far
@@ -196,7 +196,7 @@ def _run(
             networks = not experiment.base_run().grows_trees
             places = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
             search = Search(experiment, journal, places(), artifacts, progress.update)
-            for address in without_foreign(search.state, search_folder):
+            for address in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
             run_trials(search, materials, search_folder.below("ray"), search.state.sessions, places)
     _close(search, artifacts)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,22 +21,11 @@ from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchF
 from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.ray.access import AUTH_MODE, is_open
+from tune_cl.ray.address import require_cluster
 from tune_cl.space.parameters import Choice, Leaf
 from tune_cl.space.space import Flat, Space
 
 DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the forms of tune-cl list data"
-CONNECT_SECONDS = 10.0  # for a cluster's head to accept a connection
-ANSWER_SECONDS = 30.0  # for it to answer, including the import of Ray
-REFUSED = 3
-ASK = f"""
-import sys
-from ray._raylet import GcsClient
-from ray.exceptions import AuthenticationError
-try:
-    GcsClient(address=sys.argv[1])
-except AuthenticationError:
-    sys.exit({REFUSED})
-"""
 
 
 def add_experiment(parser: ArgumentParser) -> None:
@@ -112,45 +98,6 @@ def require_ray(options: Namespace) -> None:
         if not options.allow_open_ray:
             raise ConfigError(Problem(AUTH_MODE, wrong, "unset it, or add --allow-open-ray"))
         say(f"warning: {AUTH_MODE}: {wrong}")
-
-
-def require_cluster(address: str | None) -> None:
-    """Raises ConfigError if no cluster's head answers at host:port (Ray would try for ever), if it refuses this
-    machine's token, or if `auto` finds no Ray."""
-    right = "auto, or host:port of a cluster's head that runs"
-    if address == "auto":
-        from ray._private.services import canonicalize_bootstrap_address
-
-        try:
-            address = canonicalize_bootstrap_address("auto")
-        except ConnectionError:
-            raise ConfigError(Problem("--address", "no Ray runs on this machine", right)) from None
-    if address is None or "://" in address:
-        return
-    host, _, port = address.rpartition(":")
-    if not (host and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536):
-        raise ConfigError(Problem("--address", f"'{address}' is no host:port", right))
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-    except (OSError, UnicodeError) as error:
-        raise ConfigError(Problem("--address", f"'{address}' does not answer: {error}", right)) from None
-    _require_head(address)
-
-
-def _require_head(address: str) -> None:
-    """Asks the head in a process of its own, for Ray's client heeds neither Ctrl-C nor a time limit."""
-    command = [sys.executable, "-c", ASK, address]
-    try:
-        status = subprocess.run(command, capture_output=True, timeout=ANSWER_SECONDS, check=False).returncode
-    except subprocess.TimeoutExpired:
-        status = None
-    if status == REFUSED:
-        wrong = f"the cluster at '{address}' does not know the token of this machine, or wants one"
-        right = "RAY_AUTH_MODE=token, and the cluster's token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
-        raise ConfigError(Problem("--address", wrong, right))
-    if status != 0:
-        right = "the port of its head, 6379 unless `ray start` was told another; not of a dashboard or for Ray clients"
-        raise ConfigError(Problem("--address", f"no Ray cluster answers at '{address}'", right))
 
 
 DATA = ("data.source", "training.pretrain_data")

@@ -1,7 +1,8 @@
 """AWS nodes for `ray up`: spot where AWS has it, else on demand (`provider.module` in cluster.yaml).
 
-Ray's autoscaler cannot do this with two node types: when AWS refuses one it asks for the same type again, for ever. Ray
-loads this module on the machine of `ray up` and on the head; nothing else in tune_cl imports it, for it needs boto3.
+Defect: with two node types Ray's autoscaler asks for the same type again, for ever, when AWS refuses it. Ray loads this
+module on the machine of `ray up` and on the head; nothing else in tune_cl imports it, because it needs boto3.
+Test: test_spot_that_is_refused_is_started_on_demand.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ class SpotFirst(AWSNodeProvider):
     def _create_node(self, node_config: dict[str, Any], tags: dict[str, str], count: int) -> dict[str, Any]:
         if node_config.get(MARKET, {}).get("MarketType") != "spot":
             return super()._create_node(node_config, tags, count)
-        made, why = {}, "fewer than asked for"  # Ray accepts any number from 1
+        created, why = {}, "fewer than asked for"  # Ray accepts any number from 1
         try:
-            made = super()._create_node(node_config, tags, count)
+            created = super()._create_node(node_config, tags, count)
         except NodeLaunchException as refused:
             if refused.category not in REFUSALS:
                 raise
             why = refused.category
-        missing = count - len(made)
+        missing = count - len(created)
         if not missing:
-            return made
+            return created
         message = "AWS granted {} of {} {} on spot ({}); starting {} on demand"
-        cli_logger.warning(message, len(made), count, node_config["InstanceType"], why, missing)
+        cli_logger.warning(message, len(created), count, node_config["InstanceType"], why, missing)
         on_demand = {key: value for key, value in node_config.items() if key != MARKET}
-        return {**made, **super()._create_node(on_demand, tags, missing)}
+        return {**created, **super()._create_node(on_demand, tags, missing)}

@@ -9,7 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import ray
-from ray._private import worker
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -29,12 +28,6 @@ def versions(packages: Iterable[str]) -> dict[str, str | None]:
         except PackageNotFoundError:
             found[package] = None
     return found
-
-
-def _folder() -> str:
-    """Ray's folder on the driver's node; other nodes of a cluster that was started alike have the same."""
-    node = worker._global_node
-    return node.get_temp_dir_path() if node else "/tmp/ray"  # no node: Ray's client, on a machine without Ray
 
 
 class NodeCheck:
@@ -67,7 +60,7 @@ class NodeCheck:
             elif name in self.since and time.monotonic() - self.since[name] > SLOW:
                 del self.since[name]
                 silent = f"note: node {address} has started no process for {SLOW:.0f} s, so no trial"
-                self.say(f"{silent}; raylet.err in {_folder()}/session_latest/logs there says why")
+                self.say(f"{silent}; raylet.err there says why (/tmp/ray/session_latest/logs)")
 
     def _take_in(self, address: str, answer: Any) -> None:
         cannot = f"node {address} cannot run trials"

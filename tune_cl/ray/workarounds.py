@@ -1,0 +1,181 @@
+"""Everything that uses Ray's private names, with the defect of Ray 2.60 that each works around and the test that fails
+without it. When Ray moves, mend it here."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import Any
+
+from ray._private import services
+from ray._private import utils as ray_utils
+from ray.exceptions import RayActorError
+from ray.tune.execution import class_cache
+from ray.tune.execution.tune_controller import TuneController
+from ray.tune.experiment import Trial
+
+from tune_cl.process import SIGNALS
+
+# -- start and end of Ray ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def deferred_signals() -> Iterator[list[int]]:
+    """Around `ray.init`: collects the SIGNALS that arrive, for the caller to raise afterwards; a second one takes
+    effect at once.
+
+    Defects: an exception in one of Ray's forks is swallowed and leaves the lock of `logging` taken for ever. Ray also
+    sets a SIGTERM handler of its own, a silent exit, and its C++ core sets an alarm that aborts the process 3 seconds
+    later. Signals are not blocked instead, because Ray's processes would inherit that.
+    Tests: test_a_signal_while_ray_starts_is_heard_when_it_has_started,
+    test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver.
+    """
+    pending: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pending
+        return
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def defer(number: int, frame: FrameType | None) -> None:
+        if pending and callable(handler := handlers[signal.Signals(number)]):
+            handler(number, frame)
+        pending.append(number)
+
+    set_by_ray = ray_utils.set_sigterm_handler
+    ray_utils.set_sigterm_handler = lambda handler: None
+    try:
+        for number in handlers:
+            signal.signal(number, defer)
+        yield pending
+        signal.alarm(0)
+    finally:
+        ray_utils.set_sigterm_handler = set_by_ray
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)  # None: the handler was not set from Python
+
+
+@contextmanager
+def own_process_groups() -> Iterator[None]:
+    """Around `ray.init`: gives each of Ray's processes a process group of its own.
+
+    Defect: a signal to a whole job, such as Ctrl-C, also ends the raylet, and Ray may then end the driver with status 1
+    before it has saved anything. If the driver is killed, Ray's processes still end with it (prctl).
+    Test: test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver.
+    """
+    original = services.ConsolePopen
+    services.ConsolePopen = partial(original, process_group=0)
+    try:
+        yield
+    finally:
+        services.ConsolePopen = original
+
+
+@contextmanager
+def restored_sigterm() -> Iterator[None]:
+    """Around `ray.shutdown`: restores the handler of SIGTERM.
+
+    Defect: after `ray.shutdown`, SIGTERM ends the process at once.
+    Test: test_what_sigterm_does_outlives_the_end_of_ray.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Around `ray.shutdown`: collects garbage before, and none meanwhile.
+
+    Defect: Tune leaves cycles that refer to Ray's objects. If another thread, such as the one of tracking, frees one
+    while Ray shuts down, the process ends with status 1 (Ray's QuickExit).
+    Test: test_garbage_that_another_thread_collects_does_not_end_the_process_while_ray_is_left.
+    """
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+# -- trials ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def retries_after_reset() -> Iterator[None]:
+    """Around a search with reused actors: retries a trial whose actor dies while it is reset for that trial.
+
+    Defect: Ray then reports the end of the process and the end of the task. The first report retries the trial; the
+    second, in either order, fails it because it is not running.
+    Test: test_a_trial_whose_reused_process_dies_before_it_begins_is_retried.
+    """
+    original = TuneController._process_trial_failure
+
+    def process_failure(self: TuneController, trial: Trial, exception: Any) -> None:
+        if trial.status == Trial.PENDING and isinstance(exception, RayActorError):
+            if trial not in self._resetting_trials:
+                return  # it waits for its retry
+            self._set_trial_status(trial, Trial.RUNNING)
+            if self._staged_trials:
+                self._unstage_trial_with_resources(trial)
+        self._resetting_trials.discard(trial)
+        original(self, trial, exception)
+
+    TuneController._process_trial_failure = process_failure
+    try:
+        yield
+    finally:
+        TuneController._process_trial_failure = original
+
+
+def disable_running_means(trial: Any) -> None:
+    """Defect: Ray keeps means over the last 5 and 10 results of each of 20 metrics, which takes longer in the driver
+    than all else with a result.
+    Test: test_a_trial_keeps_no_means_of_its_last_results."""
+    trial.run_metadata._n_steps = ()
+
+
+def trim_records(trial: Any, checkpoints: int) -> None:
+    """Drops Ray's records of a trial's older checkpoints; keeps `checkpoints`, including the one about to be recorded.
+
+    Defect: with `num_to_keep`, Ray deletes checkpoints in the driver's loop, which stalls when the storage hangs, and
+    writes a snapshot of all trials whenever one trial has saved that often.
+    Test: test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted.
+    """
+    records = trial.run_metadata.checkpoint_manager.best_checkpoint_results
+    del records[: max(0, len(records) - checkpoints + 1)]
+
+
+def shrink(trial: Any) -> None:
+    """Drops what Ray stores of an ended trial, all of which is in the journal.
+
+    Defect: Ray keeps configuration, results and checkpoints of every trial; thousands of trials fill the memory.
+    Test: test_a_trial_that_has_ended_keeps_its_id_and_little_else.
+    """
+    trial.config = trial._Trial__unresolved_config = {"trial": trial.config["trial"]}
+    trial.evaluated_params, trial.experiment_tag = {}, ""
+    metadata = trial.run_metadata
+    metadata.last_result, metadata.metric_analysis, metadata.metric_n_steps = {}, {}, {}
+    checkpoints = metadata.checkpoint_manager
+    checkpoints.best_checkpoint_results.clear()
+    if latest := checkpoints.latest_checkpoint_result:  # a trial that failed before its first has none
+        latest.metrics = {}
+
+
+def withhold_aws_keys() -> None:
+    """Stops Tune from passing the driver's AWS keys to trials, which have those of their machine.
+
+    Defect: Tune passes them in a runtime environment, which Ray's agent logs for all to read.
+    Test: test_no_file_that_a_search_leaves_holds_a_key.
+    """
+    class_cache.ENV_VARS_TO_PROPAGATE.difference_update(
+        {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"}
+    )
