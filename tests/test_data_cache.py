@@ -130,7 +130,7 @@ def test_data_comes_back_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])
 def test_a_column_gives_the_same_texts_in_any_way(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "_AT_ONCE", at_once)
+    monkeypatch.setattr(columns, "_TEXTS_A_BLOCK", at_once)
     texts = ["", "größer", "", "漢字 x", "plain", ""]
     column = TextColumn.of(texts)
     assert list(column) == texts == [column[row] for row in range(len(column))]

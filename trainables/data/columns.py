@@ -21,7 +21,7 @@ UNJUDGED = -1  # grade of a document without a judgment, in columns that also ho
 MAX_GRADE = int(np.iinfo(np.int16).max)
 NO_RANK = 0  # first-stage rank of a candidate that is not in the run
 Task = Literal["ranking", "classification"]
-_AT_ONCE = 1 << 14  # texts that a pass over a column decodes together
+_TEXTS_A_BLOCK = 1 << 14  # decoded together
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,16 @@ class TextColumn(Sequence[str]):
         return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes().decode()
 
     def __iter__(self) -> Iterator[str]:
-        for start in range(0, len(self), _AT_ONCE):
-            yield from self._run(start, min(start + _AT_ONCE, len(self)))
+        for start in range(0, len(self), _TEXTS_A_BLOCK):
+            yield from self._run(start, min(start + _TEXTS_A_BLOCK, len(self)))
 
     def _run(self, start: int, stop: int) -> list[str]:
         """The texts of adjacent rows, their bytes copied at once: four times as fast as one by one."""
         if stop <= start:
             return []
         ends = (self.offsets[start : stop + 1] - self.offsets[start]).tolist()
-        held = self.data[self.offsets[start] : self.offsets[stop]].tobytes()
-        return [held[first:last].decode() for first, last in pairwise(ends)]
+        raw = self.data[self.offsets[start] : self.offsets[stop]].tobytes()
+        return [raw[first:last].decode() for first, last in pairwise(ends)]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Split:
 
     @property
     def owner(self) -> np.ndarray:
-        """For each candidate row, the position of its query in this split, int64 [C]."""
+        """For each candidate row, the row of its query in this split, int64 [C]."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
 
@@ -179,20 +179,20 @@ def require_texts_to_rank(data: RankingData) -> None:
         raise DataError(Problem("data.source", wrong, "use data with several candidates a query"))
 
 
-def places_of_ids(documents: np.ndarray, document_ids: TextColumn) -> np.ndarray:
-    """For each of N document rows, the place of its id among the sorted distinct ids of these rows, int64 [N]."""
+def id_ranks(documents: np.ndarray, document_ids: TextColumn) -> np.ndarray:
+    """For each of N document rows, the rank from 0 of its id among the sorted ids of these rows, int64 [N]."""
     used, inverse = np.unique(documents, return_inverse=True)
     ids = [document_ids[document] for document in used]
-    place = np.empty(len(used), np.int64)
-    place[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(used))
-    return place[inverse]
+    rank = np.empty(len(used), np.int64)
+    rank[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(used))
+    return rank[inverse]
 
 
 @dataclass(frozen=True)
 class Rated:
     """Rated documents of a split's queries, one per row (qrels: grades; run: scores).
 
-    query     int64 [n]  position of the query in the split
+    query     int64 [n]  row of the query in the split
     document  int64 [n]  row of the collection, -1 = not in it
     value     float64 [n]
     """
@@ -206,5 +206,6 @@ class Rated:
         query, document, value = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(np.array(query, np.int64), np.array(document, np.int64), np.array(value, np.float64))
 
-    def where(self, kept: np.ndarray) -> Rated:
-        return Rated(self.query[kept], self.document[kept], self.value[kept])
+    def where(self, rows: np.ndarray) -> Rated:
+        """The selected rows; `rows`: bool [n] or int."""
+        return Rated(self.query[rows], self.document[rows], self.value[rows])

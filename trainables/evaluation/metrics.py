@@ -17,11 +17,9 @@ import numpy as np
 
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.registry import Entry, Registry
-from trainables.data.columns import Split, TextColumn, places_of_ids
+from trainables.data.columns import Split, TextColumn, id_ranks
 
-SIGN = np.uint32(1 << 31)
-LAST = np.iinfo(np.uint64).max  # sorts behind every key
-MOST_PADDING = 3  # empty cells of a table for each filled one
+SIGN = np.uint32(1 << 31)  # bit of a float32
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Judgments:
         ideal = np.lexsort((-grades.astype(np.int64), owner))
         ideal = ideal[grades[ideal] > 0]
         query = owner[ideal]
-        return cls(relevant, grades[ideal].astype(np.float64), query, _places(query))
+        return cls(relevant, grades[ideal].astype(np.float64), query, _ranks_within(query))
 
 
 @dataclass(frozen=True)
@@ -82,14 +80,14 @@ class Ranking:
 def average_precision(ranking: Ranking, cut: float) -> np.ndarray:
     """Sum of the precisions at the ranks of relevant documents, divided by the number of relevant documents."""
     query, rank = ranking.hits_within(cut)
-    total = np.bincount(query, _places(query) / rank, minlength=len(ranking))
+    total = np.bincount(query, _ranks_within(query) / rank, minlength=len(ranking))
     return _ratio(total, ranking.judged.relevant)
 
 
 def reciprocal_rank(ranking: Ranking, cut: float) -> np.ndarray:
     """1 / rank of the first relevant document; 0 if there is none up to the cut."""
     query, rank = ranking.hits_within(cut)
-    first = _places(query) == 1
+    first = _ranks_within(query) == 1
     return np.bincount(query[first], 1.0 / rank[first], minlength=len(ranking))
 
 
@@ -99,7 +97,7 @@ def precision(ranking: Ranking, cut: float) -> np.ndarray:
 
 
 def recall(ranking: Ranking, cut: float) -> np.ndarray:
-    """Share of the relevant documents found up to the cut."""
+    """Relevant documents up to the cut, as a share of all relevant ones."""
     return _ratio(ranking.count_within(cut), ranking.judged.relevant)
 
 
@@ -129,7 +127,7 @@ def _dcg(query: np.ndarray, rank: np.ndarray, gain: np.ndarray, cut: float, quer
     return np.bincount(query[within], gain[within] / np.log2(rank[within] + 1.0), minlength=queries)
 
 
-def _places(query: np.ndarray) -> np.ndarray:
+def _ranks_within(query: np.ndarray) -> np.ndarray:
     """1, 2, 3, ... within each run of equal numbers of the ascending `query`."""
     count = np.bincount(query)
     return np.arange(len(query)) - (np.cumsum(count) - count)[query] + 1
@@ -148,7 +146,7 @@ class Family:
     cut: bool  # may be written with one
 
 
-KNOWN = "known: map[@K], mrr[@K], ndcg[@K], p@K, recall@K, rprec, accuracy"
+METRIC_FORMS = "known: map[@K], mrr[@K], ndcg[@K], p@K, recall@K, rprec, accuracy"
 FAMILIES = {
     "map": Family(average_precision, bare=True, cut=True),
     "mrr": Family(reciprocal_rank, bare=True, cut=True),
@@ -203,16 +201,16 @@ METRICS: Registry[Metric] = Registry(
 )
 
 
-def parse_metrics(names: Iterable[str], place: str = METRICS.location) -> dict[str, Metric]:
+def parse_metrics(names: Iterable[str], location: str = METRICS.location) -> dict[str, Metric]:
     """Metrics by their names as written: those of METRICS and others such as ndcg@20, p@5, mrr, recall@100.
 
-    Raises ConfigError with every unknown name; `place` is where the names were written.
+    Raises ConfigError with every unknown name; `location` says where the user wrote them.
     """
     metrics, problems = {}, []
     for name in names:
         metric = _parse(name)
         if metric is None:
-            problems.append(Problem(place, f"unknown metric '{name}'", KNOWN))
+            problems.append(Problem(location, f"unknown metric '{name}'", METRIC_FORMS))
         else:
             metrics[name] = metric
     if problems:
@@ -229,43 +227,34 @@ def _parse(name: str) -> Metric | None:
 
 
 class TrecOrder:
-    """Sorts the candidates of a split as trec_eval does. Built once, used for many score arrays."""
+    """Sorts the candidates of a split as trec_eval does. Built once per split, then used for many arrays of scores.
+
+    owner  int64 [C]  row of the query of each candidate; also valid for the sorted candidates
+    rank   int64 [C]  1, 2, 3, ... within each query
+    """
 
     def __init__(self, split: Split, document_ids: TextColumn):
         self.owner = split.owner
         self.rank = np.arange(len(self.owner)) - split.offsets[:-1][self.owner] + 1
-        self._rows = np.lexsort((-places_of_ids(split.document, document_ids), self.owner))
-        # One uint64 per candidate, (query, score descending, place among ties), so that a plain sort of
-        # values suffices: many times faster than an argsort over two keys.
-        self._place_bits = int(split.sizes.max(initial=0)).bit_length()
-        if self._place_bits + len(split).bit_length() > 32:
+        self._by_id = np.lexsort((-id_ranks(split.document, document_ids), self.owner))
+        # One integer holds query, score (descending) and rank by id, so that one plain sort does it all: ten times as
+        # fast as np.lexsort, with which an evaluation on dev took 3 to 30 times as long.
+        self._rank_bits = int(split.sizes.max(initial=0)).bit_length()
+        if self._rank_bits + len(split).bit_length() > 32:
             raise ValueError("too many queries times candidates to rank at once")
-        self._query_key = self.owner.astype(np.uint64) << np.uint64(32 + self._place_bits)
-        self._place_key = (self.rank - 1).astype(np.uint64)
-        widest = split.sizes.max(initial=0)
-        padded = len(split) * widest > (1 + MOST_PADDING) * len(self.owner)
-        self._cells = None if padded else np.arange(widest) < split.sizes[:, None]  # bool [Q, widest]
+        query = self.owner.astype(np.uint64) << np.uint64(32 + self._rank_bits)
+        self._query_and_rank = query | (self.rank - 1).astype(np.uint64)
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         """Candidate rows, best first within each query, int64 [C]; `scores`: one per candidate, [C].
 
         Raises WorkFailed if a score is not a finite float32.
         """
-        bits = _as_float32(scores, len(self.owner))[self._rows].view(np.uint32)
-        descending = np.where(bits & SIGN, bits, bits ^ ~SIGN)
-        key = self._query_key | (descending.astype(np.uint64) << np.uint64(self._place_bits)) | self._place_key
-        key = self._sorted(key)
-        place = (key & np.uint64((1 << self._place_bits) - 1)).astype(np.int64)
-        return self._rows[place - self.rank + 1 + np.arange(len(place))]
-
-    def _sorted(self, key: np.ndarray) -> np.ndarray:
-        """The keys in order. Many short sorts, a query each, take a small part of the time of a long one."""
-        if self._cells is None:
-            return np.sort(key, kind="stable")  # the queries are in order already, of which this one makes use
-        table = np.full(self._cells.shape, LAST)
-        table[self._cells] = key
-        table.sort(axis=1)
-        return table[self._cells]
+        bits = _as_float32(scores, len(self.owner))[self._by_id].view(np.uint32)
+        descending = np.where(bits & SIGN, bits, bits ^ ~SIGN).astype(np.uint64)
+        key = np.sort(self._query_and_rank | (descending << np.uint64(self._rank_bits)))
+        rank = (key & np.uint64((1 << self._rank_bits) - 1)).astype(np.int64)
+        return self._by_id[np.arange(len(rank)) - self.rank + 1 + rank]
 
 
 def _as_float32(scores: np.ndarray, count: int) -> np.ndarray:
@@ -298,7 +287,7 @@ class Evaluator:
             raise ValueError(f"relevance_level {relevance_level} is below 1")
         self.relevance_level = relevance_level
         self.order = TrecOrder(split, document_ids)
-        self._kept = slice(None) if depth is None else np.flatnonzero(self.order.rank <= depth)
+        self._retrieved = slice(None) if depth is None else np.flatnonzero(self.order.rank <= depth)
         self._grade = split.grade
         self._judged = Judgments.of(split.judged_grade, split.judged_offsets, relevance_level)
 
@@ -308,7 +297,7 @@ class Evaluator:
         Raises ConfigError for an unknown metric, WorkFailed for scores that are not finite.
         """
         parsed = parse_metrics(metrics)
-        order, kept = self.order, self._kept
-        grade = self._grade[order(scores)[kept]]
-        ranking = Ranking(self._judged, order.owner[kept], order.rank[kept], grade, self.relevance_level)
+        order, rows = self.order, self._retrieved
+        grade = self._grade[order(scores)[rows]]
+        ranking = Ranking(self._judged, order.owner[rows], order.rank[rows], grade, self.relevance_level)
         return {name: metric(ranking) for name, metric in parsed.items()}

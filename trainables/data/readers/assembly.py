@@ -11,7 +11,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
-from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Rated, Split, TextColumn, places_of_ids
+from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Rated, Split, TextColumn, id_ranks
 from trainables.data.readers.rows import MISSING
 from trainables.data.settings import DataConfig
 from trainables.data.words import index_words, look_up
@@ -172,7 +172,7 @@ def _choose(
     run = split.run
     if run is None:
         raise DataError(Problem("data.candidates", f"{name} has no run", "give one, or set qrels or bm25"))
-    rows, rank = ranks(run.query, run.value, places_of_ids(run.document, document_ids))
+    rows, rank = ranks(run.query, run.value, id_ranks(run.document, document_ids))
     if source != "qrels":
         rows, rank = rows[rank <= config.top_k], rank[rank <= config.top_k]
     query, document, score = run.query[rows], run.document[rows], run.value[rows]

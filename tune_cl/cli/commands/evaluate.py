@@ -15,7 +15,7 @@ import pytrec_eval
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.prose import say
 from trainables.data.columns import MAX_GRADE
-from trainables.evaluation.metrics import ACCURACY, KNOWN, METRICS, Metric, parse_metrics
+from trainables.evaluation.metrics import ACCURACY, METRIC_FORMS, METRICS, Metric, parse_metrics
 from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
 from trainables.evaluation.trec_files import read_qrels, read_run
 from tune_cl.cli.tables import table
@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("qrels", metavar="QRELS", help="TREC qrels file, plain or .gz")
     parser.add_argument("runs", metavar="RUN", nargs="+", help="TREC run files; the first is the reference")
     names = ",".join(name for name in METRICS if name != ACCURACY)  # of rankings accuracy is p@1
-    parser.add_argument("--metrics", default=names, help=f"parted by commas; {KNOWN} (default %(default)s)")
+    parser.add_argument("--metrics", default=names, help=f"parted by commas; {METRIC_FORMS} (default %(default)s)")
     parser.add_argument("--relevance-level", type=int, default=1, metavar="N", help="lowest relevant grade (default 1)")
     parser.add_argument("--correction", help=f"{', '.join(CORRECTIONS)} (default {CORRECTION})")
 
