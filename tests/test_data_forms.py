@@ -22,7 +22,7 @@ from tests.support.data_folders import (
 from tests.support.loading import candidates, load, problems
 from trainables.core.errors import DataError
 from trainables.data.columns import RankingData, require_texts_to_rank
-from trainables.data.readers.sick import WHOLE_COLUMNS
+from trainables.data.readers.sentence_pairs import SICK_WHOLE_COLUMNS
 from trainables.data.readers.squad import sentence_bounds
 
 
@@ -217,7 +217,7 @@ class TestPairs:
         """As its authors publish it: columns in another order, one of which names the split."""
         rows = [row for text in sick_files().values() for row in text.splitlines()[1:]]
         sets = [name for name in ("TRAIN", "TRIAL", "TEST") for _ in range(3)]
-        lines = ["\t".join(WHOLE_COLUMNS)]
+        lines = ["\t".join(SICK_WHOLE_COLUMNS)]
         for (name, first, second, score, label), part in zip((row.split("\t") for row in rows), sets, strict=True):
             lines.append("\t".join([name, first, second, label, score, *["x"] * 6, part]))
         one = load(write_folder(tmp_path / "one", {"SICK.txt": "\n".join(lines)}))

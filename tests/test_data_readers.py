@@ -272,5 +272,5 @@ class TestWikiQA:
 
     def test_it_has_no_run(self, tmp_path: Path) -> None:
         assert problems(write_folder(tmp_path, wikiqa_files()), candidates="run") == [
-            "data.candidates: WikiQA has no run"
+            "data.candidates: train has no run"
         ]

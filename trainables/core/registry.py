@@ -1,4 +1,4 @@
-"""Named choices (scorings, pacings, rankers, ...): one entry each, looked up by the name users write."""
+"""Named values (scorings, pacings, rankers, ...): one entry each, looked up by the name users write."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Generic, TypeVar
 from trainables.core.errors import ConfigError, Problem, nearest
 
 T = TypeVar("T")
+Value = TypeVar("Value", covariant=True)
 
 
 @dataclass(frozen=True)
-class Entry(Generic[T]):
-    """A choice, what it does in one line, and where it comes from."""
+class Entry(Generic[Value]):
+    """A named value, what it does in one line, and where it comes from."""
 
     name: str
-    value: T
+    value: Value
     summary: str
     source: str
 

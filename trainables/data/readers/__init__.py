@@ -8,12 +8,13 @@ from typing import Protocol
 from trainables.core.errors import DataError, Problem
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
-from trainables.data.readers import conversation, insurance_qa, letor, quora, sick, snli, squad, trec, wikiqa
+from trainables.data.readers import conversation, insurance_qa, letor, squad, trec, wikiqa
+from trainables.data.readers.sentence_pairs import QUORA, SICK, SNLI
 from trainables.data.settings import DataConfig
 
 
 class Reader(Protocol):
-    """What the module of a reader must define."""
+    """What a reader, usually a module, must define."""
 
     TASK: Task
     """What there is to learn from such data."""
@@ -23,11 +24,11 @@ class Reader(Protocol):
         ...
 
     def files(self, folder: Path) -> list[Path]:
-        """The files that `read` reads, in a fixed order; a change of their bytes makes the data be read anew."""
+        """The files that `read` reads, in a fixed order; when their bytes change, the data is read again."""
         ...
 
     def read(self, folder: Path, config: DataConfig, workspace: Path) -> RankingData:
-        """The data without a digest. Raises DataError with the place of everything that is wrong.
+        """The data without a digest. Raises DataError with the location of everything that is wrong.
 
         `workspace` is the folder in which the cache entry is built; columns too large for memory are written
         there while they are read (trainables.data.data_cache).
@@ -35,7 +36,7 @@ class Reader(Protocol):
         ...
 
 
-READERS: Registry[Reader] = Registry(
+READERS = Registry[Reader](
     "data.source",
     Entry("trec", trec, "TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt, run.SPLIT.txt", "trec_eval"),
     Entry("wikiqa", wikiqa, "WikiQA folder: WikiQA-train.tsv, WikiQA-dev.tsv, WikiQA-test.tsv", "Yang et al. 2015"),
@@ -53,11 +54,11 @@ READERS: Registry[Reader] = Registry(
         "Feng et al. 2015",
     ),
     Entry("squad", squad, "SQuAD folder: train-v1.1.json, dev-v1.1.json, as sentence ranking", "Rajpurkar et al. 2016"),
-    Entry("sick", sick, "SICK folder: SICK.txt, or SICK_{train,trial,test_annotated}.txt", "Marelli et al. 2014"),
-    Entry("snli", snli, "SNLI folder: snli_1.0_{train,dev,test}.jsonl or .txt", "Bowman et al. 2015"),
+    Entry("sick", SICK, "SICK folder: SICK.txt, or SICK_{train,trial,test_annotated}.txt", "Marelli et al. 2014"),
+    Entry("snli", SNLI, "SNLI folder: snli_1.0_{train,dev,test}.jsonl or .txt", "Bowman et al. 2015"),
     Entry(
         "quora",
-        quora,
+        QUORA,
         "Quora folder: quora_duplicate_questions.tsv, or train.tsv, dev.tsv, test.tsv",
         "Wang et al. 2017",
     ),

@@ -40,8 +40,6 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     candidate is lost. Queries are SPLIT-1, SPLIT-2, ... in the order of the file. Training contexts without a
     right response are dropped; held-out ones count 0. Raises DataError with the problems of all files.
     """
-    if config.candidates == "run":
-        raise DataError(Problem("data.candidates", "conversations have no run", "set auto, qrels or bm25"))
     problems: list[Problem] = []
     responses = _Responses()
     notes: list[str] = []

@@ -61,8 +61,6 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     that is not in the pool counts as not retrieved, but in training it is added to the pool.
     Raises DataError with every problem of vocabulary and answers, then of the questions.
     """
-    if config.candidates == "run":
-        raise DataError(Problem("data.candidates", "InsuranceQA has no run", "set auto, qrels or bm25"))
     problems: list[Problem] = []
     first = plain_or_gz(folder, V1_ANSWERS).exists()
     if first and plain_or_gz(folder, V2_ANSWERS).exists():

@@ -67,8 +67,6 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     An answer that is not at its offset is left out with a note, and so is a question without answers.
     Raises DataError with the problems of all files.
     """
-    if config.candidates == "run":
-        raise DataError(Problem("data.candidates", "SQuAD has no run", "set auto, qrels or bm25"))
     problems: list[Problem] = []
     sentences: dict[str, str] = {}
     notes: list[str] = []
