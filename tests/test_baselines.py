@@ -324,7 +324,7 @@ def test_embedding_says_what_it_lacks() -> None:
 # -- real data --------------------------------------------------------------------------------------------------------
 
 
-# nDCG@10 on test; Pyserini 1.6 retrieves .5014 and .3212 with the same k1 .9, b .4 (docs/baselines.md says why).
+# nDCG@10 on test; Pyserini 1.6 retrieves .5014 and .3212 with the same k1 .9, b .4 (docs/reference/baselines.md).
 @pytest.mark.parametrize(("name", "value"), [("cacm", 0.4999), ("nfcorpus", 0.3202)])
 def test_bm25_over_public_collections(shared: Path, name: str, value: float) -> None:
     data = load_data(DataConfig(source=str(shared / "trec" / name), candidates="qrels"))

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 
 
 class Cluster:
-    """A head and workers under `ray up`, as docs/cluster.md starts them."""
+    """A head and workers under `ray up`, as docs/how-to/cluster.md starts them."""
 
     def __init__(self, folder: Path, nodes: list[Machine]):
         self.folder, self.head, self.workers = folder, nodes[0], nodes[1:]
@@ -74,7 +74,7 @@ class Cluster:
         assert started.returncode == 0, started.stdout + started.stderr
 
     def on_head(self, command: str) -> subprocess.Popen[str]:
-        """Starts a shell command on the head, in the environment that docs/cluster.md sets there."""
+        """Starts a shell command on the head, in the environment that docs/how-to/cluster.md sets there."""
         shell = f"export PATH=$HOME/tune_cl_env/bin:$PATH RAY_AUTH_MODE=token OMP_NUM_THREADS=1; {command}"
         options = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
         login = ("ssh", *options, "-i", str(self.head.key), f"root@{self.head.address}")

@@ -180,7 +180,7 @@ class RankerTrainable(ClusterTrainable):
         return materials_for(run, self.shared)
 
     def step(self) -> dict[str, Any]:
-        """The metrics of docs/tracking.md, with `iteration` and `done`.
+        """The metrics of docs/how-to/mlflow.md, with `iteration` and `done`.
 
         A failure that no retry would fix (a loss that is not a number) becomes a result `failed: reason`, not an
         exception, because Tune retries a trial that raises.

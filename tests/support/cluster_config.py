@@ -32,7 +32,7 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def own_group(ec2: Any) -> str:
-    """The security group that docs/cluster.md makes: SSH from one address, anything from within."""
+    """The security group that docs/how-to/cluster.md makes: SSH from one address, anything from within."""
     vpc = next(iter(ec2.vpcs.all()))
     group = ec2.create_security_group(GroupName="tune-cl", Description="tune_cl", VpcId=vpc.id)
     group.authorize_ingress(IpProtocol="tcp", FromPort=22, ToPort=22, CidrIp="203.0.113.7/32")

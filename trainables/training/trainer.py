@@ -82,7 +82,7 @@ class Training(Progress):
 
     def iterate(self) -> dict[str, float]:
         """Trains `batches_per_iteration` steps, evaluates on dev, keeps the best weights; returns the metrics of
-        docs/tracking.md. Raises WorkFailed when the loss is no longer a number."""
+        docs/how-to/mlflow.md. Raises WorkFailed when the loss is no longer a number."""
         started = time.perf_counter()
         self._refresh_difficulty()
         metrics = self._train()

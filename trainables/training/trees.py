@@ -211,7 +211,7 @@ class TreeTraining(Progress):
     # -- one iteration -------------------------------------------------------------------------------------------
 
     def iterate(self) -> dict[str, float]:
-        """Grows `ranker.trees_per_iteration` trees and evaluates on dev; returns the metrics of docs/tracking.md.
+        """Grows `ranker.trees_per_iteration` trees and evaluates on dev; returns the metrics of docs/how-to/mlflow.md.
 
         Raises WorkFailed where the training data allows no split at all.
         """

@@ -2,8 +2,8 @@
   tune-cl cluster aws > cluster.yaml
   tune-cl cluster local > cluster.local.yaml
 
-Prints a cluster file to fill in; docs/cluster.md goes on from there. aws and local are for `ray up` in a checkout,
-which goes to the nodes; kuberay-storage and then kuberay are for `kubectl apply`."""
+Prints a cluster file to fill in; docs/how-to/cluster.md has the next steps. aws and local are for `ray up` in a
+checkout, which is copied to the nodes; kuberay-storage and then kuberay are for `kubectl apply`."""
 
 from __future__ import annotations
 
