@@ -30,7 +30,7 @@ bench: $(VENV)/.setup-bench
 
 # Warnings are errors (strict: true in mkdocs.yml), a broken link among them.
 docs: $(VENV)/.setup-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build $(ARGS)
 
 lint: $(VENV)/.setup-test
 	$(BIN)/ruff check .
