@@ -66,7 +66,7 @@ def files(entry: Path) -> list[Path]:
 
 
 def in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_checked", set())
+    monkeypatch.setattr(cache, "_verified", set())
 
 
 def equal(left: Any, right: Any) -> bool:
@@ -158,7 +158,7 @@ def test_a_damaged_file_of_any_kind_changes_nothing(
     whole = deepcopy(result())  # not mapped from the files that are damaged
     in_a_new_process(monkeypatch)
     assert equal(result(), whole)
-    opened = sorted(entry for entry, _ in cache._checked)  # not those of a teacher of which the scores are here
+    opened = sorted(cache._verified)  # not those of a teacher of which the scores are here
     assert opened
     for entry, damage in [(entry, damage) for entry in opened for damage in DAMAGES]:
         for path in files(entry):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
-from trainables.core.cache import _held, cache_root, cached, digest_of, load_arrays, save_arrays
+from trainables.core.cache import _locked, cache_root, cached, digest_of, load_arrays, save_arrays
 from trainables.data import columns
 from trainables.data.columns import Split, TextColumn
 from trainables.data.data_cache import load_data_folder, save_data
@@ -78,7 +78,7 @@ def test_what_killed_builds_left_is_removed() -> None:
         (folder / "half").write_text("")
     for folder in (old, running):
         os.utime(folder, (0, 0))
-    with _held(running):
+    with _locked(running):
         entry = cached("killed", digest_of("whole"), lambda folder: None)
     assert sorted(kind.iterdir()) == sorted([running, young, entry])
 

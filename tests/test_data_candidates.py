@@ -16,7 +16,6 @@ from trainables.data import candidates, load_data
 from trainables.data.candidates import java_home, java_version, retrieve, with_positives
 from trainables.data.columns import NO_RANK, UNJUDGED, Rated, TextColumn
 from trainables.data.readers import collection
-from trainables.data.readers import rows as ids
 from trainables.data.readers.assembly import Raw, RawSplit, candidate_sources, grades_of, ranks
 from trainables.data.readers.collection import Ratings
 from trainables.data.readers.rows import MISSING, IdIndex, hash_of
@@ -195,12 +194,6 @@ def ratings(*rows: tuple[int, int, str]) -> Ratings:
     for line, query, document in rows:
         gathered.add(line, query, document, 1.0)
     return gathered
-
-
-def test_ids_with_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ids, "hash_of", lambda name: 7)
-    index = IdIndex(TextColumn.of(["a", "b"]), array("Q", [7, 7]))
-    assert index.rows(["b", "a", "x"]).tolist() == [1, 0, MISSING]
 
 
 def test_one_document_of_two_queries_is_no_repeat() -> None:

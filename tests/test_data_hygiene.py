@@ -17,7 +17,7 @@ from tests.support.loading import load
 from trainables.data.columns import TextColumn
 from trainables.data.data_cache import ArrayWriter, TextWriter, load_data_folder, save_data
 from trainables.data.hygiene import hygiene
-from trainables.data.readers.rows import MISSING, IdIndex, hash_of
+from trainables.data.readers.rows import MISSING, IdIndex
 from tune_cl.cli import main
 
 
@@ -143,10 +143,3 @@ class TestIdIndex:
         assert index.rows(wanted).tolist() == [names.index(name) if name in names else MISSING for name in wanted]
         repeats = [(row, names.index(name)) for row, name in enumerate(names) if names.index(name) != row]
         assert list(index.repeats()) == repeats
-
-    def test_equal_hashes_are_told_apart(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert hash_of("a") != hash_of("b")
-        monkeypatch.setattr(ids_module, "hash_of", lambda name: len(name))
-        index = self.make(["a", "b", "cc", "b"])
-        assert index.rows(["b", "a", "c", "cc", "dd"]).tolist() == [1, 0, MISSING, 2, MISSING]
-        assert list(index.repeats()) == [(3, 1)]

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.data_folders import letor_files, write_folder
 from tests.support.encoder_folders import save_encoder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import ConfigError
-from trainables.data.readers import letor
 from trainables.rankers.encoders import new_encoder
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.space.space_files import MOST_NODES, parse_yaml
@@ -39,23 +37,6 @@ sys.addaudithook(watch)
 from tune_cl.cli import main
 sys.exit(main(sys.argv[3:]))
 """
-
-
-def test_features_that_do_not_fit_into_memory_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    high = letor_files() | {"train.txt": "1 qid:1 1:1 65536:1\n0 qid:1 1:1\n"}
-    folder = write_folder(tmp_path / "data", high)
-    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:       1000 kB\n")
-    monkeypatch.setattr(letor, "MEMORY", tmp_path / "meminfo")
-    assert main(["data", str(folder)]) == BAD_INPUT
-    wrong = "8 rows of features 1 to 65,536 take 2.0 MiB, and 1.0 MiB of memory are free"
-    right = "number the features from 1 without gaps, or use more memory"
-    assert capsys.readouterr().err == f"error: {folder}: {wrong}; {right}\n"
-    monkeypatch.undo()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert letor.free_memory() > 1 << 20
-    assert main(["data", str(folder)]) == DONE
 
 
 @pytest.mark.parametrize("keys", [MOST_NODES // 2, 600_000])

@@ -1,4 +1,4 @@
-"""Terms of English texts: stemmed words without stop words, as Lucene's English analysis makes them."""
+"""Lexical baselines, BM25 and SDM, over English terms: stems without stop words, as Lucene's English analysis."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def term(word: str) -> str | None:
 
 def terms(text: str) -> list[str]:
     """The terms of a text in their order."""
-    return [found for found in map(term, words(text)) if found is not None]
+    return [stem for stem in map(term, words(text)) if stem is not None]
 
 
 class TermNumbers(dict[bytes, int]):
@@ -63,8 +63,8 @@ class TermNumbers(dict[bytes, int]):
         self._vocabulary = vocabulary
 
     def __missing__(self, word: bytes) -> int:
-        found = term(word.decode())
-        self[word] = STOPPED if found is None else self._vocabulary.get(found, UNKNOWN)
+        stem = term(word.decode())
+        self[word] = STOPPED if stem is None else self._vocabulary.get(stem, UNKNOWN)
         return self[word]
 
 
@@ -80,7 +80,7 @@ class Occurrences:
 
     term      int32 [W]
     document  int32 [W]
-    position  int32 [W]  place among the document's terms, without stop words
+    position  int32 [W]  index among the document's terms, without stop words
     lengths   int64 [N]  number of terms per document
     """
 
@@ -185,14 +185,14 @@ class Postings:
         Reads the lists of a query's terms and no document: nothing is looked up or sorted for the millions of documents
         that a common word matches, such as their ids.
         """
-        found, scores = [np.empty(0, np.int32)], np.empty(len(self))
+        best, scores = [np.empty(0, np.int32)], np.empty(len(self))
         for numbers in self.numbers(split):
             scores[:] = 0
             for number in numbers:
                 part = slice(*saturated.indptr[number : number + 2])
                 scores[saturated.indices[part]] += self.idf[number] * saturated.data[part]
-            found.append(_highest(scores, depth))
-        return np.cumsum([len(rows) for rows in found]), np.concatenate(found)
+            best.append(_highest(scores, depth))
+        return np.cumsum([len(rows) for rows in best]), np.concatenate(best)
 
     def matches(self, split: Split) -> Matches:
         return self.match(split, self.numbers(split), self.counts, self.idf)
@@ -203,9 +203,9 @@ class Postings:
         `queries`: the columns of each query, repeats included; `idf`: float64 [columns].
         """
         asked = _rows(_query_matrix(queries, len(idf)), split.owner)
-        held = _rows(counts, split.document)
-        in_document = _pattern(asked).multiply(held).tocsr()
-        in_query = asked.multiply(_pattern(held)).tocsr()  # the same cells in the same order
+        contained = _rows(counts, split.document)
+        in_document = _pattern(asked).multiply(contained).tocsr()
+        in_query = asked.multiply(_pattern(contained)).tocsr()  # the same cells in the same order
         candidate = np.repeat(np.arange(len(split.document)), np.diff(in_document.indptr))
         length = self.relative_length[split.document[candidate]]
         weight = in_query.data * idf[in_query.indices]
@@ -214,9 +214,9 @@ class Postings:
     def matching(self, split: Split) -> tuple[np.ndarray, np.ndarray]:
         """(offsets int64 [Q + 1], document int32 [C]): all documents with a term of the query, by row."""
         asked = _pattern(_query_matrix(self.numbers(split), self.size))
-        found = cast(csr_array, asked @ _pattern(self.counts).T)
-        found.sort_indices()
-        return found.indptr.astype(np.int64), found.indices.astype(np.int32)
+        shared = cast(csr_array, asked @ _pattern(self.counts).T)
+        shared.sort_indices()
+        return shared.indptr.astype(np.int64), shared.indices.astype(np.int32)
 
 
 def _highest(scores: np.ndarray, depth: int) -> np.ndarray:
@@ -226,8 +226,8 @@ def _highest(scores: np.ndarray, depth: int) -> np.ndarray:
     return np.flatnonzero((scores > 0) & (scores >= least)).astype(np.int32)
 
 
-def _numbers(found: list[str], vocabulary: dict[str, int]) -> list[int]:
-    return [vocabulary.setdefault(each, len(vocabulary)) for each in found]
+def _numbers(terms: list[str], vocabulary: dict[str, int]) -> list[int]:
+    return [vocabulary.setdefault(each, len(vocabulary)) for each in terms]
 
 
 def count_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
@@ -268,7 +268,7 @@ class Pool:
 class Baseline(ABC):
     """An unsupervised ranker of one data set.
 
-    splits      those it will score; their queries must be known from the start
+    splits      those it will score; their queries must be given from the start
     collection  whether to rank all documents, to a depth of `data.top_k`, instead of the splits' candidates; if so,
                 the candidates of `data` must be the judged documents, because grades are taken from them
     """
@@ -397,10 +397,10 @@ class Sdm(Lexical):
             [_key(first, second, postings.size, ordered) for first, second in pairwise(numbers)]
             for numbers in postings.numbers(split)
         ]
-        known = np.unique(np.array([key for query in pairs for key in query], np.int64))
-        counts = count_windows(postings.occurrences, known, postings.size, ordered)
-        idf = postings.idf[known // postings.size] + postings.idf[known % postings.size]
-        columns = [np.searchsorted(known, query).tolist() for query in pairs]
+        pairs_used = np.unique(np.array([key for query in pairs for key in query], np.int64))
+        counts = count_windows(postings.occurrences, pairs_used, postings.size, ordered)
+        idf = postings.idf[pairs_used // postings.size] + postings.idf[pairs_used % postings.size]
+        columns = [np.searchsorted(pairs_used, query).tolist() for query in pairs]
         return postings.match(split, columns, counts, idf)
 
 
@@ -408,10 +408,10 @@ def _key(first: int, second: int, size: int, ordered: bool) -> int:
     return first * size + second if ordered else min(first, second) * size + max(first, second)
 
 
-def count_windows(occurrences: Occurrences, known: np.ndarray, size: int, ordered: bool) -> csr_array:
+def count_windows(occurrences: Occurrences, pairs_used: np.ndarray, size: int, ordered: bool) -> csr_array:
     """How often each pair of terms forms an ordered or unordered window in each document, float64 [N, pairs].
 
-    `known`: int64 [pairs], ascending: first term * size + second term, for unordered windows the smaller first.
+    `pairs_used`: int64 [pairs], ascending: first term * size + second term, for unordered windows the smaller first.
     """
     rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for step in range(1, 2 if ordered else WINDOW):  # positions ascend: `step` occurrences on is as far or farther
@@ -419,12 +419,12 @@ def count_windows(occurrences: Occurrences, known: np.ndarray, size: int, ordere
         document = occurrences.document[first]
         apart = occurrences.position[second] - occurrences.position[first]
         near = (document == occurrences.document[second]) & (apart < (2 if ordered else WINDOW))
-        left = occurrences.term[first][near].astype(np.int64)
-        right = occurrences.term[second][near].astype(np.int64)
-        key = left * size + right if ordered else np.minimum(left, right) * size + np.maximum(left, right)
-        at = np.searchsorted(known, key)
-        asked = np.flatnonzero(at < len(known))
-        asked = asked[known[at[asked]] == key[asked]]
+        one = occurrences.term[first][near].astype(np.int64)
+        other = occurrences.term[second][near].astype(np.int64)
+        key = one * size + other if ordered else np.minimum(one, other) * size + np.maximum(one, other)
+        column = np.searchsorted(pairs_used, key)
+        asked = np.flatnonzero(column < len(pairs_used))
+        asked = asked[pairs_used[column[asked]] == key[asked]]
         rows.append(document[near][asked])
-        columns.append(at[asked])
-    return count_matrix(np.concatenate(rows), np.concatenate(columns), (len(occurrences.lengths), len(known)))
+        columns.append(column[asked])
+    return count_matrix(np.concatenate(rows), np.concatenate(columns), (len(occurrences.lengths), len(pairs_used)))

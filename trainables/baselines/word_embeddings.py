@@ -58,9 +58,9 @@ class Embedding(Baseline):
         side = word_text_side(self.data, ranker["vectors"], ranker["vector_size"], **keys)
         table = np.asarray(side.arrays["vectors"], np.float64)
         table[:FIRST_WORD] = 0  # padding and unknown words
-        documents, at = np.unique(split.document, return_inverse=True)
+        documents, index = np.unique(split.document, return_inverse=True)
         query = _mean_directions(side.queries, split.query, table)[split.owner]
-        scores = _dots(query, _mean_directions(side.documents, documents, table), at)
+        scores = _dots(query, _mean_directions(side.documents, documents, table), index)
         return lambda params: scores
 
 
@@ -74,10 +74,10 @@ def _mean_directions(tokens: Tokens, rows: np.ndarray, table: np.ndarray) -> np.
     return np.divide(sums, norms, out=np.zeros_like(sums), where=norms > 0)
 
 
-def _dots(left: np.ndarray, right: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """left[i] · right[at[i]], float64 [C]."""
+def _dots(left: np.ndarray, right: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """left[i] · right[index[i]], float64 [C]."""
     scores = np.empty(len(left))
     for start in range(0, len(left), _PAIRS):
         part = slice(start, start + _PAIRS)
-        scores[part] = np.einsum("ij,ij->i", left[part], right[at[part]])
+        scores[part] = np.einsum("ij,ij->i", left[part], right[index[part]])
     return scores

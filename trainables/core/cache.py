@@ -1,8 +1,8 @@
 """Folders on disk that are named by the digest of everything they were made from.
 
-An entry is complete or absent: it is built in a temporary folder and renamed into place. It holds the checksums of its
-files, which each process compares when it first opens the entry; a damaged one is removed and built again. What takes
-long to build may keep a state beside it, to go on from after a kill.
+An entry is complete or absent: it is built in a temporary folder, which is then renamed. It holds the checksums of its
+files, which each process compares when it first opens the entry; a damaged entry is removed and built again. A long
+build may save its state beside the entry and resume from it after a kill.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -23,13 +23,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from trainables.core.files import full_disk_named, no_link, opened, require_regular, unwritable, write_text
+from trainables.core.files import full_disk_named, no_link, opened, read_text, require_regular, unwritable, write_text
 
 ROOT = "XDG_CACHE_HOME"
 _BLOCK = 1 << 20
 CHECKSUMS = "checksums.json"  # of an entry: the digests of its files by their paths
-ABANDONED = 3600  # seconds: a build holds its folder from its first moments on, but not from the very first
-_checked: set[tuple[Path, int]] = set()  # entries that this process has checked, each with its folder's inode
+ABANDONED = 3600  # seconds after which a folder that no process has locked is of a killed build
+_verified: set[Path] = set()  # entries whose checksums this process has compared
 
 
 def cache_root() -> Path:
@@ -81,65 +81,65 @@ def entry_in_cache(kind: str, digest: str) -> Path | None:
     """The folder of an entry if it is there and as it was written, which each process checks once. A damaged one is
     removed, with a note, and counts as absent."""
     entry = entry_of(kind, digest)
-    while True:
-        try:
-            handle = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
-        except (FileNotFoundError, NotADirectoryError):
+    if not entry.is_dir():
+        return None
+    if entry not in _verified:
+        if _damage(entry):
+            _remove_damaged(entry)
             return None
-        try:
-            inode = os.fstat(handle).st_ino
-            if (entry, inode) in _checked:
-                return entry
-            damage = _damage(entry)
-            if damage is None:
-                _checked.add((entry, inode))
-                return entry
-            _remove_damaged(entry, handle, damage)
-        finally:
-            os.close(handle)
+        _verified.add(entry)
+    return entry
 
 
 def _damage(entry: Path) -> str | None:
     """What is wrong with an entry's files; None if they are as they were written."""
     try:
-        checksums = json.loads((entry / CHECKSUMS).read_bytes())
-        if not isinstance(checksums, dict):
-            return f"{CHECKSUMS} holds no checksums"
-        changed = [name for name, checksum in checksums.items() if digest_of(entry / name) != checksum]
-    except ValueError:
-        return f"{CHECKSUMS} cannot be read"
+        require_checksums(entry)
+    except ValueError as error:
+        return str(error)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         return f"{Path(error.filename).name} is missing"
-    return f"{changed[0]} is not as it was written" if changed else None
+    return None
 
 
-def _remove_damaged(entry: Path, handle: int, damage: str) -> None:
-    """Removes the entry whose folder is open as `handle`, unless another process has replaced it by now."""
-    with suppress(OSError):  # where folders cannot be locked (NFS), two processes might remove each other's entries
-        fcntl.flock(handle, fcntl.LOCK_EX)
+def _remove_damaged(entry: Path) -> None:
+    """Removes a damaged entry, unless another process has done so by now."""
     try:
-        if entry.stat().st_ino != os.fstat(handle).st_ino:
-            return
-    except FileNotFoundError:
+        with _locked(entry, wait=True):  # without locks (NFS), two processes might remove each other's entries
+            if entry.is_dir() and (damage := _damage(entry)):
+                aside = entry.with_name(f".{entry.name[:16]}-{uuid4().hex}")  # renamed first: its readers can go on
+                with _writing():
+                    entry.rename(aside)
+                print(f"note: {entry} is damaged ({damage}); it is built again", file=sys.stderr, flush=True)
+                shutil.rmtree(aside, ignore_errors=True)
+    except (FileNotFoundError, NotADirectoryError):
         return
-    aside = entry.with_name(f".{entry.name[:16]}-{uuid4().hex}")  # renamed first: those who read it can go on
-    with _writing():
-        entry.rename(aside)
-    print(f"note: {entry} is damaged ({damage}); it is built again", file=sys.stderr, flush=True)
-    shutil.rmtree(aside, ignore_errors=True)
 
 
-def _note_checksums(folder: Path) -> None:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    checksums = {str(path.relative_to(folder)): digest_of(path) for path in files}
-    write_text(folder / CHECKSUMS, json.dumps(checksums, indent=1))
+def write_checksums(folder: Path, names: Iterable[str]) -> None:
+    """Writes checksums.json: the SHA-256 of each named file of the folder, for `require_checksums`."""
+    write_text(folder / CHECKSUMS, json.dumps({name: digest_of(folder / name) for name in names}, indent=1))
+
+
+def require_checksums(folder: Path, names: Iterable[str] = ()) -> None:
+    """Raises ValueError if a file is not as `write_checksums` found it, FileNotFoundError if it or checksums.json is
+    gone. `names`: the files to read, by default all."""
+    try:
+        checksums = json.loads(read_text(folder / CHECKSUMS))
+    except ValueError:
+        raise ValueError(f"{CHECKSUMS} cannot be read") from None
+    if not isinstance(checksums, dict):
+        raise ValueError(f"{CHECKSUMS} holds no checksums")
+    for name in names or checksums:
+        if name in checksums and digest_of(folder / name) != checksums[name]:
+            raise ValueError(f"{name} is not as it was written")
 
 
 def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
     """The folder of an entry; if absent or damaged, `build(folder)` first writes its files into an empty folder.
 
     Two processes may build the same entry at once: the first to finish wins, and both get its result. Errors of
-    `build` are passed on, and nothing is kept. Raises ConfigError if an absent entry cannot be written.
+    `build` are passed on, and no files remain. Raises ConfigError if an absent entry cannot be written.
     """
     while (entry := entry_in_cache(kind, digest)) is None:
         _build(entry_of(kind, digest), build)
@@ -151,24 +151,24 @@ def _build(entry: Path, build: Callable[[Path], None]) -> None:
         entry.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(mkdtemp(prefix=f".{entry.name[:16]}-", dir=entry.parent))
     try:
-        with _held(temporary), full_disk_named(entry):
+        with _locked(temporary), full_disk_named(entry):
             _remove_abandoned(entry.parent)
             build(temporary)
-            _note_checksums(temporary)
-            inode = temporary.stat().st_ino
+            files = sorted(path for path in temporary.rglob("*") if path.is_file())
+            write_checksums(temporary, [str(path.relative_to(temporary)) for path in files])
             if _rename(temporary, entry):
-                _checked.add((entry, inode))
+                _verified.add(entry)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)  # already gone if the rename succeeded
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[bool]:
-    """A lock on the folder, which ends with its process; gives whether it was to be had. Where folders cannot be locked
-    (NFS) it never is."""
+def _locked(folder: Path, wait: bool = False) -> Iterator[bool]:
+    """A lock on the folder, which ends with its process. Yields whether it was free; never where folders cannot be
+    locked (NFS)."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         locked = True
     except OSError:
         locked = False
@@ -183,17 +183,17 @@ def _remove_abandoned(kind: Path) -> None:
     for folder in kind.glob(".*-*"):
         with suppress(FileNotFoundError):  # another process was faster
             if folder.is_dir() and not folder.is_symlink() and time.time() - folder.stat().st_mtime > ABANDONED:
-                with _held(folder) as free:
+                with _locked(folder) as free:
                     if free:
                         shutil.rmtree(folder, ignore_errors=True)
 
 
 def cached_in_sittings(kind: str, digest: str, build: Callable[[Path, Path], None]) -> Path:
-    """As `cached`, for what takes long: `build(folder, state)` keeps in `state`, a folder that it makes, what it goes
-    on from after it was broken off. That folder goes when the entry is complete.
+    """As `cached`, for long builds: `build(folder, state)` saves its state in the folder `state`, which it creates, and
+    resumes from there after an interruption. The state is deleted when the entry is complete.
 
-    Of processes that want one entry, one builds and the others wait. Where the file system has no locks to tell them
-    apart by, no state is kept from one build to the next.
+    If several processes ask for one entry, one builds and the others wait. On a file system without locks each builds
+    from the start.
     """
     if (entry := entry_in_cache(kind, digest)) is not None:
         return entry
@@ -203,24 +203,24 @@ def cached_in_sittings(kind: str, digest: str, build: Callable[[Path, Path], Non
         entry.parent.mkdir(parents=True, exist_ok=True)
         handle = no_link(str(beside.with_suffix(".lock")), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
     with os.fdopen(handle, "a") as lock:
-        if _alone(lock, kind):
+        if _lock_alone(lock, kind):
             state = beside.with_suffix(".state")
             cached(kind, digest, lambda folder: build(folder, state))
             shutil.rmtree(state, ignore_errors=True)
         else:
             with TemporaryDirectory(prefix=f".{digest[:16]}-", dir=entry.parent) as temporary:
                 cached(kind, digest, lambda folder: build(folder, Path(temporary, "state")))
-        beside.with_suffix(".lock").unlink(missing_ok=True)  # those who wait for it, or come now, find the entry
+        beside.with_suffix(".lock").unlink(missing_ok=True)  # whoever waits for it will see the entry
     return entry
 
 
-def _alone(lock: TextIO, kind: str) -> bool:
-    """Waits until no other process holds the lock, which closing it gives back. False where there are no locks."""
+def _lock_alone(lock: TextIO, kind: str) -> bool:
+    """Waits for the lock, which closing the file releases. False where the file system has no locks."""
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"waiting for another process that makes the same ({kind})", file=sys.stderr, flush=True)
+            print(f"waiting for another process that builds the same ({kind})", file=sys.stderr, flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError:
         return False

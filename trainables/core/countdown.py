@@ -25,6 +25,6 @@ class Countdown:
         now = time.monotonic()
         if now - self._said < SECONDS or done >= self._total:
             return
-        left = (now - self._started) / done * (self._total - done)
-        say(f"{self._verb} {done:,} of {counted(self._total, self._noun)}, {time_left(left)}")
+        seconds = (now - self._started) / done * (self._total - done)
+        say(f"{self._verb} {done:,} of {counted(self._total, self._noun)}, {time_left(seconds)}")
         self._said = now

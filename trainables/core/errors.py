@@ -24,7 +24,7 @@ class Problem:
 
 
 class UserError(Exception):
-    """Bad usage, configuration or data (exit status 2). Carries every problem found."""
+    """Bad usage, configuration or data (exit status 2). Carries every problem."""
 
     def __init__(self, problems: Problem | Iterable[Problem]):
         self.problems = [problems] if isinstance(problems, Problem) else list(problems)
@@ -73,11 +73,11 @@ def last_line(error: Exception) -> str:
     return lines[-1] if lines else type(error).__name__
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Advice for an unknown name: the nearest known one or, if none is near, all of them."""
-    known = sorted(known)
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Advice for an unknown name: the most similar name or, if none is similar, all of them."""
+    names = sorted(names)
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
 
 
 class Interrupted(Exception):

@@ -113,8 +113,8 @@ def states_below(address: str) -> dict[str, tuple[int, int]]:
     from pyarrow.fs import FileSelector, FileType
 
     system, root = opened(address)
-    found = system.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
-    files = sorted((one for one in found if one.type == FileType.File), key=lambda one: one.mtime_ns)
+    infos = system.get_file_info(FileSelector(root, recursive=True, allow_not_found=True))
+    files = sorted((one for one in infos if one.type == FileType.File), key=lambda one: one.mtime_ns)
     states = {one.path[len(root) + 1 :]: (one.size, one.mtime_ns) for one in files}
     return {name: state for name, state in states.items() if NO_NAMES.isdisjoint(name.split("/"))}
 
@@ -124,8 +124,8 @@ def folders_in(address: str) -> list[str]:
     from pyarrow.fs import FileSelector, FileType
 
     system, root = opened(address)
-    found = system.get_file_info(FileSelector(root, allow_not_found=True))
-    return sorted(one.base_name for one in found if one.type == FileType.Directory)
+    infos = system.get_file_info(FileSelector(root, allow_not_found=True))
+    return sorted(one.base_name for one in infos if one.type == FileType.Directory)
 
 
 def size(address: str) -> int | None:
@@ -214,11 +214,11 @@ def earlier(checkpoint: str) -> list[str]:
     """The checkpoints of the same trial before this one, newest first."""
     if not is_remote(checkpoint):
         folder = Path(checkpoint)
-        found = [one for one in folder.parent.glob(CHECKPOINTS) if one.name < folder.name]
-        return [str(one) for one in sorted(found, reverse=True)]
+        folders = [one for one in folder.parent.glob(CHECKPOINTS) if one.name < folder.name]
+        return [str(one) for one in sorted(folders, reverse=True)]
     split = urlsplit(checkpoint)
     parent = urlunsplit(split._replace(path=split.path.rpartition("/")[0]))
     own = unquote(split.path.rpartition("/")[2])
     names = {PurePosixPath(name).parts[0] for name in patiently(lambda: files_below(parent))}
-    found = [name for name in names if PurePosixPath(name).match(CHECKPOINTS) and name < own]
-    return [joined(parent, name) for name in sorted(found, reverse=True)]
+    before = [name for name in names if PurePosixPath(name).match(CHECKPOINTS) and name < own]
+    return [joined(parent, name) for name in sorted(before, reverse=True)]

@@ -77,19 +77,19 @@ class OneOf(AfterValidator):
 
 
 def checked(key: str, field: FieldInfo, value: Any) -> Any:
-    """The value as the configuration holds it (`inf` as a float, ...); raises ConfigError placed at the key."""
+    """The value as the configuration holds it (`inf` as a float, ...); raises ConfigError at the key."""
     annotation: Any = field.annotation
     if isinstance(value, bool) and not takes_bool(annotation):
         raise ConfigError(field_problem(key, [{"type": "bool"}], value, field))
     if field.metadata:
         annotation = Annotated[annotation, *field.metadata]
     try:
-        found = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+        validated = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
     except ValidationError as error:
         raise ConfigError(field_problem(key, error.errors(), value, field)) from None
-    if problems := too_large(key, found):
+    if problems := too_large(key, validated):
         raise ConfigError(problems)
-    return found
+    return validated
 
 
 def too_large(key: str, value: Any) -> list[Problem]:
@@ -105,7 +105,7 @@ def takes_bool(annotation: Any) -> bool:
 
 
 def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:
-    """One Problem per key in a pydantic error; `prefix` is the dotted place of the validated model."""
+    """One Problem per key in a pydantic error; `prefix` is the dotted key of the validated model."""
     by_key: dict[str, list[Any]] = defaultdict(list)
     for detail in error.errors():
         path = [str(part) for part in detail["loc"]]

@@ -62,7 +62,7 @@ def require_source(source: str) -> None:
 
 
 def task_of(source: str) -> Task:
-    """What there is to learn from `data.source`, judged by its form alone; ranking if `load_data` would refuse it."""
+    """Task of the data in `data.source`, by its form alone; ranking if `load_data` would refuse it."""
     folder = Path(source).expanduser()
     if source == DOCSTRINGS or not folder.is_dir():
         return "ranking"
@@ -72,7 +72,7 @@ def task_of(source: str) -> Task:
 
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     if os.access(folder, os.R_OK):  # otherwise readers can still find their files by name
-        _require_whole_links(folder)
+        _require_intact_links(folder)
     name = reader_for(folder)
     reader = READERS[name]
     digest = _folder_digest(name, reader.files(folder), config)
@@ -83,7 +83,7 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     return replace(load_data_folder(cached("data", digest, build)), name=folder.resolve().name)
 
 
-def _require_whole_links(folder: Path) -> None:
+def _require_intact_links(folder: Path) -> None:
     """Raises DataError for broken links: to readers, such a file would look as if it had not been given."""
     named = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]  # not editors' locks
     problems = [

@@ -15,14 +15,14 @@ from trainables.data.words import WordRows, look_up
 
 Variant = Literal["lucene", "okapi"]
 OKAPI_EPSILON = 0.25
-_CELLS = 1 << 22  # dense scores held at once by `top`
+_CELLS = 1 << 22  # dense scores in memory at once in `top`
 _PAIRS = 1 << 14  # pairs scored at once by `pair_scores`
 _TEXTS = 1 << 14  # documents read at once by `Statistics.of`
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What BM25 reads of a whole collection, for the words of one vocabulary.
+    """Statistics of a whole collection that BM25 needs, for the words of one vocabulary.
 
     documents    number of documents
     mean_length  mean number of words per document, those outside the vocabulary included
@@ -107,15 +107,15 @@ class Bm25:
         """
         rows = np.arange(len(queries)) if query_rows is None else query_rows
         counts = _counts(queries)[rows]
-        found = np.empty((len(rows), min(k, len(self))), np.int64)
-        scores = np.empty(found.shape)
+        documents = np.empty((len(rows), min(k, len(self))), np.int64)
+        scores = np.empty(documents.shape)
         step = max(1, _CELLS // max(1, len(self)))
-        for start in range(0, len(found), step):
+        for start in range(0, len(documents), step):
             part = slice(start, start + step)
             dense = (counts[part] @ self.weights.T).toarray()
-            found[part] = _best(dense, found.shape[1])
-            scores[part] = np.take_along_axis(dense, found[part], axis=1)
-        return found, scores
+            documents[part] = _best(dense, documents.shape[1])
+            scores[part] = np.take_along_axis(dense, documents[part], axis=1)
+        return documents, scores
 
 
 def streamed_scores(
@@ -136,9 +136,9 @@ def streamed_scores(
     scores = np.zeros(len(order))
     for start in range(0, len(order), _PAIRS):
         pairs = order[start : start + _PAIRS]
-        used, at = np.unique(document_rows[pairs], return_inverse=True)
+        used, index = np.unique(document_rows[pairs], return_inverse=True)
         words = look_up((documents[int(row)] for row in used), queries.vocabulary)
-        scores[pairs] = Bm25(words, "lucene", k1, b, statistics).pair_scores(queries, query_rows[pairs], at)
+        scores[pairs] = Bm25(words, "lucene", k1, b, statistics).pair_scores(queries, query_rows[pairs], index)
     return scores
 
 
@@ -155,8 +155,8 @@ def _best(scores: np.ndarray, k: int) -> np.ndarray:
 
 def _counts(rows: WordRows) -> csr_array:
     """Word counts, float64 [texts, vocabulary]; unknown words are not counted."""
-    known = rows.ids >= 0
-    cells = (np.ones(int(known.sum())), (rows.owner[known], rows.ids[known]))
+    inside = rows.ids >= 0
+    cells = (np.ones(int(inside.sum())), (rows.owner[inside], rows.ids[inside]))
     return csr_array(cells, shape=(len(rows), len(rows.vocabulary)))
 
 

@@ -43,11 +43,11 @@ def retrieve(
     def build(folder: Path) -> None:
         rows, run = folder / "queries.jsonl", folder / "run.txt"
         _write_queries(rows, wanted, top_k)
-        asked = (rows, run, "--k1", k1, "--b", b, "--top-k", top_k)
-        index = cached("index", texts, lambda entry: _index_and_search(documents, entry, asked))
+        arguments = (rows, run, "--k1", k1, "--b", b, "--top-k", top_k)
+        index = cached("index", texts, lambda entry: _index_and_search(documents, entry, arguments))
         if not run.exists():  # the index was in the cache, so nothing has searched yet
-            _run_python(index, *asked)
-        _part_by_split(run, folder, wanted)
+            _run_python(index, *arguments)
+        _split_run(run, folder, wanted)
         rows.unlink()
 
     folder = cached("run", digest_of(texts, wanted, k1, b, top_k), build)
@@ -76,12 +76,12 @@ def with_positives(
     return query, document, rank, score
 
 
-def _index_and_search(documents: TextColumn, folder: Path, asked: tuple[object, ...]) -> None:
+def _index_and_search(documents: TextColumn, folder: Path, arguments: tuple[object, ...]) -> None:
     """Does both in one process, because starting Java takes seconds."""
     print(f"indexing {len(documents):,} documents", file=sys.stderr, flush=True)
     collection = folder / "collection.jsonl"
     _write_json_lines(collection, enumerate(documents))
-    _run_python(folder, *asked, "--collection", collection)
+    _run_python(folder, *arguments, "--collection", collection)
     collection.unlink()
 
 
@@ -94,7 +94,7 @@ def _write_queries(path: Path, queries: dict[str, list[str]], top_k: int) -> Non
     )
 
 
-def _part_by_split(run: Path, folder: Path, splits: Iterable[str]) -> None:
+def _split_run(run: Path, folder: Path, splits: Iterable[str]) -> None:
     """Splits the run into one file per split, in which a query is named by its row."""
     with ExitStack() as stack:
         files = {
@@ -137,11 +137,11 @@ def _run_python(*arguments: object) -> None:
             process.kill()
             raise
     if process.returncode:
-        log = _keep_log(b"".join(output))
+        log = _write_log(b"".join(output))
         raise WorkFailed(f"BM25 retrieval (Pyserini) failed with status {process.returncode}; log: {log}")
 
 
-def _keep_log(output: bytes) -> str:
+def _write_log(output: bytes) -> str:
     folder = cache_root() / "logs"
     folder.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(prefix="retrieve-", suffix=".log", dir=folder, delete=False) as log:

@@ -12,28 +12,28 @@ from trainables.core.cache import digest_of
 from trainables.data.columns import RankingData, Split, TextColumn
 
 
-def some_queries(split: Split, places: np.ndarray) -> Split:
-    """The queries at the given places of a split (int [Q]), in that order, with their candidates."""
-    rows, offsets = _rows_of(split.offsets, places)
-    judged, judged_offsets = _rows_of(split.judged_offsets, places)
+def some_queries(split: Split, rows: np.ndarray) -> Split:
+    """The queries in the given rows of a split (int [Q]), in that order, with their candidates."""
+    candidates, offsets = _rows_of(split.offsets, rows)
+    judged, judged_offsets = _rows_of(split.judged_offsets, rows)
     return Split(
-        query=split.query[places],
+        query=split.query[rows],
         offsets=offsets,
-        document=split.document[rows],
-        grade=split.grade[rows],
-        rank=split.rank[rows],
-        score=split.score[rows],
+        document=split.document[candidates],
+        grade=split.grade[candidates],
+        rank=split.rank[candidates],
+        score=split.score[candidates],
         judged_grade=split.judged_grade[judged],
         judged_offsets=judged_offsets,
-        given=None if split.given is None else split.given[rows],
+        given=None if split.given is None else split.given[candidates],
     )
 
 
-def _rows_of(offsets: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The flat rows of a ragged array at the given places, one place after the other, and the new offsets."""
-    sizes = np.diff(offsets)[places]
+def _rows_of(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The flat rows of a ragged array that belong to the given rows, and their new offsets."""
+    sizes = np.diff(offsets)[rows]
     new = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return np.repeat(offsets[places] - new[:-1], sizes) + np.arange(new[-1]), new
+    return np.repeat(offsets[rows] - new[:-1], sizes) + np.arange(new[-1]), new
 
 
 def joined(first: RankingData, second: RankingData) -> RankingData:
@@ -42,7 +42,7 @@ def joined(first: RankingData, second: RankingData) -> RankingData:
     Ids may occur twice, so the result serves for vocabularies and vectors that cover both, not for training.
     """
     queries, documents = len(first.query_ids), len(first.documents)
-    train = first.splits["train"], _moved(second.splits["train"], queries, documents)
+    train = first.splits["train"], _shifted(second.splits["train"], queries, documents)
     return replace(
         first,
         name=f"{first.name} with {second.name}",
@@ -68,7 +68,7 @@ def _one_after_the_other(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.concatenate([first, first[-1] + second[1:]])
 
 
-def _moved(split: Split, queries: int, documents: int) -> Split:
+def _shifted(split: Split, queries: int, documents: int) -> Split:
     """The split with its query and document rows shifted up by the given numbers."""
     return replace(
         split,

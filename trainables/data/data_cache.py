@@ -22,7 +22,7 @@ from trainables.data.columns import RankingData, Split, TextColumn
 META = "meta.json"
 _TEXTS = ("document_ids", "documents", "query_ids", "utterances")
 _ARRAYS = ("utterance_offsets", "domain")
-_BLOCK = 1 << 16  # offsets held before they are written
+_BLOCK = 1 << 16  # offsets in memory before they are written
 _SPLIT_ARRAYS = tuple(field.name for field in fields(Split))
 
 

@@ -1,4 +1,4 @@
-"""Documentation strings read from the sources of installed packages, without importing them."""
+"""Ranking data from the documentation strings of installed packages, which are read without an import."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def read_package(package: str) -> list[Docstring]:
 
 def read_folder(package: str, root: Path) -> list[Docstring]:
     """As `read_package`, given the package's folder."""
-    found = []
+    docstrings = []
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root).with_suffix("").parts
         module = ".".join((package, *inside)).removesuffix(".__init__")
         if not any(_is_test(part) for part in inside) and not f"{module}.".startswith(_OLD_PYTHON):
-            found += [Docstring(package, module, name, parts_of(text)) for name, text in _documented(path, module)]
-    return found
+            docstrings += [Docstring(package, module, name, parts_of(text)) for name, text in _documented(path, module)]
+    return docstrings
 
 
 def _is_test(part: str) -> bool:
@@ -146,7 +146,7 @@ class Context:
 def make_data(docstrings: Sequence[Docstring], bm25: Bm25Config) -> RankingData:
     """Contexts and candidates, without a digest; the same input gives the same data."""
     parted = without_shared_parts(split_by_module(docstrings))
-    contexts = {split: choose_contexts(split, parted[split]) for split in SPLITS}
+    contexts = {split: draw_contexts(split, parted[split]) for split in SPLITS}
     pool = Pool(parted, bm25)
     splits, start = {}, 0
     for split, mine in contexts.items():
@@ -190,9 +190,9 @@ def split_by_module(docstrings: Sequence[Docstring]) -> dict[str, list[Docstring
 def without_shared_parts(splits: Mapping[str, list[Docstring]]) -> dict[str, list[Docstring]]:
     """Drops parts whose text occurs in several splits (shared boilerplate), and repeats within one string."""
     keys = {split: {normalised(part) for each in mine for part in each.parts} for split, mine in splits.items()}
-    held = Counter(chain.from_iterable(keys.values()))
+    splits_with = Counter(chain.from_iterable(keys.values()))
     return {
-        split: [own for each in mine if len((own := _own_parts(each, held)).parts) >= FEWEST_PARTS]
+        split: [own for each in mine if len((own := _own_parts(each, splits_with)).parts) >= FEWEST_PARTS]
         for split, mine in splits.items()
     }
 
@@ -204,7 +204,7 @@ def _own_parts(docstring: Docstring, splits_with: Mapping[str, int]) -> Docstrin
     return replace(docstring, parts=tuple(part for key, part in parts.items() if splits_with[key] == 1))
 
 
-def choose_contexts(split: str, docstrings: Sequence[Docstring]) -> list[Context]:
+def draw_contexts(split: str, docstrings: Sequence[Docstring]) -> list[Context]:
     """One context per documentation string, cut at a random part; held-out splits keep a random MOST_CONTEXTS."""
     rng = generator(_SEED, f"docstring contexts {split}")
     order = rng.permutation(len(docstrings))[: MOST_CONTEXTS.get(split)]
@@ -232,11 +232,11 @@ class Pool:
         self.id_order = np.argsort(np.argsort(np.array(self.ids)))
 
     def _add(self, docstring: Docstring) -> None:
-        for place, part in enumerate(docstring.parts[1:], 1):
+        for index, part in enumerate(docstring.parts[1:], 1):
             key = normalised(part)
             if key not in self.rows:
                 self.rows[key] = len(self.ids)
-                self.ids.append(f"{docstring.name}/{place}")
+                self.ids.append(f"{docstring.name}/{index}")
                 self.texts.append(part)
 
     def candidates(self, split: str, contexts: Sequence[Context], start: int) -> Split:
@@ -271,13 +271,13 @@ class Pool:
         """
         rng = generator(_SEED, f"docstring negatives {split}")
         longest = max((len(context.docstring.parts) for context in contexts), default=0)
-        found: list[list[int]] = [[] for _ in contexts]
+        rows: list[list[int]] = [[] for _ in contexts]
         for fold in self._folds(split):
             mine = np.flatnonzero((right >= fold.start) & (right < fold.stop))
             nearest, _ = self.bm25.within(fold).top(queries, NEAREST + longest, mine)
-            for place, near in zip(mine.tolist(), (nearest + fold.start).tolist(), strict=True):
-                found[place] = [int(right[place]), *self._wrong(contexts[place], near, fold, rng)]
-        return found
+            for index, near in zip(mine.tolist(), (nearest + fold.start).tolist(), strict=True):
+                rows[index] = [int(right[index]), *self._wrong(contexts[index], near, fold, rng)]
+        return rows
 
     def _folds(self, split: str) -> list[slice]:
         """The split's rows in parts of about the size of the smallest split."""

@@ -35,7 +35,7 @@ def _describe(data: RankingData, split: Split, relevance_level: int) -> dict[str
         return described | {"classes": dict(zip(data.classes, counts.tolist(), strict=True))}
     owner = np.repeat(np.arange(len(split)), np.diff(split.judged_offsets))
     positives = np.bincount(owner[split.judged_grade >= relevance_level], minlength=len(split))
-    found = int((split.grade >= relevance_level).sum())
+    candidates = int((split.grade >= relevance_level).sum())
     return described | {
         "group_sizes": {
             "min": int(sizes.min()),
@@ -46,7 +46,7 @@ def _describe(data: RankingData, split: Split, relevance_level: int) -> dict[str
         "judged_share": float((split.grade >= 0).mean()) if len(split.grade) else 0.0,
         "positives_per_query": float(positives.mean()),
         "queries_without_positive": int((positives == 0).sum()),
-        "positives_not_candidates": int(positives.sum()) - found,
+        "positives_not_candidates": int(positives.sum()) - candidates,
     }
 
 

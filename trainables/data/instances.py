@@ -10,7 +10,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.columns import NO_RANK, Split
 
-NONE, DRAWN = -1, -2  # no such document; a document drawn anew each time
+NONE, DRAWN = -1, -2  # no such document; a document drawn again at each use
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Instances:
     """Rows of training instances over one split. Candidate rows index the split's candidates.
 
     pairwise   True: a sample is a (positive, negative) pair of one query; False: a single document with a label
-    query      int32 [I]  position of the query in the split
+    query      int32 [I]  row of the query in the split
     positive   int64 [I]  candidate row, or NONE for a fixed pointwise negative
     negative   int64 [I]  candidate row; NONE for a pointwise positive or a pair to classify; DRAWN for one drawn
-                          anew each time
+                          again at each use
     easier     int64 [C]  candidate rows sorted by grade within each query, so that all documents below a
                           grade are a prefix of the query's part
     below      int64 [I]  length of the prefix that may be the instance's negative
@@ -65,8 +65,8 @@ class Instances:
         """Notes for the user on what was left out."""
         if not self.skipped_positives:
             return ()
-        left_out = counted(self.skipped_positives, "relevant training candidate")
-        return (f"{left_out} left out: nothing less relevant stands beside them",)
+        skipped = counted(self.skipped_positives, "relevant training candidate")
+        return (f"{skipped} left out: nothing less relevant stands beside them",)
 
     @classmethod
     def of_pairs(cls, split: Split) -> Instances:
@@ -87,14 +87,14 @@ class Instances:
         """Candidate rows (positive, negative) of the given instances; int64 [B] each, NONE where a sample has none.
 
         Negatives are drawn uniformly from the candidates that may be the instance's negative (MacAvaney et al.
-        2020). A drawn pointwise negative takes its positive's place.
+        2020). A drawn pointwise negative replaces its positive.
         """
         positive, negative = self.positive[rows], self.negative[rows].copy()
         drawn = np.flatnonzero(negative == DRAWN)
         if len(drawn):
-            chosen = rows[drawn]
-            at = self.start[self.query[chosen]] + rng.integers(0, self.below[chosen])
-            negative[drawn] = self.easier[at]
+            sampled = rows[drawn]
+            index = self.start[self.query[sampled]] + rng.integers(0, self.below[sampled])
+            negative[drawn] = self.easier[index]
             if not self.pairwise:
                 positive = positive.copy()
                 positive[drawn] = NONE
@@ -102,9 +102,9 @@ class Instances:
 
 
 def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance_level: int) -> Instances:
-    """Instances of a training split.
+    """Instances (positives with their negatives) of a training split.
 
-    negatives = N: each positive has N negatives that are drawn anew each time (1 + N instances per positive if
+    negatives = N: each positive has N negatives that are drawn again at each use (1 + N instances per positive if
     pointwise, N if pairwise); 'all': every candidate (pointwise) or every pair (pairwise) is an instance once.
     A positive has a grade of at least `relevance_level`. Its negatives have a lower grade than it if pairwise, a
     grade below `relevance_level` if pointwise. Positives without such a candidate are skipped and counted.
@@ -158,8 +158,8 @@ def _count_below(split: Split, sorted_grade: np.ndarray, query: np.ndarray, limi
 def _all(split, owner, grade, positives, below, easier, pairwise, relevance_level, as_negative):
     """Every candidate of a usable query, or every pair of a positive and a lower-graded candidate."""
     if not pairwise:
-        kept = np.isin(owner, owner[positives]) & ((grade >= relevance_level) | (as_negative < relevance_level))
-        rows = np.flatnonzero(kept)
+        usable = np.isin(owner, owner[positives]) & ((grade >= relevance_level) | (as_negative < relevance_level))
+        rows = np.flatnonzero(usable)
         relevant = grade[rows] >= relevance_level
         return (
             owner[rows],

@@ -75,9 +75,9 @@ def search(folder: Path, queries: Path, run: Path, k1: float, b: float, top_k: i
             for row in part:
                 texts.add(row["contents"])
                 ids.add(row["id"])
-            found = searcher.batch_search(texts, ids, top_k, os.cpu_count() or 1)
+            hits = searcher.batch_search(texts, ids, top_k, os.cpu_count() or 1)
             for row in part:
-                for rank, hit in enumerate(found.get(row["id"]) or [], 1):
+                for rank, hit in enumerate(hits.get(row["id"]) or [], 1):
                     file.write(f"{row['id']} Q0 {hit.docid} {rank} {hit.score:.9g} bm25\n")
             if len(rows) > QUERIES_A_NOTE:
                 report(f"searched {start + len(part):,} of {len(rows):,} queries")

@@ -74,7 +74,7 @@ def write_scores(
     path: Path, split: Split, data: RankingData, scores: np.ndarray, tag: str, judge: Judge | None = None
 ) -> None:
     """Writes scores [C] as a TREC run, best first; for pairs to classify, the predictions of logits [C, K]. `judge`:
-    the split's, if it is at hand: it knows the order of a run.
+    the split's, if the caller has it: it holds the order of a run.
 
     Raises WorkFailed for scores that are not finite, DataError for an id that a TREC file cannot hold.
     """

@@ -22,7 +22,7 @@ VALUES_A_CHUNK = 2**22  # drawn at a time by a bootstrap: 32 MB
 @dataclass(frozen=True)
 class PairedTest:
     """Two-sided paired t-test; `ci95` is of the mean difference. Equal differences other than 0 make `t` infinite and p
-    0, as in every program: `seeded_test`, which verdicts are made of, takes that for no proof."""
+    0, as in every program: `seeded_test`, which verdicts are made of, does not accept that as proof."""
 
     difference: float
     t: float
@@ -99,8 +99,8 @@ def crossed_tests(differences: Sequence[np.ndarray]) -> list[CrossedTest]:
     squares = [_mean_squares(each) for each in differences]
     deviations = np.array([each.mean(axis=1) - each.mean() for each in differences])
     of_seed, freedom = moderated(np.array([square[0] for square in squares]), deviations)
-    found = zip(differences, squares, of_seed, freedom, strict=True)
-    return [_crossed(each, (float(seed), *square[1:]), float(free)) for each, square, seed, free in found]
+    columns = zip(differences, squares, of_seed, freedom, strict=True)
+    return [_crossed(each, (float(seed), *square[1:]), float(free)) for each, square, seed, free in columns]
 
 
 def _mean_squares(differences: np.ndarray) -> tuple[float, float, float]:
@@ -262,13 +262,13 @@ def _resampled_t(deviations: np.ndarray, resamples: int) -> np.ndarray:
     are left out."""
     rng, count = generator(0, "bootstrap"), len(deviations)
     rows = max(1, VALUES_A_CHUNK // count)
-    found = [np.zeros(0)]
+    values = [np.zeros(0)]
     for start in range(0, resamples, rows):
         drawn = deviations[rng.integers(count, size=(min(rows, resamples - start), count))]
         errors, means = drawn.std(axis=1, ddof=1) / math.sqrt(count), drawn.mean(axis=1)
         spread = np.ptp(drawn, axis=1) > 0
-        found.append(np.abs(means[spread]) / errors[spread])
-    return np.concatenate(found)
+        values.append(np.abs(means[spread]) / errors[spread])
+    return np.concatenate(values)
 
 
 def holm(p: np.ndarray) -> np.ndarray:

@@ -97,7 +97,7 @@ def write_run(
     path: str | Path, split: Split, data: RankingData, scores: np.ndarray, tag: str, order: TrecOrder | None = None
 ) -> None:
     """Writes the split's candidates as a TREC run, best first within each query; `scores`: float32 [C]. `order`: the
-    split's, if it is at hand: making it takes as long as the rest.
+    split's, if the caller has it: building it takes as long as the rest.
 
     Scores have nine significant digits, so that reading them back gives the same float32 and the same order.
     Raises WorkFailed for scores that are not finite, DataError for an id that a TREC file cannot hold.
@@ -129,17 +129,21 @@ def read_per_query(path: Path, metric: str) -> dict[str, float]:
             rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             return {row["query_id"]: float(row[metric]) for row in rows}
     except OSError as error:
-        raise DataError(Problem(str(path), f"cannot be read ({error.strerror})", "the file as it was left")) from None
+        raise DataError(
+            Problem(str(path), f"cannot be read ({error.strerror})", "the file as it was written")
+        ) from None
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(Problem(str(path), f"not a table of {metric} by query ({error})", "the file as left")) from None
+        raise DataError(
+            Problem(str(path), f"not a table of {metric} by query ({error})", "the file as it was written")
+        ) from None
 
 
 def _words(path: str | Path, ids: Sequence[str], indices: np.ndarray) -> list[str]:
     """The ids at these indices, each read and checked once."""
-    distinct, places = np.unique(indices, return_inverse=True)
+    distinct, index_of = np.unique(indices, return_inverse=True)
     words = [ids[int(index)] for index in distinct]
     _require_words(path, words)
-    return [words[place] for place in places.tolist()]
+    return [words[index] for index in index_of.tolist()]
 
 
 def _require_words(path: str | Path, words: Sequence[str]) -> None:

@@ -17,13 +17,13 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from trainables.core.cache import digest_of
+from trainables.core.cache import CHECKSUMS, require_checksums, write_checksums
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import full_disk_named, opened, read_text, write_text
 
 BEST, DEV_SCORES = "best.safetensors", "dev scores"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum has state to keep
-SEAL = "checksums.json"  # digests of the files beside it, by name
+SEAL = CHECKSUMS
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -43,8 +43,9 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 def seal(folder: Path, *names: str) -> None:
     """Notes the checksums of the named files, or of all that are in the folder, for `require_whole`."""
-    files = names or sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != SEAL)
-    write_json(folder / SEAL, {name: digest_of(folder / name) for name in files})
+    write_checksums(
+        folder, names or sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != SEAL)
+    )
 
 
 def require_whole(folder: Path, *names: str) -> None:
@@ -52,14 +53,8 @@ def require_whole(folder: Path, *names: str) -> None:
     bytes can still be read. `names`: the files to look at, by default all that were sealed. A folder without a seal, as
     earlier versions left it, passes.
     """
-    path = folder / SEAL
-    if not path.exists():
-        return
-    if not isinstance(known := read_json(path), dict):
-        raise ValueError(f"{SEAL} holds no checksums")
-    for name in names or known:
-        if name in known and digest_of(folder / name) != known[name]:
-            raise ValueError(f"{name} is not as it was written")
+    if (folder / SEAL).exists():
+        require_checksums(folder, names)
 
 
 def save_iteration(root: Path, iteration: int, write: Callable[[Path], None]) -> Path:

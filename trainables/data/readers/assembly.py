@@ -1,4 +1,4 @@
-"""From what a reader found to RankingData: chooses and orders candidates, drops queries that cannot be used."""
+"""From what a reader read to RankingData: selects and ranks candidates, drops queries that cannot be used."""
 
 from __future__ import annotations
 
@@ -74,19 +74,19 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
     sources = candidate_sources(raw, config)
     raw = _with_scores(raw, sources, config)
     notes = [*raw.notes, *_source_notes(sources, config)]
-    splits, kept_queries, start = {}, [], 0
+    splits, queries, start = {}, [], 0
     for name, raw_split in raw.splits.items():
-        kept, candidates = _choose(name, raw_split, sources[name], config, raw.document_ids, notes)
-        kept_queries += [(raw_split, row) for row in np.flatnonzero(kept)]
-        splits[name] = _split(raw_split, candidates, kept, start)
-        start += int(kept.sum())
-    contexts = [split.contexts[row] for split, row in kept_queries]
+        usable, candidates = _select(name, raw_split, sources[name], config, raw.document_ids, notes)
+        queries += [(raw_split, row) for row in np.flatnonzero(usable)]
+        splits[name] = _split(raw_split, candidates, usable, start)
+        start += int(usable.sum())
+    contexts = [split.contexts[row] for split, row in queries]
     return RankingData(
         name=raw.name,
         digest="",
         document_ids=raw.document_ids,
         documents=raw.documents,
-        query_ids=TextColumn.of(split.query_ids[row] for split, row in kept_queries),
+        query_ids=TextColumn.of(split.query_ids[row] for split, row in queries),
         utterances=TextColumn.of(utterance for context in contexts for utterance in context),
         utterance_offsets=np.cumsum([0, *map(len, contexts)]).astype(np.int64),
         domain=np.zeros(len(contexts), np.int16),
@@ -100,16 +100,16 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
 def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
     """One note per source; with several sources, each note names its splits."""
     scored = f"BM25 (k1 {config.bm25.k1}, b {config.bm25.b})"
-    told = {
+    described = {
         "run": f"the first {config.top_k} of the given run",
         "qrels": f"the documents given or judged for the query, first-stage scores by {scored}",
         "bm25": f"the first {config.top_k} retrieved by {scored}",
     }
-    found = dict.fromkeys(sources.values())
-    if len(found) == 1:
-        return [f"candidates: {told[source]}" for source in found]
-    named = {source: ", ".join(split for split in sources if sources[split] == source) for source in found}
-    return [f"candidates of {splits}: {told[source]}" for source, splits in named.items()]
+    distinct = dict.fromkeys(sources.values())
+    if len(distinct) == 1:
+        return [f"candidates: {described[source]}" for source in distinct]
+    named = {source: ", ".join(split for split in sources if sources[split] == source) for source in distinct}
+    return [f"candidates of {splits}: {described[source]}" for source, splits in named.items()]
 
 
 def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig) -> Raw:
@@ -139,8 +139,8 @@ def _scored_qrels(raw: Raw, config: DataConfig) -> dict[str, Rated]:
 
 def _retrieved(raw: Raw, config: DataConfig) -> dict[str, Rated]:
     queries = {name: split.query_texts for name, split in raw.splits.items()}
-    found = retrieve(raw.documents, queries, config.bm25.k1, config.bm25.b, config.top_k)
-    return {name: Rated(*columns) for name, columns in found.items()}
+    runs = retrieve(raw.documents, queries, config.bm25.k1, config.bm25.b, config.top_k)
+    return {name: Rated(*columns) for name, columns in runs.items()}
 
 
 def ranks(query: np.ndarray, score: np.ndarray, id_order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +165,7 @@ class _Candidates:
     given: np.ndarray | None
 
 
-def _choose(
+def _select(
     name: str, split: RawSplit, source: str, config: DataConfig, document_ids: TextColumn, notes: list[str]
 ) -> tuple[np.ndarray, _Candidates]:
     """Which queries stay (bool [queries]), and their candidates; adds to `notes` what was dropped."""
@@ -178,15 +178,15 @@ def _choose(
     query, document, score = run.query[rows], run.document[rows], run.value[rows]
     if name == "train" and source != "qrels" and config.unretrieved_positives == "keep":
         query, document, rank, score = with_positives(split.qrels, query, document, rank, score)
-    kept = _kept(name, split, query, notes)
+    usable = _usable(name, split, query, notes)
     grade = grades_of(split.qrels, query, document, len(document_ids))
-    mine = kept[query]
+    mine = usable[query]
     columns = (query, document, grade, rank, score)
     given = rows[mine].astype(np.int32) if source == "qrels" else None  # else their order is that of the ranks
-    return kept, _Candidates(*(column[mine] for column in columns), given=given)
+    return usable, _Candidates(*(column[mine] for column in columns), given=given)
 
 
-def _kept(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[str]) -> np.ndarray:
+def _usable(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[str]) -> np.ndarray:
     """Queries with judgments and, for training, with candidates; bool [queries]."""
     count = len(split.query_ids)
     judged = np.bincount(split.qrels.query, minlength=count) > 0
@@ -208,11 +208,11 @@ def _kept(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[s
             "query",
             "without candidates, counted 0 in every mean (trec_eval leaves out a query that is not in the run)",
         )
-        kept = judged
+        usable = judged
     else:
         _note(notes, bare, name, "query", "without candidates dropped")
-        kept = judged & served
-    if not kept.any():
+        usable = judged & served
+    if not usable.any():
         raise DataError(
             Problem(
                 "data.source",
@@ -220,7 +220,7 @@ def _kept(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[s
                 "give qrels and candidates for the same queries",
             )
         )
-    return kept
+    return usable
 
 
 def _note(notes: list[str], count: int, split: str, noun: str, text: str) -> None:
@@ -236,24 +236,24 @@ def grades_of(qrels: Rated, query: np.ndarray, document: np.ndarray, documents: 
     keys, wanted = keys[order], query * documents + document
     if not len(keys):
         return np.full(len(query), UNJUDGED, np.int16)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, judged.value[order][at], UNJUDGED).astype(np.int16)
+    index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[index] == wanted, judged.value[order][index], UNJUDGED).astype(np.int16)
 
 
-def _split(raw: RawSplit, candidates: _Candidates, kept: np.ndarray, start: int) -> Split:
+def _split(raw: RawSplit, candidates: _Candidates, usable: np.ndarray, start: int) -> Split:
     """The split's columns; its queries are numbered from `start` on."""
-    count, place = int(kept.sum()), np.cumsum(kept) - 1
-    judged = raw.qrels.where(kept[raw.qrels.query])
+    count, row = int(usable.sum()), np.cumsum(usable) - 1
+    judged = raw.qrels.where(usable[raw.qrels.query])
     by_query = np.argsort(judged.query, kind="stable")
     return Split(
         query=np.arange(start, start + count, dtype=np.int32),
-        offsets=_offsets(place[candidates.query], count),
+        offsets=_offsets(row[candidates.query], count),
         document=candidates.document.astype(np.int32),
         grade=candidates.grade,
         rank=candidates.rank.astype(np.int32),
         score=candidates.score,
         judged_grade=judged.value[by_query].astype(np.int16),
-        judged_offsets=_offsets(place[judged.query], count),
+        judged_offsets=_offsets(row[judged.query], count),
         given=candidates.given,
     )
 

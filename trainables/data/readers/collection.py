@@ -94,4 +94,4 @@ class Ratings:
         order = np.lexsort((line, name, query))
         same = (np.diff(query[order]) == 0) & (name[order][1:] == name[order][:-1])
         first = np.maximum.accumulate(np.where(np.concatenate([[True], ~same]), np.arange(len(order)), 0))
-        return sorted((int(line[order[place]]), int(line[order[first[place]]])) for place in np.flatnonzero(same) + 1)
+        return sorted((int(line[order[row]]), int(line[order[first[row]]])) for row in np.flatnonzero(same) + 1)

@@ -68,15 +68,17 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     words = _read_words(Rows(plain_or_gz(folder, VOCABULARY), ("INDEX", "WORD"), "\t", problems))
     answers_file = plain_or_gz(folder, V1_ANSWERS if first else V2_ANSWERS)
     answers = _read_answers(Rows(answers_file, ("LABEL", "ANSWER"), "\t", problems), words)
-    chosen = [file for file in V1 if plain_or_gz(folder, file.name).exists()] if first else _pools(folder, config.top_k)
-    if not chosen:
+    sources = (
+        [file for file in V1 if plain_or_gz(folder, file.name).exists()] if first else _pools(folder, config.top_k)
+    )
+    if not sources:
         problems.append(Problem(str(folder), "no questions", "give the files with the questions' answers and pools"))
     if problems:
         raise DataError(problems)
     reader = _Questions(words, {label: row for row, label in enumerate(answers)}, config.top_k)
     splits = {
         file.split: reader.split(file, Rows(plain_or_gz(folder, file.name), file.columns, "\t", problems))
-        for file in chosen
+        for file in sources
     }
     if problems:
         raise DataError(problems)
@@ -85,13 +87,13 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
 
 def _pools(folder: Path, top_k: int) -> list[_File]:
     """The question files of one pool size."""
-    found = [match for path in folder.iterdir() if (match := _POOLED.fullmatch(path.name))]
-    sizes = sorted({int(match[1]) for match in found})
+    pools = [match for path in folder.iterdir() if (match := _POOLED.fullmatch(path.name))]
+    sizes = sorted({int(match[1]) for match in pools})
     if not sizes:
         return []
     size = next((size for size in sizes if size >= top_k), sizes[-1])
-    given = {match[2]: match[0].removesuffix(".gz") for match in found if int(match[1]) == size}
-    return [_File(split, given[name], V2_COLUMNS) for name, split in _SPLITS.items() if name in given]
+    names = {match[2]: match[0].removesuffix(".gz") for match in pools if int(match[1]) == size}
+    return [_File(split, names[name], V2_COLUMNS) for name, split in _SPLITS.items() if name in names]
 
 
 def _read_words(rows: Rows) -> dict[str, str]:

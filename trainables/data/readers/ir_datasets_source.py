@@ -23,7 +23,7 @@ from trainables.data.settings import DataConfig
 
 PREFIX = "ir_datasets:"
 FORM = f"{PREFIX}NAME or {PREFIX}NAME?train=PART&dev=PART&test=PART"
-PLACE = "data.source"
+LOCATION = "data.source"
 _USUAL = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}
 
 
@@ -45,24 +45,24 @@ def parse_source(source: str) -> Source:
     name, mark, query = source.removeprefix(PREFIX).partition("?")
     name = name.strip("/")
     if not name:
-        raise DataError(Problem(PLACE, f"'{source}' names no dataset", FORM))
+        raise DataError(Problem(LOCATION, f"'{source}' names no dataset", FORM))
     if not mark:
         return Source(name, _usual_splits(name))
     parts = parse_qsl(query, keep_blank_values=True)
     given = dict(parts)
     if not given or len(given) < len(parts) or not set(given) <= set(SPLITS) or not all(given.values()):
-        raise DataError(Problem(PLACE, f"'{query}' does not give each split once", FORM))
+        raise DataError(Problem(LOCATION, f"'{query}' does not give each split once", FORM))
     return Source(name, {split: f"{name}/{given[split].strip('/')}" for split in SPLITS if split in given})
 
 
 def _usual_splits(name: str) -> dict[str, str]:
-    found = {}
+    usual = {}
     for split, tails in _USUAL.items():
         for tail in tails:
             dataset = _registered(f"{name}/{tail}")
-            if split not in found and dataset is not None and dataset.has_qrels() and dataset.has_queries():
-                found[split] = f"{name}/{tail}"
-    return found or {"test": name}
+            if split not in usual and dataset is not None and dataset.has_qrels() and dataset.has_queries():
+                usual[split] = f"{name}/{tail}"
+    return usual or {"test": name}
 
 
 def _registered(name: str) -> Any | None:
@@ -78,10 +78,10 @@ def _judged(name: str) -> Any:
     """The dataset of that id. Raises DataError if there is none, or if it lacks documents, queries or judgments."""
     dataset = _registered(name)
     if dataset is None:
-        raise DataError(Problem(PLACE, f"ir_datasets knows no '{name}'", "see https://ir-datasets.com/all.html"))
+        raise DataError(Problem(LOCATION, f"ir_datasets has no '{name}'", "see https://ir-datasets.com/all.html"))
     if not (dataset.has_docs() and dataset.has_queries() and dataset.has_qrels()):
         wrong = f"'{name}' of ir_datasets lacks documents, queries or judgments"
-        raise DataError(Problem(PLACE, wrong, f"name parts that have them: {FORM}"))
+        raise DataError(Problem(LOCATION, wrong, f"name parts that have them: {FORM}"))
     return dataset
 
 
@@ -99,7 +99,7 @@ def read_source(source: Source, config: DataConfig, workspace: Path) -> RankingD
     collections = {ir_datasets.docs_parent_id(name) for name in source.splits.values()}
     if len(collections) > 1:
         wrong = f"the splits search different collections ({', '.join(sorted(collections))})"
-        raise DataError(Problem(PLACE, wrong, "name splits of one collection"))
+        raise DataError(Problem(LOCATION, wrong, "name splits of one collection"))
     notes: list[str] = []
     with _named_errors(collections.pop()):
         collection = _read_documents(next(iter(datasets.values())), workspace, notes)
@@ -119,7 +119,7 @@ def _named_errors(name: str) -> Iterator[None]:
         raise WorkFailed(f"ir_datasets could not get '{name}': {error}") from error
     except (ValueError, LookupError, TypeError, AttributeError, EOFError, zlib.error) as error:
         wrong = f"'{name}' of ir_datasets cannot be read ({type(error).__name__}: {error})"
-        raise DataError(Problem(PLACE, wrong, "remove the library's copy so that it is fetched anew")) from error
+        raise DataError(Problem(LOCATION, wrong, "remove the library's copy so that it is downloaded again")) from error
 
 
 def _read_documents(dataset: Any, workspace: Path, notes: list[str]) -> Collection:
@@ -129,18 +129,18 @@ def _read_documents(dataset: Any, workspace: Path, notes: list[str]) -> Collecti
         text = " ".join(document.default_text().split())
         if not usable_id(document.doc_id):
             wrong = f"document {number}: id '{document.doc_id}' is empty or holds white space"
-            raise DataError(Problem(PLACE, wrong, "use data whose ids can stand in a TREC file"))
+            raise DataError(Problem(LOCATION, wrong, "use data whose ids can stand in a TREC file"))
         if text:
             writer.add(number, document.doc_id, text)
         else:
             empty += 1
     collection = writer.finish()
-    repeat = next(collection.index.repeats(), None)
+    repeat = next(iter(collection.index.repeats()), None)
     if repeat:
         wrong = f"document id '{collection.ids[repeat[0]]}' stands there twice"
-        raise DataError(Problem(PLACE, wrong, "use a collection with one document an id"))
+        raise DataError(Problem(LOCATION, wrong, "use a collection with one document an id"))
     if not len(collection.ids):
-        raise DataError(Problem(PLACE, "no documents with text", "use a collection with texts"))
+        raise DataError(Problem(LOCATION, "no documents with text", "use a collection with texts"))
     if empty:
         notes.append(f"{counted(empty, 'document')} without text left out")
     return collection
@@ -152,36 +152,38 @@ def _read_split(split: str, dataset: Any, collection: Collection, config: DataCo
     ids = [name for name in judged if usable_id(name) and texts.get(name)]
     if len(ids) < len(judged):
         notes.append(f"{split}: {counted(len(judged) - len(ids), 'judged query')} without text left out")
-    places = {name: place for place, name in enumerate(ids)}
+    query_rows = {name: row for row, name in enumerate(ids)}
     grades = ((each.query_id, each.doc_id, min(max(each.relevance, 0), MAX_GRADE)) for each in dataset.qrels_iter())
-    qrels, repeated = _rated(grades, places, collection)
+    qrels, repeated = _rated(grades, query_rows, collection)
     if repeated:
         notes.append(f"{split}: {counted(repeated, 'repeated judgment')} left out")
-    run = _read_run(split, dataset, places, collection, notes) if config.candidates == "run" else None
+    run = _read_run(split, dataset, query_rows, collection, notes) if config.candidates == "run" else None
     return RawSplit(ids, [(texts[name],) for name in ids], qrels, run)
 
 
-def _rated(rows: Iterator[tuple[str, str, float]], places: dict[str, int], collection: Collection) -> tuple[Rated, int]:
-    """Rated documents of known queries, each once, and how many were repeated."""
+def _rated(
+    rows: Iterator[tuple[str, str, float]], query_rows: dict[str, int], collection: Collection
+) -> tuple[Rated, int]:
+    """Rated documents of the given queries, each once, and the number of repeats."""
     ratings, count = Ratings(collection.index), 0
     for query, document, value in rows:
-        if query in places:
-            ratings.add(count, places[query], document, float(value))
+        if query in query_rows:
+            ratings.add(count, query_rows[query], document, float(value))
             count += 1
-    rated, kept = ratings.finish(), np.ones(count, bool)
+    rated, first = ratings.finish(), np.ones(count, bool)
     repeats = [row for row, _ in ratings.repeats()]
-    kept[repeats] = False
-    return rated.where(kept), len(repeats)
+    first[repeats] = False
+    return rated.where(first), len(repeats)
 
 
 def _read_run(
-    split: str, dataset: Any, places: dict[str, int], collection: Collection, notes: list[str]
+    split: str, dataset: Any, query_rows: dict[str, int], collection: Collection, notes: list[str]
 ) -> Rated | None:
     """The scored documents that are in the collection; None if the dataset has no scored documents."""
     if not dataset.has_scoreddocs():
         return None
     rows = ((each.query_id, each.doc_id, each.score) for each in dataset.scoreddocs_iter())
-    run, repeated = _rated(rows, places, collection)
+    run, repeated = _rated(rows, query_rows, collection)
     if repeated:
         notes.append(f"{split}: {counted(repeated, 'repeated candidate')} left out")
     run = run.where(run.document >= 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from array import array
 from dataclasses import dataclass, field
@@ -24,9 +23,7 @@ FORM = "LABEL qid:N INDEX:VALUE ... # COMMENT"
 DEV_SHARE = 0.2  # of the training queries, if there is no vali.txt
 MAX_FEATURE = 1 << 16
 MAX_VALUE = float(np.finfo(np.float32).max)
-MEMORY = Path("/proc/meminfo")
-CONTAINER = Path("/sys/fs/cgroup/memory.max")
-_CELLS = 1 << 20  # dense values held at once
+_CELLS = 1 << 20  # dense values in memory at once
 _LABEL = re.compile(r"[0-9]{1,4}")
 _INDEX = re.compile(r"[1-9][0-9]{0,6}")
 _DOCUMENT = re.compile(r"docid\s*=\s*(\S+)")
@@ -58,7 +55,6 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
             groups[split] = _read_groups(Lines(path, FORM, problems), rows)
     if problems:
         raise DataError(problems)
-    _require_memory(folder, len(rows), rows.count)
     notes = _hold_out(groups)
     return _assembled(folder.name, groups, rows, tuple(notes))
 
@@ -75,7 +71,7 @@ class _Group:
 
 
 class _Features:
-    """Features of all rows, sparse on disk until the number of features is known; and the ids of the rows."""
+    """Features of all rows, sparse on disk until the number of features is certain; and the ids of the rows."""
 
     def __init__(self, workspace: Path):
         self.workspace = workspace
@@ -117,33 +113,10 @@ class _Features:
         return np.asarray(cells)
 
 
-def _require_memory(folder: Path, rows: int, features: int) -> None:
-    """Raises DataError if the features do not fit into memory. Rankers read all of them, those that are left out too,
-    so a few rows with a high index can take any amount."""
-    needed, free = rows * features * np.dtype(np.float32).itemsize, free_memory()
-    if needed > free:
-        wrong = f"{rows:,} rows of features 1 to {features:,} take {_mib(needed)}, and {_mib(free)} of memory are free"
-        raise DataError(Problem(str(folder), wrong, "number the features from 1 without gaps, or use more memory"))
-
-
-def _mib(size: int) -> str:
-    return f"{size / (1 << 20):,.1f} MiB"
-
-
-def free_memory() -> int:
-    """Bytes that this process may still take, as Linux counts them; elsewhere the machine's whole memory."""
-    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if MEMORY.exists():
-        [available] = re.findall(r"^MemAvailable: *(\d+) kB$", MEMORY.read_text(), re.MULTILINE)
-        free = int(available) * 1024
-    limit = CONTAINER.read_text().strip() if CONTAINER.exists() else "max"
-    return free if limit == "max" else min(free, int(limit))
-
-
 def _read_groups(lines: Lines, rows: _Features) -> list[_Group]:
     groups: dict[str, _Group] = {}
     current = ""
-    noted, before = len(lines.problems), rows.values
+    earlier_problems, earlier_values = len(lines.problems), rows.values
     for number, line in lines:
         if line.startswith("#"):  # comment lines, which SVMrank's files have
             continue
@@ -163,9 +136,9 @@ def _read_groups(lines: Lines, rows: _Features) -> list[_Group]:
         group.names.add(name)
         rows.add(name, indices, values)
         group.grades.append(label)
-    if not groups and len(lines.problems) == noted:
+    if not groups and len(lines.problems) == earlier_problems:
         lines.file_problem("no rows", f"each row is {FORM}")
-    if groups and rows.values == before:
+    if groups and rows.values == earlier_values:
         lines.file_problem("no features", f"each row is {FORM}")
     return list(groups.values())
 
@@ -204,8 +177,8 @@ def _value(column: str, shown: str) -> float:
 
 
 def _name(line: str, group: _Group) -> str:
-    found = _DOCUMENT.search(line.partition("#")[2])
-    return f"{group.query}:{found[1] if found else len(group.grades) + 1}"
+    document = _DOCUMENT.search(line.partition("#")[2])
+    return f"{group.query}:{document[1] if document else len(group.grades) + 1}"
 
 
 def _hold_out(groups: dict[str, list[_Group]]) -> list[str]:
@@ -214,9 +187,9 @@ def _hold_out(groups: dict[str, list[_Group]]) -> list[str]:
     if "dev" in groups or len(training) < 2:
         return []
     count = max(1, round(DEV_SHARE * len(training)))
-    chosen = set(generator(0, "letor dev").permutation(len(training))[:count].tolist())
-    groups["dev"] = [group for place, group in enumerate(training) if place in chosen]
-    groups["train"] = [group for place, group in enumerate(training) if place not in chosen]
+    dev = set(generator(0, "letor dev").permutation(len(training))[:count].tolist())
+    groups["dev"] = [group for row, group in enumerate(training) if row in dev]
+    groups["train"] = [group for row, group in enumerate(training) if row not in dev]
     return [f"dev: {count:,} of the {len(training):,} training queries, drawn with a fixed seed (there is no vali.txt)"]
 
 

@@ -46,8 +46,8 @@ def _by_split(folder: Path) -> dict[str, Path]:
     named = {split: path for split, name in FILES.items() if (path := plain_or_gz(folder, name)).exists()}
     if named:
         return named
-    found = sorted(path for path in folder.iterdir() if path.name.endswith((".json", ".json.gz")))
-    return {"test": found[0]} if len(found) == 1 and _may_be_squad(found[0]) else {}
+    paths = sorted(path for path in folder.iterdir() if path.name.endswith((".json", ".json.gz")))
+    return {"test": paths[0]} if len(paths) == 1 and _may_be_squad(paths[0]) else {}
 
 
 def _may_be_squad(path: Path) -> bool:
@@ -72,11 +72,11 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     notes: list[str] = []
     splits = {}
     for split, path in _by_split(folder).items():
-        found = _Split(split, path, problems, sentences)
-        found.read(read_whole(path, problems))
-        notes += found.notes()
-        judged = Rated.of(found.judged)
-        splits[split] = RawSplit(found.names, found.questions, judged, pool=judged)
+        reader = _Split(split, path, problems, sentences)
+        reader.read(read_whole(path, problems))
+        notes += reader.notes()
+        judged = Rated.of(reader.judged)
+        splits[split] = RawSplit(reader.names, reader.questions, judged, pool=judged)
     if problems:
         raise DataError(problems)
     documents = TextColumn.of(sentences.values())
@@ -134,27 +134,27 @@ class _Split:
             for i, article in enumerate(_items(whole, "data")):
                 with self._noted(f"data[{i}]"):
                     for j, paragraph in enumerate(_items(article, "paragraphs")):
-                        place = f"data[{i}].paragraphs[{j}]"
-                        with self._noted(place):
-                            self._paragraph(f"{self.split}-{i + 1}-{j + 1}", paragraph, place)
+                        location = f"data[{i}].paragraphs[{j}]"
+                        with self._noted(location):
+                            self._paragraph(f"{self.split}-{i + 1}-{j + 1}", paragraph, location)
 
     @contextmanager
-    def _noted(self, place: str = "") -> Iterator[None]:
+    def _noted(self, location: str = "") -> Iterator[None]:
         """Notes what is wrong with a part of the file as a problem, and goes on after the block."""
         try:
             yield
         except _Form as error:
             wrong, right = error.args
-            at = f"{self.path}: {place}" if place else str(self.path)
-            self.problems.append(Problem(at, f"not SQuAD 1.1 ({wrong})", right))
+            whole = f"{self.path}: {location}" if location else str(self.path)
+            self.problems.append(Problem(whole, f"not SQuAD 1.1 ({wrong})", right))
 
-    def _paragraph(self, name: str, paragraph: Any, place: str) -> None:
+    def _paragraph(self, name: str, paragraph: Any, location: str) -> None:
         text = _text(paragraph, "context")
         bounds = sentence_bounds(text)
         first = len(self.sentences)
         self.sentences |= {f"{name}-{i}": text[start:end] for i, (start, end) in enumerate(bounds, 1)}
         for number, question in enumerate(_items(paragraph, "qas")):
-            with self._noted(f"{place}.qas[{number}]"):
+            with self._noted(f"{location}.qas[{number}]"):
                 self._question(question, text, bounds, first)
 
     def _question(self, question: Any, text: str, bounds: list[tuple[int, int]], first: int) -> None:
@@ -166,7 +166,7 @@ class _Split:
             self.bare += 1
 
     def _starts(self, question: Any, text: str) -> list[int]:
-        """Offsets of the answers that are found where the file says."""
+        """Offsets of the answers that stand where the file says."""
         starts = []
         for answer in _items(question, "answers"):
             shown, start = _text(answer, "text"), answer.get("answer_start")

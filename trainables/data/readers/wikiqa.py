@@ -71,7 +71,7 @@ def _sentences(splits: dict[str, _Labels]) -> dict[str, None]:
 
 
 def _raw_split(split: _Labels, rows: dict[str, int]) -> RawSplit:
-    order = {question: place for place, question in enumerate(split.questions)}
+    order = {question: row for row, question in enumerate(split.questions)}
     rated = [(order[question], rows[sentence], label) for (question, sentence), label in split.labels.items()]
     return RawSplit(list(split.questions), [(text,) for text in split.questions.values()], Rated.of(rated))
 
