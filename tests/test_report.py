@@ -69,11 +69,11 @@ def test_a_baseline_alone_is_enough(tmp_path: Path, ended: bool) -> None:
         case.finish()
     found, _ = report(case)
     verdict = found.sections["verdict"]
-    assert "No trial with a curriculum has given a dev value" in verdict
+    assert "No trial besides the baseline has given a dev value" in verdict
     assert "tune-cl confirm" not in verdict, "would find nothing to confirm"
     assert ("tune-cl resume toy" in verdict) == (not ended)
     for name in ("groups", "queries"):
-        assert found.sections[name].endswith("No trial with a curriculum has given a dev value.")
+        assert found.sections[name].endswith("No trial besides the baseline has given a dev value.")
     assert "Too few trials ran to the end (1)" in found.sections["ranking"]
 
 
@@ -82,7 +82,7 @@ def test_one_trial_beside_the_baseline_is_reported_without_importance(tmp_path: 
     case.add([0.5, 0.6], "baseline")
     case.add([0.3, 0.4], "completed")
     found, _ = report(case)
-    assert "No curriculum was above plain training" in found.sections["verdict"]
+    assert "No trial was above the baseline" in found.sections["verdict"]
     assert "Not computed" in found.sections["parameters"]
 
 

@@ -73,7 +73,7 @@ def test_lengths_are_mean_words_of_an_utterance_in_thirds() -> None:
 
 def test_groups_show_the_best_beside_plain_training() -> None:
     values = values_of([["a"], ["a"], ["a", "b"]], [0.5, 0.7, 0.9], [0.1, 0.3, 0.2])
-    findings = SimpleNamespace(metric="map", in_terms=lambda text: text, signs=lambda entries: entries)
+    findings = SimpleNamespace(metric="map")
     shown = "".join(queries.groups_section(cast(Findings, findings), values))
     assert "1 turn (2), best: 0.6000" in shown and "1 turn (2), baseline: 0.2000" in shown
     assert "2 turns (1), best: 0.9000" in shown
@@ -127,7 +127,7 @@ def test_values_and_texts_are_those_of_the_query_though_not_every_one_has_values
     assert re.findall(r">(q\d, \d turns?)<", shown) == ["q2, 3 turns", "q0, 1 turn"]
     assert re.findall(r"<b>Query </b>(.*?)</p>", shown) == ["third third third", "first"]
     assert re.findall(r"<b>Relevant </b>(.*?)</p>", shown) == [f"right {row} {'x' * 90}" for row in (1, 3)], "all of it"
-    findings = SimpleNamespace(metric="map", in_terms=lambda text: text, signs=lambda entries: entries)
+    findings = SimpleNamespace(metric="map")
     assert "; 2 queries of train." in "".join(queries.groups_section(cast(Findings, findings), values))
 
 
@@ -244,14 +244,14 @@ def test_a_tie_with_plain_training_is_not_above_it(tmp_path: Path) -> None:
     case.add([0.5], "baseline")
     case.add([0.5], "completed")
     verdict = report(case)[0].sections["verdict"]
-    assert "against 0.5000 of plain training (+0.0000). No curriculum was above plain training on dev." in verdict
+    assert "against 0.5000 of the baseline (+0.0000). No trial was above the baseline on dev." in verdict
 
 
 def test_a_p_of_exactly_a_twentieth_is_shown_for_new_seeds(tmp_path: Path) -> None:
     case = whole(tmp_path)
     case.confirm(p_new=0.05)
     verdict = report(case)[0].sections["verdict"]
-    assert verdict.startswith("VerdictYes: 'root n=2, turns' is better than plain training, by 0.1000 map ")
+    assert verdict.startswith("VerdictYes: 'root n=2, turns' is better than the baseline, by 0.1000 map ")
 
 
 def test_no_is_said_of_a_curriculum_that_is_worse_than_without_it(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_no_is_said_of_a_curriculum_that_is_worse_than_without_it(tmp_path: Path
     document["configurations"] = [document["configurations"][0] | worse]
     file.write_text(json.dumps(document))
     sections = report(case)[0].sections
-    assert sections["verdict"].startswith("VerdictNo: 'root n=2, turns' is worse than plain training")
+    assert sections["verdict"].startswith("VerdictNo: 'root n=2, turns' is worse than the baseline")
     assert sections["configurations"].startswith("Configurationsconfigurationmap on test")
     assert sections["configurations"].count("worth") == 1, "the ablation stands in the second table alone"
 

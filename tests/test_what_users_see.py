@@ -54,7 +54,7 @@ def test_the_result_names_all_rankers_that_were_searched() -> None:
 
 def test_where_the_baseline_wins_the_best_curriculum_stands_beside_it() -> None:
     shown = render(result(0.4, 0.45))
-    assert "best curriculum (t0001)" in shown and "t0000" not in shown
+    assert "best other trial (t0001)" in shown and "t0000" not in shown
     assert "the best of them (t0001) is at -0.0500 x." in shown
     assert "Test it:   " in shown and "Prove it" not in shown
 
@@ -105,12 +105,12 @@ def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(
     assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
     assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
     shown = render(document)
-    assert "best curriculum (t0002)" in shown and "is at -0.1000 map" in shown and "curriculum.warm" not in shown
+    assert "best other trial (t0002)" in shown and "is at -0.1000 map" in shown and "curriculum.warm" not in shown
 
 
 def test_a_result_of_the_baseline_alone_compares_nothing() -> None:
     shown = render(result(0.4, 0.45) | {"best_curriculum": None})
-    assert "No trial with a curriculum gave a dev value" in shown and "best" not in shown.splitlines()[2]
+    assert "No trial besides the baseline gave a dev value" in shown and "best" not in shown.splitlines()[2]
     assert "tune-cl confirm" not in shown and "tune-cl report" in shown
 
 
@@ -131,10 +131,10 @@ def without_curricula(best: float, baseline: float) -> dict[str, Any]:
 
 def test_a_search_without_curricula_speaks_of_none() -> None:
     shown = render(without_curricula(0.4, 0.45))
-    assert "curriculum" not in shown and "plain training" not in shown and "best other trial (t0001)" in shown
-    assert "No other configuration was above the baseline on dev: the best of them (t0001) is at -0.0500 x." in shown
+    assert "curriculum" not in shown and "best other trial (t0001)" in shown
+    assert "No trial was above the baseline on dev: the best of them (t0001) is at -0.0500 x." in shown
     none = render(without_curricula(0.4, 0.45) | {"best_curriculum": None})
-    assert "No other configuration gave a dev value, so there is nothing to compare with the baseline." in none
+    assert "No trial besides the baseline gave a dev value" in none
 
 
 @pytest.mark.parametrize(

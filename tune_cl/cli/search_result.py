@@ -12,7 +12,7 @@ from tune_cl.cli.tables import short, table
 from tune_cl.history.search_folder import search_folder_of
 from tune_cl.history.state import differences, over_shared_seeds, seedless
 from tune_cl.process import program
-from tune_cl.space.wording import in_terms, rankers
+from tune_cl.space.wording import rankers
 
 PORT = 5000  # MLflow's own default
 OVER_SHARED = " over the seeds that both have"
@@ -24,7 +24,6 @@ def render(document: Shown) -> str:
     trial is shown beside it."""
     best, baseline = document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
-    curricula = document.get("over_curricula", True)
     lines = [
         wrapped(
             f"search {document['search']}: {rankers(document)} on {document['data']}, {document['trials']} trials "
@@ -33,9 +32,9 @@ def render(document: Shown) -> str:
         ),
         *([wrapped(f"What ended the search: {document['ended_by']}.")] if document.get("ended_by") else []),
         "",
-        _comparison(document, best, baseline, "best" if won else in_terms("best curriculum", curricula)),
+        _comparison(document, best, baseline, "best" if won else "best other trial"),
         "",
-        wrapped(_difference(document["metric"], best, baseline, won, curricula)),
+        wrapped(_difference(document["metric"], best, baseline, won)),
         "",
         *_next(document, best, "Prove it:" if won else "Test it:"),
     ]
@@ -69,17 +68,15 @@ def _above(best: Shown, baseline: Shown) -> tuple[float, int, str]:
     return difference, len(own.keys() & other.keys()), "" if own.keys() == other.keys() else OVER_SHARED
 
 
-def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bool, curricula: bool) -> str:
+def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bool) -> str:
     if baseline is None:
         return "The baseline gave no dev value, so there is nothing to compare with."
     if best is None:
-        none = "No trial with a curriculum" if curricula else "No other configuration"
-        return f"{none} gave a dev value, so there is nothing to compare with the baseline."
+        return "No trial besides the baseline gave a dev value, so there is nothing to compare it with."
     difference, seeds, over = _above(best, baseline)
     told = f"{difference:+.4f} {metric}"
     if difference <= 0:
-        none = in_terms("No curriculum was above plain training on dev", curricula)
-        return f"{none}: the best of them ({best['trial_id']}) is at {told}{over}."
+        return f"No trial was above the baseline on dev: the best of them ({best['trial_id']}) is at {told}{over}."
     if not won:
         return f"{told} on dev{over}, but with fewer seeds than the baseline, which stays the best."
     several = "a few seeds" if seeds > 1 else "one seed"

@@ -198,18 +198,18 @@ def left_open(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     return f"anything from {between} fits the data, but the search would have named another, which was not tested"
 
 
-def sentence(document: Mapping[str, Any], reference: str) -> str:
-    """The verdict in one sentence, which terminal and report begin with. `reference`: what the baseline is called."""
+def sentence(document: Mapping[str, Any]) -> str:
+    """The verdict in one sentence, which terminal and report begin with."""
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
     if document["verdict"] == "no difference shown":
         found = f"Not shown: '{row['label']}', {best_on_dev(document)}, is {row['difference']:+.4f} {metric}"
-        return f"{found} from {reference}; {left_open(document, row)}{_p_of(document, row)}.{_can_show(document)}"
+        return f"{found} from the baseline; {left_open(document, row)}{_p_of(document, row)}.{_can_show(document)}"
     answer, side = ("Yes", "better") if document["verdict"] == "better" else ("No", "worse")
     low, high = row["ci95_new"]
     size = f"by {abs(row['difference']):.4f} {metric} [{low:+.4f}, {high:+.4f}]"
     population = "new queries and new trainings" if row["seed_matters"] else "new queries; the seed changes nothing"
-    return f"{answer}: '{row['label']}' is {side} than {reference}, {size}, for {population}{_p_of(document, row)}."
+    return f"{answer}: '{row['label']}' is {side} than the baseline, {size}, for {population}{_p_of(document, row)}."
 
 
 def _p_of(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -31,7 +31,7 @@ from tune_cl.history.state import (
 )
 from tune_cl.report.charts import Interval
 from tune_cl.schedulers.scheduler import curriculum_grace
-from tune_cl.space.wording import in_terms, trial_words
+from tune_cl.space.wording import trial_words
 
 Document = dict[str, Any]
 
@@ -107,14 +107,6 @@ class Findings:
     def grows_trees(self) -> bool:
         """Whether the baseline's ranker does."""
         return self.experiment.base_run().grows_trees
-
-    def in_terms(self, text: str) -> str:
-        """A sentence about curricula, in other words if the search was not over curricula."""
-        return in_terms(text, self.over_curricula)
-
-    def signs(self, entries: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """A legend's entries, their texts `in_terms`."""
-        return [(role, self.in_terms(text)) for role, text in entries]
 
     @cached_property
     def ended(self) -> list[tuple[TrialState, Dev]]:

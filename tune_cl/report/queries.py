@@ -45,7 +45,7 @@ class NothingToShow(Exception):
 class PerQuery:
     """Values of Q queries of one split.
 
-    label            the best curriculum in words, and how many seeds its values come from
+    label            the best trial in words, and how many seeds its values come from
     row              int64 [Q] position of each query in the split
     best, baseline   float64 [Q]
     """
@@ -112,7 +112,7 @@ def _unpaired(findings: Findings) -> str:
     if not findings.baseline:
         return "The baseline has given no dev value."
     if not findings.ranked:
-        return findings.in_terms("No trial with a curriculum has given a dev value.")
+        return "No trial besides the baseline has given a dev value."
     return "The best configuration and the baseline have no dev values of one seed."
 
 
@@ -169,7 +169,7 @@ def by_length(values: PerQuery) -> Groups:
 
 
 SHOWN = 5  # queries that gained most, and that lost most
-KEYS = (("best", "best curriculum"), ("baseline", "plain training"))
+KEYS = (("best", "best trial"), ("baseline", "baseline"))
 TEXT = 700  # characters of a text
 
 
@@ -191,7 +191,7 @@ def groups_section(findings: Findings, values: PerQuery | str) -> list[Html]:
     if isinstance(values, str):
         return [paragraph(values)]
     queries = f"{counted(len(values.row), 'query')} of {values.split}"
-    told = f"{values.label}, against {findings.in_terms('plain training')}; {queries}."
+    told = f"{values.label}, against the baseline; {queries}."
     kinds = [("By number of turns", by_turns(values)), ("By domain", by_domain(values)),
              ("By difficulty: mean words of an utterance", by_length(values))]  # fmt: skip
     charts = [_group_figure(title, groups, findings.metric, values) for title, groups in kinds if len(groups) > 1]
@@ -200,7 +200,7 @@ def groups_section(findings: Findings, values: PerQuery | str) -> list[Html]:
         "Bars are 95 % intervals of each mean over its queries. Where those of one group overlap, that alone says "
         "little: the two are paired. Groups are many, so one that stands out may do so by chance."
     )
-    keys = legend(findings.signs(KEYS))
+    keys = legend(KEYS)
     return [paragraph(told), keys, tag("div", *charts, class_="charts"), *map(paragraph, single), paragraph(note)]
 
 

@@ -30,7 +30,7 @@ from tune_cl.report.markup import (
 from tune_cl.search.analysis import Priced, front, priced
 
 MOST_LINES = 250  # trials drawn; more would make the page slow and the chart unreadable
-KEYS = [("best", "best curriculum on dev"), ("baseline", "plain training"), ("trial", "other trials")]
+KEYS = [("best", "best trial on dev"), ("baseline", "baseline"), ("trial", "other trials")]
 
 
 def drawn(findings: Findings) -> list[TrialState]:
@@ -69,7 +69,7 @@ def learning_section(findings: Findings) -> list[Html]:
     signs = [*KEYS, *([("curriculum", f"curriculum over ({end})")] if findings.over_curricula else [])]
     signs += [("cross", "stopped early")]
     signs += [("failed", "failed")] if findings.state.counts()["failed"] else []
-    chart, keys = line_chart(lines, "iteration", f"dev {findings.metric}"), legend(findings.signs(signs))
+    chart, keys = line_chart(lines, "iteration", f"dev {findings.metric}"), legend(signs)
     return [tag("div", figure("Each trial on dev", chart, keys, _left_out(findings)), _outcomes(findings),
                 class_="charts")]  # fmt: skip
 
@@ -100,7 +100,7 @@ def cost_section(findings: Findings) -> list[Html]:
     """The best value so far, over what the search had cost by then."""
     best = _best_so_far(findings)
     if not best:
-        return [paragraph(findings.in_terms("No trial with a curriculum has given a dev value yet."))]
+        return [paragraph("No trial besides the baseline has given a dev value yet.")]
     level = findings.baseline[1].dev if findings.baseline else None
     charts = []
     for title, key, unit, whole in (
@@ -108,10 +108,10 @@ def cost_section(findings: Findings) -> list[Html]:
         ("Over time", "seconds", "seconds", False),
     ):
         lines = [_step_line(findings, best, key)]
-        signs = [("best", "best curriculum so far"), ("found", "moment it was found")]
-        signs += [("level", "plain training, at its best")] if level is not None else []
+        signs = [("best", "best trial so far"), ("found", "moment it was found")]
+        signs += [("level", "the baseline, at its best")] if level is not None else []
         chart = line_chart(lines, unit, f"best dev {findings.metric} so far", True, level, whole)
-        charts.append(figure(title, chart, legend(findings.signs(signs))))
+        charts.append(figure(title, chart, legend(signs)))
     return [
         tag("div", *charts, class_="charts"),
         paragraph("Time counts while the search ran, not while it was stopped."),
@@ -159,7 +159,7 @@ def pacing_section(findings: Findings) -> list[Html]:
         else "The share that the pacing function opens at the last step of each iteration. Batches that are sorted by "
         "length together are drawn from what was open at the first of them."
     )
-    keys = legend(findings.signs(KEYS))
+    keys = legend(KEYS)
     return [tag("div", figure("Each trial in training", chart, keys, note, _left_out(findings)), class_="charts")]
 
 
@@ -204,7 +204,7 @@ def parameters_section(findings: Findings) -> list[Html]:
     leaves = findings.experiment.space.leaves
     ranked = findings.ranked
     if not ranked:
-        return [paragraph(findings.in_terms("No trial with a curriculum has given a dev value yet."))]
+        return [paragraph("No trial besides the baseline has given a dev value yet.")]
     travellers = [
         Traveller(trial.trial, trial.number, trial.chosen, at.dev, 1 - place / max(len(ranked) - 1, 1),
                   words(trial))
@@ -300,7 +300,7 @@ def repeat_section(findings: Findings) -> list[Html]:
 SIGNS = [
     ("curriculum", "a trial at its best"),
     ("found", "in the Pareto set"),
-    ("level", "plain training, at its best"),
+    ("level", "the baseline, at its best"),
 ]
 
 
@@ -324,9 +324,7 @@ def tradeoff_section(findings: Findings) -> list[Html]:
         "The Pareto set: no trial was better with as little training. Training until the best value was reached, "
         "evaluation included; trials share the machine, so seconds differ by chance, iterations do not."
     )
-    return [
-        tag("div", figure("Each trial at its best", chart, legend(findings.signs(SIGNS)), note), told, class_="charts")
-    ]
+    return [tag("div", figure("Each trial at its best", chart, legend(SIGNS), note), told, class_="charts")]
 
 
 def _at(trial: Priced) -> tuple[float, float]:

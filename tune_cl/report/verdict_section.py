@@ -89,18 +89,16 @@ def verdict_section(findings: Findings) -> Html:
 def _on_dev(findings: Findings) -> str:
     metric, ranked, baseline = findings.metric, findings.ranked, findings.baseline
     if not ranked:
-        return findings.in_terms("No trial with a curriculum has given a dev value.")
+        return "No trial besides the baseline has given a dev value."
     trial, dev, seeds = findings.standings[1 if baseline else 0]
     at = f"the mean over {seeds} seeds" if seeds > 1 else f"at iteration {ranked[0][1].iteration}"
     told = f"Best on dev so far: {words(trial)}, {metric} {number(dev)} {at}"
     difference = findings.above(trial, dev)
     if difference is None:
         return f"{told}. The baseline gave no dev value, so there is nothing to compare with."
-    plain_training = findings.standings[0][1]
-    against = findings.in_terms("plain training")
-    told += f", against {number(plain_training)} of {against} ({signed(difference)}). "
+    told += f", against {number(findings.standings[0][1])} of the baseline ({signed(difference)}). "
     if difference <= 0:
-        return told + findings.in_terms("No curriculum was above plain training on dev.")
+        return told + "No trial was above the baseline on dev."
     caution = CAUTION.replace("one seed", "a few seeds") if seeds > 1 else CAUTION
     return f"{told}It is the best of {len(ranked)} trials. {caution}"
 
@@ -129,7 +127,7 @@ def _headline(findings: Findings, confirmed: Document) -> str:
         return f"No verdict: compared on {confirmed['split']} only"
     if findings.over_curricula and verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
         return OF_MORE_THAN_THE_CURRICULUM[verdict]
-    return sentence(confirmed, findings.in_terms("plain training"))
+    return sentence(confirmed)
 
 
 def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
@@ -140,7 +138,7 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
         which = "" if top["marks"] else f", {best_on_dev(confirmed)}"
         parts += [
             f"{top['label']}{which}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
-            f"{number(confirmed['baseline']['mean'])} of {findings.in_terms('plain training')}: a difference of "
+            f"{number(confirmed['baseline']['mean'])} of the baseline: a difference of "
             f"{_tested_words(top)}{_correction(confirmed)}.",
             "" if top.get("seed_matters", True) else SAME_TREES,
             _highest(findings, confirmed),
@@ -170,7 +168,7 @@ def _highest(findings: Findings, confirmed: Document) -> str:
     if other is None:
         return ""
     mean = f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
-    return f"{mean}, which is not shown to be above {findings.in_terms('plain training')}."
+    return f"{mean}, which is not shown to be above the baseline."
 
 
 def _ablation(findings: Findings, top: Document) -> str:
@@ -215,7 +213,7 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
     lines = [[_name(row), _value(row, row is best), signed(row.difference), *tested(row)] for row in entries]
     note = (
         f"Mean over {seeds} seeds, in brackets the sample standard deviation over seeds. † above "
-        f"{findings.in_terms('plain training')} at 95 %, ‡ at 99 % confidence{' after correction' if adjusted else ''} "
+        f"the baseline at 95 %, ‡ at 99 % confidence{' after correction' if adjusted else ''} "
         "for new queries and new trainings. Bold: highest mean. Each interval is of one configuration; "
         f"p is {'corrected for all of them' if adjusted else 'of one as well, uncorrected'}."
     )

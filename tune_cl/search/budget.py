@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtri, log_ndtr, roots_hermitenorm, roots_legendre
+from scipy.special import stdtr
 
 from tune_cl.experiment.search_keys import SearchConfig, price_of_an_hour
 from tune_cl.history.state import SearchState
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 FEWEST_FINISHED = 8  # trials that a distribution of final values is fitted to
-NODES, NEGLIGIBLE = 64, 1e-15  # of a quadrature: points per dimension, and the share of a distribution's tails left out
 
 
 def budgets(search: SearchConfig) -> dict[str, float]:
@@ -96,13 +95,10 @@ def best_value(state: SearchState) -> float:
 def chance_of_better(values: Sequence[float], best: float, margin: float, to_come: int) -> float | None:
     """The probability that any of `to_come` further trials ends more than `margin` above `best`.
 
-    `values`: final values of n finished trials, taken as independent draws from one normal distribution, as the next
-    ones are. Of that distribution their mean and SD alone are known, and what these are wrong by, all the next ones
-    share: they lie at mean + SD / u · (z + z_0 / √n), where u = √(χ²_{n-1} / (n - 1)) and the standard normal z_0 are
-    common to them and z is each one's own. Averaged over u and z_0 by quadrature; for one trial this is the predictive
-    distribution, Student's t with n - 1 degrees of freedom at (x - mean) / (SD · √(1 + 1/n)). None for fewer than
-    FEWEST_FINISHED values. The figure is too low where a sampler learns to draw better configurations, and too high in
-    that trials stopped early, which would lower the mean, are left out.
+    `values`: final values of n finished trials, taken as independent draws from one normal distribution, as are those
+    to come. One of these exceeds a level with the probability p that Student's t with n - 1 degrees of freedom gives it
+    at (level - mean) / (SD · √(1 + 1/n)), and any of them with 1 - (1 - p)^to_come. That is a little too high, for all
+    share the error of mean and SD; so the search rather goes on. None for fewer than FEWEST_FINISHED values.
     """
     n = len(values)
     if n < FEWEST_FINISHED or math.isnan(best):
@@ -110,17 +106,5 @@ def chance_of_better(values: Sequence[float], best: float, margin: float, to_com
     spread = stdev(values)
     if not spread:
         return float(best + margin < values[0])
-    level = (best + margin - fmean(values)) / spread
-    ratios, weights = _sd_ratios(n - 1)
-    shared, shares = roots_hermitenorm(NODES)
-    below = max(0, to_come) * log_ndtr(level * ratios[:, None] + shared / math.sqrt(n))
-    return float(weights @ -np.expm1(below) @ shares / shares.sum())
-
-
-def _sd_ratios(degrees: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where a sample's SD over the true one may lie (√(χ² / degrees)), and the weights of a quadrature there."""
-    low, high = np.sqrt(chdtri(degrees, [1 - NEGLIGIBLE, NEGLIGIBLE]) / degrees)
-    nodes, weights = roots_legendre(NODES)
-    ratios = low + (high - low) * (nodes + 1) / 2
-    weights = weights * np.exp((degrees - 1) * np.log(ratios) - degrees * (ratios**2 - 1) / 2)
-    return ratios, weights / weights.sum()
+    level = (best + margin - fmean(values)) / (spread * math.sqrt(1 + 1 / n))
+    return float(-np.expm1(to_come * np.log1p(-stdtr(n - 1, -level))))

@@ -3,6 +3,7 @@ starts, or on its own first iterations."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,7 +32,6 @@ DECIDING = (
 MEASURED = 2  # the iteration of a training that is measured: the first warms up
 MOST = 12  # kinds of trainings to measure; while there are more, the last opened key of DECIDING is ignored
 DRAWS = 2048
-WALKED = 100_000  # combinations of a grid, at most
 
 Kind = tuple[tuple[str, Any], ...]
 
@@ -195,13 +195,14 @@ def _kind(keys: list[str], choice: Mapping[str, Any]) -> Kind:
 
 def _shares(experiment: Experiment, keys: list[str]) -> dict[Kind, float]:
     """The share of each kind among the trials beside the baseline. For a grid, or a space that will be used up, it is
-    counted over the combinations to be tried; else over the configurations tried first and random draws."""
+    counted over the combinations to be tried if these are at most DRAWS; else over the configurations tried first and
+    random draws."""
     space, number = experiment.space, _others(experiment)
     if not number or not keys:
         return {(): 1.0} if number else {}
-    combinations = space.combinations()
-    if experiment.search.searcher == "grid" or (combinations is not None and combinations <= number):
-        walked = Counter(_kind(keys, choice) for choice in islice(_grid(experiment), min(number, WALKED)))
+    in_order = experiment.search.searcher == "grid" or (space.combinations() or math.inf) <= number
+    if in_order and number <= DRAWS:
+        walked = Counter(_kind(keys, choice) for choice in islice(_grid(experiment), number))
         return {kind: count / walked.total() for kind, count in walked.items()}
     first = Counter(
         _kind(keys, choice)

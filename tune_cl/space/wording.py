@@ -11,14 +11,6 @@ _CURRICULUM = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_
 WORDED = ("ranker.name", *(f"curriculum.{key}" for key in _CURRICULUM))
 BARE = tuple(key for key in WORDED if key != "curriculum.m")  # shown by their values alone
 NAMED = (*_CURRICULUM, "switch", "anti")  # in `curriculum`
-OTHER_TERMS = (
-    ("No trial with a curriculum", "No trial besides the baseline"),
-    ("No curriculum", "No other configuration"),
-    ("best curriculum", "best other trial"),
-    ("a curriculum", "a configuration"),
-    ("the curriculum", "the configuration"),
-    ("plain training", "the baseline"),
-)
 
 
 def trial_words(chosen: Mapping[str, Any], params: Mapping[str, Any]) -> str:
@@ -62,10 +54,3 @@ def curriculum(params: Mapping[str, Any]) -> str:
 def rankers(told: Mapping[str, Any]) -> str:
     """All rankers of a search, from its event or its document."""
     return ", ".join(told["rankers"])
-
-
-def in_terms(text: str, over_curricula: bool) -> str:
-    """A sentence about curricula, in other words if the search was not over curricula."""
-    for of_curricula, of_others in () if over_curricula else OTHER_TERMS:
-        text = text.replace(of_curricula, of_others)
-    return text

@@ -123,7 +123,7 @@ def _sentences(document: dict[str, Any]) -> list[str]:
     curriculum = of_curriculum(row, metric, any(one["has_curriculum"] for one in document["configurations"]))
     notes = [f"Note: {note}." for note in notes_of(document)]
     highest = _higher(document) if document["verdict"] == "no difference shown" else ""
-    told = (sentence(document, "the baseline"), of_these_seeds(document), highest.strip(), curriculum.strip(), *notes)
+    told = (sentence(document), of_these_seeds(document), highest.strip(), curriculum.strip(), *notes)
     return [one for one in told if one]
 
 
