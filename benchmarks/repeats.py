@@ -25,7 +25,7 @@ from simulator import Recorded
 
 from trainables.core.randomness import generator
 from tune_cl.search.analysis import selection_bias
-from tune_cl.search.repeats import Race
+from tune_cl.search.repeats import Repeats
 
 TRAININGS = (6, 9, 12)
 SEEDS = 3  # of every recorded configuration
@@ -64,7 +64,7 @@ def one(groups: list[list[Recorded]], last: int, index: int, trainings: int, rep
     """One simulated search; orders and seeds depend on `index` alone, so that rows are paired."""
     rng = generator(0, "simulated repeats", index)
     order, roles = rng.permutation(len(groups)), rng.permutation(SEEDS)
-    race, tried = Race(repeats, baseline=str(order[0])), 0
+    race, tried = Repeats(repeats, baseline=str(order[0])), 0
     curves: dict[str, list[float]] = {}
     for number in range(trainings):
         if race.due:
@@ -72,7 +72,7 @@ def one(groups: list[list[Recorded]], last: int, index: int, trainings: int, rep
         else:
             configuration, tried = str(order[tried]), tried + 1
         seed = roles[race.trainings[configuration]]
-        race.begun(f"training {number}", configuration)
+        race.started(f"training {number}", configuration)
         recorded = groups[int(configuration)][seed]
         train(race, recorded, f"training {number}", configuration, last)
         curves[f"training {number}"] = list(recorded.dev[last])
@@ -87,7 +87,7 @@ def one(groups: list[list[Recorded]], last: int, index: int, trainings: int, rep
     }
 
 
-def train(race: Race, recorded: Recorded, training: str, configuration: str, last: int) -> None:
+def train(race: Repeats, recorded: Recorded, training: str, configuration: str, last: int) -> None:
     """Feeds a whole recorded training to the race."""
     for iteration, values in enumerate(recorded.queries[last], 1):
         race.result(training, iteration, values)

@@ -114,7 +114,7 @@ class Simulation:
         value = trial.recorded.dev[trial.budget][trial.done]
         queries = trial.recorded.queries[trial.budget][trial.done]
         trial.done, trial.spent, self.spent = trial.done + 1, trial.spent + 1, self.spent + 1
-        decision = self.scheduler.judge(name, trial.done, value, queries)
+        decision = self.scheduler.on_result(name, trial.done, value, queries)
         if decision is Decision.PAUSE:
             return False
         if decision is Decision.GO_ON and trial.done < trial.budget:

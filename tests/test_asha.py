@@ -30,7 +30,7 @@ def decide(bracket: Asha, events: list[Event]) -> list[bool]:
 
 
 def goes_on(bracket: Asha, event: Event) -> bool:
-    return bracket.judge(*event) is Decision.GO_ON
+    return bracket.on_result(*event) is Decision.GO_ON
 
 
 @pytest.mark.parametrize(

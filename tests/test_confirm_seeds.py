@@ -51,7 +51,7 @@ def trees(folder: Path, bagging: float) -> SearchFolder:
     (folder / "trees.yaml").write_text(TREES % bagging)
     experiment = load_experiment(str(folder / "trees.yaml"), data=str(folder / "letor"))
     search_folder = SearchFolder(folder / "runs", "toy")
-    choices = [experiment.baseline_choice(), SQUARED]
+    choices = [experiment.baseline_values(), SQUARED]
     with Journal(search_folder.folder) as journal:
         for event in searched(experiment, load_data(experiment.base_run().data).digest, search_folder, choices):
             journal.append(event)

@@ -56,10 +56,10 @@ def test_iterations_behind_one_without_a_number_are_passed_over() -> None:
     model = CurveModel(LAST)
     for trial, second in (("a", math.nan), ("b", math.inf)):
         model.start(trial, 0)
-        assert not model.known(trial)
+        assert not model.has_values(trial)
         for at, seen in enumerate((0.3, second, 0.5), 1):
             model.add(trial, at, seen)
-        assert model.known(trial) and model.curves[trial].points == 1
+        assert model.has_values(trial) and model.curves[trial].points == 1
     assert np.isfinite(model.forecast(["a", "b"])).all()
 
 
@@ -71,7 +71,7 @@ def pauses_at(model: Model, trial: str, level: float, until: int = LAST) -> int:
     """The iteration after which the trial pauses on its way to `until`; 0 if it goes on."""
     model.start(trial, 1)
     for at in range(1, until + 1):
-        if model.judge(trial, at, level + 0.05 * math.log(at)) is Decision.PAUSE:
+        if model.on_result(trial, at, level + 0.05 * math.log(at)) is Decision.PAUSE:
             return at
     return 0
 
@@ -82,7 +82,7 @@ def test_the_most_promising_trial_goes_on() -> None:
     assert [pauses_at(model, trial, level) for trial, level in levels.items()] == [1, 1, 1, 1]
     assert len(levels) == FEWEST_TRIALS and model.next_paused(last=False) == "c"
     model.resumed("c")
-    assert {model.judge("c", at, 0.6 + 0.05 * math.log(at)) for at in range(2, LAST + 1)} == {Decision.GO_ON}
+    assert {model.on_result("c", at, 0.6 + 0.05 * math.log(at)) for at in range(2, LAST + 1)} == {Decision.GO_ON}
     model.ended("c", completed=True)
     assert model.next_paused(last=False) is None  # a new one is more promising than those that were far behind
     assert model.next_paused(last=True) is None  # and they have no chance to end above the best
@@ -95,7 +95,7 @@ def test_one_trial_comes_to_its_end_in_any_case() -> None:
     assert model.next_paused(last=False) is None and model.next_paused(last=True) == "good"
     model.resumed("good")
     for at in range(2, LAST + 1):
-        if model.judge("good", at, 0.6) is Decision.PAUSE:
+        if model.on_result("good", at, 0.6) is Decision.PAUSE:
             assert model.next_paused(last=True) == "good"
             model.resumed("good")
     model.ended("good", completed=True)
@@ -118,7 +118,7 @@ def test_once_all_have_begun_none_waits_for_a_new_one() -> None:
     model = thaw()
     assert pauses_at(model, "a", 0.3) == 1
     assert model.next_paused(last=False) is None
-    model.all_begun = True
+    model.all_started = True
     assert pauses_at(model, "b", 0.5) == 0
 
 

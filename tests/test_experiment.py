@@ -29,7 +29,7 @@ def test_shipped_spaces(name: str) -> None:
     assert SPACES.entries[name].summary == experiment.description
     assert from_yaml(experiment.to_yaml()) == experiment
     assert len(experiment.distinct_rankers()) >= 1
-    baseline = experiment.training_run(experiment.baseline_choice())
+    baseline = experiment.training_run(experiment.baseline_values())
     assert (baseline.curriculum.pacing, baseline.curriculum.weighting) == ("none", "none")
     forecast = describe(experiment)
     assert forecast["trials"] == experiment.search.trials
@@ -230,7 +230,7 @@ def test_options_and_overrides_win(write: Write) -> None:
     assert (experiment.metric, experiment.seed, experiment.max_iterations) == ("p@1", 3, 7)
     assert (experiment.search.trials, experiment.search.hours) == (2, 0.5)
     assert set(experiment.space.leaves) == {"training.lr", "training.loss"}
-    assert experiment.baseline_choice()["training.lr"] == 1e-4
+    assert experiment.baseline_values()["training.lr"] == 1e-4
     run = experiment.training_run({"training.lr": 1e-5, "training.loss": "hinge"}, seed=9)
     assert (run.data.source, run.seed, run.training.lr, run.training.loss) == ("here", 9, 1e-5, "hinge")
     assert experiment.training_run({}).seed == 3
@@ -246,7 +246,7 @@ def test_overrides_that_cannot_be_read() -> None:
 def test_baseline_takes_off_values_and_middles(write: Write) -> None:
     text = OPEN + "curriculum: {pacing: {choice: [linear]}, anti: {choice: [true]}, T: {uniform: [0.1, 0.5]}}\n"
     experiment = load_experiment(write(text + "baseline: [curriculum.pacing, curriculum.anti]\n"))
-    assert experiment.baseline_choice() == {
+    assert experiment.baseline_values() == {
         "curriculum.pacing": "none",
         "curriculum.weighting": "none",
         "curriculum.anti": False,

@@ -210,7 +210,7 @@ def test_a_trial_whose_last_checkpoint_is_damaged_as_it_ends_leaves_files_of_the
         crew.search.checkpoint("t0000", iteration, str(folder))
     crew.search.ended("t0000")
     trial = crew.search.state.trials["t0000"]
-    ranker = crew.search.left_by(trial, lambda checkpoint: artifacts.ranker(checkpoint, run))
+    ranker = crew.search.from_sound_checkpoint(trial, lambda checkpoint: artifacts.ranker(checkpoint, run))
     crew.journal.close()
     assert trial.outcome == "baseline"
     assert trial.artifacts == (str(tmp_path / "trials" / "t0000") if whole else None)

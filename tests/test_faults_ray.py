@@ -303,7 +303,7 @@ def test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_
         raise OSError(errno.ENOSPC, f"no space for the files of {trial.trial}")
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match=r"(the disk is full|of t0000)$"):
-        patch.setattr(*((Search, "left_by", write) if what == "files" else (Journal, "append", full)))
+        patch.setattr(*((Search, "from_sound_checkpoint", write) if what == "files" else (Journal, "append", full)))
         toy_search(experiment, folder, lambda: 1, {"faults": faults})
     state = replay(read_events(folder / FILE))
     assert list(state.trials) == (["t0000"] if what == "files" else ["t0000", "t0001"])

@@ -261,19 +261,3 @@ def test_any_number_of_repeats_is_forecast_at_once() -> None:
         forecast_of(load_experiment("quickstart", [f"search.repeats={seeds}"])) for seeds in (4, 2_000_000_000)
     ]
     assert forecasts[0]["iterations_expected"] > 0 and forecasts[1]["iterations_expected"] > 0
-
-
-def test_combinations_without_a_difference_are_noted(tmp_path: Path) -> None:
-    """`scoring` has no effect without a pacing, and neither has δ."""
-    path = tmp_path / "toy.yaml"
-    text = (
-        "ranker: conv_knrm\ncurriculum: {pacing: {choice: [none, root, linear]}, scoring: {choice: [random, turns]SO}}"
-    )
-    path.write_text(text.replace("SO", ""))
-    [note] = load_experiment(str(path)).notes
-    assert note == (
-        "only 5 of the 6 combinations are different trainings: curriculum.scoring without effect in some, which a "
-        "condition (`when`) leaves out"
-    )
-    path.write_text(text.replace("SO", ", when: {curriculum.pacing: [root, linear]}"))
-    assert load_experiment(str(path)).notes == ()

@@ -15,12 +15,12 @@ from tune_cl.space.parameters import Choice, Uniform
 
 def population(*values: float) -> Pbt:
     """Trials a, b, ... that wait after iteration 2, each with its value there."""
-    pbt = Pbt(Setup(12, interval=2), all_begun=True)
+    pbt = Pbt(Setup(12, interval=2), all_started=True)
     for trial, _ in zip("abcdefgh", values, strict=False):
         pbt.start(trial, 1)
-        assert pbt.judge(trial, 1, 0.5) is Decision.GO_ON
+        assert pbt.on_result(trial, 1, 0.5) is Decision.GO_ON
     for trial, value in zip("abcdefgh", values, strict=False):
-        assert pbt.judge(trial, 2, value) is Decision.PAUSE
+        assert pbt.on_result(trial, 2, value) is Decision.PAUSE
     return pbt
 
 
@@ -67,7 +67,7 @@ def test_who_copied_is_copied_as_it_then_was() -> None:
     for trial in "bcd":
         pbt.resumed(trial)
     for trial, value in zip("abcd", (0.9, 0.2, 0.3, 0.1), strict=True):
-        assert pbt.judge(trial, 4, value) is Decision.PAUSE
+        assert pbt.on_result(trial, 4, value) is Decision.PAUSE
     assert first_copy(pbt) == ("d", "a")
     change = pbt.change("d")
     assert change is not None and change.chosen == {"of": "d's"}
@@ -82,14 +82,14 @@ def test_a_quarter_rounded_down_copies_but_of_two_one(trials: int, copying: int)
 
 def test_the_end_of_a_trial_and_the_baseline_wait_for_nobody() -> None:
     pbt = population(0.1, 0.2)
-    assert pbt.judge("a", 12, 0.5) is Decision.GO_ON, "its last iteration"
-    assert pbt.judge("baseline", 2, 0.5) is Decision.GO_ON, "never started here"
+    assert pbt.on_result("a", 12, 0.5) is Decision.GO_ON, "its last iteration"
+    assert pbt.on_result("baseline", 2, 0.5) is Decision.GO_ON, "never started here"
 
 
 def test_a_population_that_will_not_be_whole_goes_on_once_no_new_trial_comes() -> None:
     """For example, if search.hours ends the search before all its trials have begun."""
     pbt = population(0.1, 0.2, 0.3)
-    pbt.all_begun = False
+    pbt.all_started = False
     assert pbt.next_paused(False) is None
     assert pbt.next_paused(True) == "a"
 
@@ -98,7 +98,7 @@ def test_who_is_a_round_ahead_keeps_nobody_behind() -> None:
     pbt = population(0.4, 0.3, 0.2, 0.1)
     assert pbt.next_paused(False) == "d"
     pbt.resumed("d", {})
-    assert pbt.judge("d", 4, 0.5) is Decision.PAUSE
+    assert pbt.on_result("d", 4, 0.5) is Decision.PAUSE
     assert pbt.next_paused(False) == "a", "of those that wait after iteration 2"
 
 

@@ -172,7 +172,7 @@ def test_opened_paths_and_conditions_on_paths_are_found_from_any_folder(
     whole, conditional = (in_any_folder(build("space", keys, {})) for keys in (opened, condition))
     monkeypatch.chdir("/")
     leaf = whole.space.leaves["training.pretrain_data"]
-    assert leaf.arguments() == [trec, "docstrings"] and leaf.written_prior() == [2, 1]
+    assert leaf.arguments() == [trec, "docstrings"] and leaf.prior_in_yaml() == [2, 1]
     assert whole.baseline["training.pretrain_data"] == whole.search.points[0]["training.pretrain_data"] == trec
     assert "training.lr" in conditional.space.sample(generator(0, "condition", 0))
     assert from_yaml(whole.to_yaml()) == whole and from_yaml(conditional.to_yaml()) == conditional

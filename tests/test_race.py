@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from tune_cl.search.repeats import LEVEL, LOWEST_SEED, Race, chance_of_no_less, seed_of
+from tune_cl.search.repeats import LEVEL, LOWEST_SEED, Repeats, chance_of_no_less, seed_of
 
 QUERIES = np.linspace(-1, 1, 20)
 
 
-def race(seeds: int, *trainings: tuple[str, float]) -> tuple[Race, list[bool]]:
+def race(seeds: int, *trainings: tuple[str, float]) -> tuple[Repeats, list[bool]]:
     """A race of trainings that end one after the other, each with this mean over its queries."""
-    raced, again = Race(seeds, "a"), []
+    raced, again = Repeats(seeds, "a"), []
     for number, (configuration, mean) in enumerate(trainings):
-        raced.begun(f"t{number}", configuration)
+        raced.started(f"t{number}", configuration)
         report(raced, f"t{number}", mean, number)
         again.append(not raced.ended(f"t{number}", configuration, 2) and configuration in raced.due)
     return raced, again
 
 
-def report(raced: Race, trial: str, mean: float, roll: int) -> None:
+def report(raced: Repeats, trial: str, mean: float, roll: int) -> None:
     """Two iterations, the second with this mean over the queries."""
     raced.result(trial, 1, [0.0] * 20)
     raced.result(trial, 2, list(mean + 0.1 * np.roll(QUERIES, roll)))
@@ -74,24 +74,24 @@ def test_only_seeds_that_both_have_are_compared() -> None:
 
 def test_what_failed_or_was_stopped_is_not_repeated() -> None:
     raced, _ = race(2, ("a", 0.5), ("a", 0.4))
-    raced.begun("t1", "t1")
+    raced.started("t1", "t1")
     raced.result("t1", 1, [0.5, 0.6])
     assert raced.ended("t1", "t1", None) == ["t1"] and not raced.due and raced.values.keys() == {"a"}
 
 
 def test_the_baseline_is_due_under_all_its_seeds_as_soon_as_it_has_begun() -> None:
-    raced = Race(3, "a")
-    raced.begun("t0", "a")
+    raced = Repeats(3, "a")
+    raced.started("t0", "a")
     assert raced.due == ["a", "a"]
-    raced.begun("t1", "a")
+    raced.started("t1", "a")
     assert raced.due == ["a"] and raced.trainings["a"] == 2
 
 
 def test_who_ends_before_the_baseline_is_judged_after_its_last_seed() -> None:
     """In the order in which the trainings ended; one that failed is out at once."""
-    raced = Race(2, "a")
+    raced = Repeats(2, "a")
     for trial, configuration in (("t0", "a"), ("t1", "a"), ("t2", "b"), ("t3", "c"), ("t4", "d")):
-        raced.begun(trial, configuration)
+        raced.started(trial, configuration)
         report(raced, trial, {"c": 0.2}.get(configuration, 0.5), 0)
     assert [raced.ended("t4", "d", 2), raced.ended("t3", "c", 2), raced.ended("t2", "b", None)] == [[], [], ["b"]]
     assert raced.ended("t1", "a", 2) == [] and not raced.due
@@ -99,9 +99,9 @@ def test_who_ends_before_the_baseline_is_judged_after_its_last_seed() -> None:
 
 
 def test_a_baseline_that_fails_under_a_seed_gets_no_more_and_the_others_go_on() -> None:
-    raced = Race(3, "a")
+    raced = Repeats(3, "a")
     for trial, configuration in (("t0", "a"), ("t1", "b")):
-        raced.begun(trial, configuration)
+        raced.started(trial, configuration)
         report(raced, trial, 0.5, 0)
     assert raced.ended("t1", "b", 2) == [] and raced.ended("t0", "a", None) == []
     assert raced.due == ["b"] and raced.incumbent() == "b"
@@ -112,14 +112,14 @@ def test_whatever_ends_when_the_incumbent_was_held_against_the_baseline_on_the_s
     data: st.DataObject, seeds: int, places: int
 ) -> None:
     """Five configurations train in `places` places at a time; any training that runs may be the next to end."""
-    raced, new, running, events = Race(seeds, "a"), list("abcde"), [], []
+    raced, new, running, events = Repeats(seeds, "a"), list("abcde"), [], []
     while True:
         while len(running) < places and (raced.due or new):
             configuration = raced.due[0] if raced.due else new.pop(0)
             assert configuration == "a" or not raced.trainings[configuration] or len(raced.values["a"]) == seeds
             number = len(events)
             events.append(("begun", f"t{number}", configuration))
-            raced.begun(f"t{number}", configuration)
+            raced.started(f"t{number}", configuration)
             running.append((f"t{number}", configuration))
         if not running:
             break
@@ -137,12 +137,12 @@ def test_whatever_ends_when_the_incumbent_was_held_against_the_baseline_on_the_s
     assert raced.incumbent() == again.incumbent()
 
 
-def again_from(events: list[Any], seeds: int) -> Race:
+def again_from(events: list[Any], seeds: int) -> Repeats:
     """The race rebuilt from a journal's events."""
-    raced = Race(seeds, "a")
+    raced = Repeats(seeds, "a")
     for kind, trial, configuration, *rest in events:
         if kind == "begun":
-            raced.begun(trial, configuration)
+            raced.started(trial, configuration)
             continue
         best, mean, roll = rest
         report(raced, trial, mean, roll)

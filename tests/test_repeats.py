@@ -85,7 +85,8 @@ def test_the_sampler_hears_of_a_configuration_once_by_its_mean(tmp_path: Path) -
     raced = {
         name: values for name, values in search.state.finals().items() if name != BASELINE_TRIAL and len(values) > 1
     }
-    told = {name: search.sampler.told[search.course.asked[name]].value for name in raced if name not in search.race.due}
+    results, asked = search.sampler.results, search.course.asked
+    told = {name: results[asked[name]].value for name in raced if name not in search.repeats.due}
     assert told and told == {name: pytest.approx(fmean(raced[name])) for name in told}
 
 
@@ -107,7 +108,7 @@ def test_a_race_compares_the_trainings_that_count(tmp_path: Path) -> None:
     search = Crew(tmp_path / "a", toy(tmp_path, "search.grace=scaled")).work().search
     finals = search.state.finals()
     means = {
-        name: [float(np.mean(queries)) for queries in values.values()] for name, values in search.race.values.items()
+        name: [float(np.mean(queries)) for queries in values.values()] for name, values in search.repeats.values.items()
     }
     assert any(trial.offset for trial in search.state.by_number() if trial.trial in finals)
     assert means == {name: pytest.approx(finals[name], abs=1e-6) for name in means}
@@ -117,7 +118,7 @@ def test_what_was_stopped_early_has_no_part_in_the_race(tmp_path: Path) -> None:
     search = Crew(tmp_path / "a", toy(tmp_path, "search.promotion=false", "search.trials=30")).work().search
     ended = {trial.trial: trial.outcome for trial in search.state.by_number()}
     assert "stopped_early" in ended.values()
-    assert {ended[name] for name in search.race.values} == {"baseline", "completed"}
+    assert {ended[name] for name in search.repeats.values} == {"baseline", "completed"}
 
 
 def test_points_are_tried_in_their_order_between_repeats(tmp_path: Path) -> None:
@@ -174,12 +175,12 @@ def test_in_whatever_order_trials_end_the_best_and_the_baseline_have_the_same_se
             del crew.running[trial]
         crew.ask()
     crew.journal.close()
-    state, race = crew.search.state, crew.search.race
+    state, race = crew.search.state, crew.search.repeats
     best, baseline = best_of(state), baseline_result(state)
     assert [trial.configuration for trial in state.by_number()[:3]] == [BASELINE_TRIAL] * 3
     assert best and baseline and best["seeds"] and set(best["seeds"]) == set(baseline["seeds"])
     assert len(baseline["seeds"]) == 3 and len(state.trials) == 9
-    again = Crew(tmp_path / "a", crew.search.experiment).search.race
+    again = Crew(tmp_path / "a", crew.search.experiment).search.repeats
     assert (again.due, again.trainings, again.incumbent()) == (race.due, race.trainings, race.incumbent())
 
 
@@ -212,7 +213,7 @@ def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, opt
     """All trials have begun, repeats among them; or all four combinations have."""
     experiment = toy(tmp_path, "search.scheduler=model", *options)
     crew = Crew(tmp_path / "a", experiment, slots=2)
-    while not crew.search.scheduler.all_begun:
+    while not crew.search.scheduler.all_started:
         crew.ask()
         for trial, training in list(crew.running.items()):
             if not next(training, False):
@@ -221,7 +222,7 @@ def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, opt
     assert len(begun) == 5 if options else len(begun) < len(crew.search.state.trials) == 16
     crew.journal.close()
     again = Crew(tmp_path / "a", experiment, slots=2).work().search
-    assert again.scheduler.all_begun
+    assert again.scheduler.all_started
     assert len([trial for trial in again.state.by_number() if not trial.repeat_of]) == len(begun)
 
 
@@ -252,7 +253,7 @@ def test_a_configuration_whose_repeat_failed_counts_by_what_it_came_to(
     crew.search.failed(again.trial, "its process ended")
     crew.journal.close()
     assert isinstance(crew.search.sampler, TpeSampler)
-    [told] = crew.search.sampler.told.values()
+    [told] = crew.search.sampler.results.values()
     assert told.state.name == "COMPLETE" and told.value == crew.search.state.finals()[plan.trial][0]
 
 

@@ -20,8 +20,8 @@ from tune_cl.samplers import (
     Outcome,
     RandomSampler,
     Sampler,
-    Told,
     TpeSampler,
+    TrialResult,
 )
 from tune_cl.space.parameters import Choice, Integer, LogUniform, Uniform
 from tune_cl.space.space import Flat, Space, identity
@@ -215,12 +215,12 @@ def test_tpe_keeps_away_from_running_trials() -> None:
 
 def test_what_a_trial_is_told_as() -> None:
     values = {2: 0.4, 1: 0.5, 3: math.nan, 4: 0.6}
-    completed = Told.of(values, "completed")
+    completed = TrialResult.of(values, "completed")
     assert (completed.value, completed.curve) == (0.6, {1: 0.5, 2: 0.5, 4: 0.6})
-    stopped = Told.of(values, "pruned")
+    stopped = TrialResult.of(values, "pruned")
     assert (stopped.state.name, stopped.value, stopped.curve) == ("PRUNED", None, completed.curve)
-    assert Told.of(values, "failed").state.name == "FAIL"
-    assert Told.of({1: math.nan}, "completed").state.name == "FAIL"
+    assert TrialResult.of(values, "failed").state.name == "FAIL"
+    assert TrialResult.of({1: math.nan}, "completed").state.name == "FAIL"
 
 
 def late_values(make: Callable[[int], Sampler], seed: int, trials: int = 24) -> float:

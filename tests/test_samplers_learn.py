@@ -101,7 +101,7 @@ def test_a_scheduler_that_stops_leaves_a_sampler_something_to_learn(name: str) -
             values: dict[int, float] = {}
             while len(values) < 9:
                 values[len(values) + 1] = quality(chosen) - 0.2 / (len(values) + 1)
-                if scheduler.judge(str(number), len(values), values[len(values)]) is Decision.STOP:
+                if scheduler.on_result(str(number), len(values), values[len(values)]) is Decision.STOP:
                     break
             sampler.tell(number, values, "completed" if len(values) == 9 else "pruned")
         apart = [min(max(abs(a[k] - b[k]) for k in "xy") for b in asked[:n]) for n, a in enumerate(asked) if n]

@@ -10,7 +10,7 @@ import pytest
 from tests.support.report_cases import Case
 from tests.support.scheduler_cases import WAYS
 from tune_cl.schedulers import SCHEDULERS, Decision, Scheduler, Setup
-from tune_cl.search.progress_panel import Course
+from tune_cl.search.driver import Course
 
 ALL_WAYS = WAYS | {"pbt": ("pbt", Setup(12, 2))}
 
@@ -24,7 +24,7 @@ def go_on(scheduler: Scheduler, trial: str, first: int, values: np.ndarray) -> t
     """Trains until the scheduler or the budget ends it; returns the last iteration and the decision there."""
     for at in range(first, scheduler.budget(trial) + 1):
         value = float(values[at - 1])
-        if (decision := scheduler.judge(trial, at, value, [value - 0.1, value + 0.1])) is not Decision.GO_ON:
+        if (decision := scheduler.on_result(trial, at, value, [value - 0.1, value + 0.1])) is not Decision.GO_ON:
             return at, decision
     return scheduler.budget(trial), Decision.GO_ON
 
@@ -52,7 +52,7 @@ def decisions(way: str, fail_late: bool) -> list[object]:
     for number in range(12):
         scheduler.start(f"t{number}", 1, 0)
         train(f"t{number}", 1)
-    scheduler.all_begun = True
+    scheduler.all_started = True
     while (trial := scheduler.next_paused(last=True)) is not None:
         scheduler.resumed(trial)
         train(trial, 1 if setup.scaled else reached[trial] + 1)

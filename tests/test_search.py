@@ -118,11 +118,11 @@ def test_the_sampler_hears_of_a_paused_trial_as_of_a_stopped_one_until_it_ends(
         pass
     sampler = crew.search.sampler
     assert isinstance(sampler, TpeSampler) and crew.search.state.trials["t0001"].paused
-    assert sampler.told[1].state.name == "PRUNED" and sampler.told[1].curve.keys() == {1, 2}
+    assert sampler.results[1].state.name == "PRUNED" and sampler.results[1].curve.keys() == {1, 2}
     crew.journal.close()
     whole = Crew(tmp_path / "a", experiment).work().search
     for trial in whole.state.by_number()[1:]:
-        told = whole.sampler.told[trial.number]
+        told = whole.sampler.results[trial.number]
         assert told.state.name == {"completed": "COMPLETE", "stopped_early": "PRUNED"}[trial.outcome]
         assert len(told.curve) == trial.iterations
 
@@ -203,7 +203,7 @@ def test_an_audit_finishes_stopped_trials_and_changes_no_other(experiment: Exper
     experiment = replace(experiment, search=stops)
     Crew(tmp_path / "without", experiment).work()
     audited = replace(experiment, search=experiment.search.model_copy(update={"audit": 2}))
-    taken = Crew(tmp_path / "with", audited).work().search.audit.taken
+    taken = Crew(tmp_path / "with", audited).work().search.audit.selected
     without, with_audit = summary(tmp_path / "without"), summary(tmp_path / "with")
     assert taken
     for trial, (chosen, outcome, _, dev) in without.items():

@@ -50,7 +50,7 @@ def test_the_sampler_hears_of_an_audited_trial_as_of_a_stopped_one(tmp_path: Pat
     options = ["search.trials=16", "search.audit=3", "search.promotion=false"]
     search = Crew(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml"), options)).work().search
     assert isinstance(search.sampler, TpeSampler)
-    told = {search.sampler.told[search.course.asked[trial]].state.name for trial in search.audit.taken}
+    told = {search.sampler.results[search.course.asked[trial]].state.name for trial in search.audit.selected}
     assert told == {"PRUNED"}
 
 
@@ -129,7 +129,7 @@ def test_a_training_that_has_ended_by_itself_is_not_stopped_early(tmp_path: Path
         *[("completed", 2)] * 9,
     ]
     assert isinstance(search.sampler, TpeSampler)
-    assert {trial.state.name for trial in search.sampler.told.values()} == {"COMPLETE"}
+    assert {trial.state.name for trial in search.sampler.results.values()} == {"COMPLETE"}
 
 
 class Patient(Crew):

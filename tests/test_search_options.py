@@ -16,13 +16,14 @@ from tests.support.report_cases import Case
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import Audit, describe
+from tune_cl.experiment.forecast import describe
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import replay
 from tune_cl.samplers import GridSampler, RandomSampler, tried_first
 from tune_cl.search.analysis import Priced, front
 from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending, improbable, used_up
+from tune_cl.search.driver import Audit
 from tune_cl.search.warm_start import warm_start_event, within
 from tune_cl.space.parameters import Leaf, parse_leaf
 
@@ -331,14 +332,14 @@ def test_an_audit_takes_about_as_many_as_wanted_spread_over_the_stops() -> None:
     taken: list[list[int]] = []
     for seed in range(200):
         audit = Audit(5, seed, 61, 2)
-        taken.append([number for number in range(30) if audit.takes(f"t{number}", 2)])
+        taken.append([number for number in range(30) if audit.selects(f"t{number}", 2)])
     assert mean(map(len, taken)) == pytest.approx(5, abs=0.1)
     assert mean(number for numbers in taken for number in numbers) == pytest.approx(14.5, abs=1.0)
-    assert Audit(0, 0, 10, 2).takes("t1", 1) is False
-    late = [[number for number in range(45) if audit.takes(f"t{number}", 2)] for audit in
+    assert Audit(0, 0, 10, 2).selects("t1", 1) is False
+    late = [[number for number in range(45) if audit.selects(f"t{number}", 2)] for audit in
             (Audit(5, seed, 61, 4) for seed in range(200))]  # fmt: skip
     assert mean(number for numbers in late for number in numbers) == pytest.approx(22, abs=1.5), "three of four stop"
-    assert all(Audit(1, seed, 3, 2).takes("t1", 1) for seed in range(20)), "the one stop that two trials let expect"
+    assert all(Audit(1, seed, 3, 2).selects("t1", 1) for seed in range(20)), "the one stop that two trials let expect"
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     ranker = None
     if best := state.best():
         run = search.run_of(best[0])
-        ranker = search.left_by(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
+        ranker = search.from_sound_checkpoint(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
     hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
     if priced := cost_so_far(search.experiment.search, state):

@@ -68,7 +68,7 @@ def searched(
            "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
            "git_commit": None, "tracking_uri": "", "storage": str(search_folder.storage), "forecast": {},
            "time": 1000.0}  # fmt: skip
-    choices = choices or [experiment.baseline_choice(), LINEAR, ROOT, BROKEN, ROOT]
+    choices = choices or [experiment.baseline_values(), LINEAR, ROOT, BROKEN, ROOT]
     for number, (choice, dev) in enumerate(zip(choices, [0.5, 0.55, 0.6, 0.9, 0.6], strict=False)):
         params, trial, time = experiment.training_run(choice).in_force(), f"t{number:04d}", 1000.0 + number
         yield {"event": "trial", "trial": trial, "number": number, "params": params, "chosen": choice, "seed": 2,

@@ -76,7 +76,7 @@ class Case:
         number = sum(event["event"] == "trial" for event in self.events)
         trial, baseline = trial_id(number), number == 0
         draw = self.experiment.space.sample(generator(7, "report trial", number))
-        choice = self.experiment.baseline_choice() | {"curriculum.pacing": "none"} if baseline else draw
+        choice = self.experiment.baseline_values() | {"curriculum.pacing": "none"} if baseline else draw
         run = self.experiment.training_run(choice)
         self._tell("trial", trial, number=number, params=run.in_force(), chosen=choice, seed=0, baseline=baseline)
         for iteration, value in enumerate(dev, 1):

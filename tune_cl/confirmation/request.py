@@ -154,7 +154,7 @@ def seeds_of(number: int, searched: Collection[int]) -> list[int]:
 
 def baseline_of(state: SearchState, experiment: Experiment) -> Configuration:
     params = seedless(experiment.base_run().in_force())
-    return Configuration(BASELINE, state.baseline, experiment.baseline_choice(), params)
+    return Configuration(BASELINE, state.baseline, experiment.baseline_values(), params)
 
 
 def best_configurations(state: SearchState, baseline: Configuration, top: int) -> list[Configuration]:

@@ -34,32 +34,32 @@ class Experiment:
 
     # -- trainings -----------------------------------------------------------------------------------------------
 
-    def training_run(self, choice: Mapping[str, Any], seed: int | None = None) -> TrainingRun:
-        """The training for a choice of the opened keys; raises ConfigError if its values do not go together."""
-        flat = {"ranker.name": self.value("ranker.name"), **self.fixed, **choice}
+    def training_run(self, chosen: Mapping[str, Any], seed: int | None = None) -> TrainingRun:
+        """The training with these values of the opened keys; raises ConfigError if they do not go together."""
+        flat = {"ranker.name": self.value("ranker.name"), **self.fixed, **chosen}
         flat["seed"] = self.seed if seed is None else seed
         own = ranker_fields(flat["ranker.name"])  # fixed keys of the space's other rankers stay out
         return validated(unflatten({key: flat[key] for key in flat if not key.startswith("ranker.") or key in own}))
 
-    def baseline_choice(self) -> Flat:
-        """The baseline as a choice: `baseline`, and values of the opened keys that it does not name.
+    def baseline_values(self) -> Flat:
+        """The baseline's values: `baseline`, and a value of each opened key that it does not name.
 
-        Outside the curriculum these are the prior's most likely value, else the first choice or the range's middle.
+        Outside the curriculum these are the prior's most likely value, else the first option or the range's middle.
         Keys of the curriculum are left out, and so have the configuration's defaults.
         """
         return self._without_curriculum(self.baseline, {})
 
-    def ablated(self, choice: Mapping[str, Any]) -> Flat:
-        """The choice with the baseline's curriculum. Other opened keys keep their values, whatever `baseline` says."""
+    def ablated(self, chosen: Mapping[str, Any]) -> Flat:
+        """The configuration with the baseline's curriculum. Other opened keys have their values, not the baseline's."""
         off = {key: value for key, value in self.baseline.items() if key.startswith("curriculum.")}
-        return self._without_curriculum(off, choice)
+        return self._without_curriculum(off, chosen)
 
-    def _without_curriculum(self, given: Mapping[str, Any], kept: Mapping[str, Any]) -> Flat:
-        """`given`, and for every other opened key outside the curriculum its value in `kept`, else the leaf's
+    def _without_curriculum(self, given: Mapping[str, Any], values: Mapping[str, Any]) -> Flat:
+        """`given`, and for every other opened key outside the curriculum its value in `values`, else the leaf's
         `middle`."""
         leaves = {key: leaf for key, leaf in self.space.leaves.items() if not key.startswith("curriculum.")}
         space = Space(leaves, self.space.context)
-        return space.decide(lambda key, leaf: kept[key] if key in kept else leaf.middle(), given=given)
+        return space.decide(lambda key, leaf: values[key] if key in values else leaf.middle(), given=given)
 
     def plain_run(self, values: Mapping[str, Any]) -> TrainingRun:
         """The baseline's training with these values of opened keys outside the curriculum."""
@@ -67,7 +67,7 @@ class Experiment:
 
     def base_run(self) -> TrainingRun:
         """The baseline's training."""
-        return self.training_run(self.baseline_choice())
+        return self.training_run(self.baseline_values())
 
     def distinct_rankers(self) -> list[TrainingRun]:
         """The baseline and a training for each combination of the opened keys that decide what trainings read: the
@@ -84,13 +84,13 @@ class Experiment:
 
     def _varied(self, keys: Iterable[str]) -> list[TrainingRun]:
         """The baseline and a training for each combination of opened keys, and of those that they depend on. Where that
-        is more than there are trials, ranges with steps are held at their middle, as those without are anyway."""
+        is more than there are trials, ranges with steps stay at their middle, as those without are anyway."""
         deciding = set(keys)
         for key in list(self.space.leaves)[::-1]:
             if key in deciding:
                 deciding |= self.space.leaves[key].when.keys()
         space = self.space.only(deciding)
-        if (space.combinations() or 0) > self.search.trials:  # what trials do not share is made when one needs it
+        if (space.combinations() or 0) > self.search.trials:  # a trial makes what it does not share
             ranges = {key for key, leaf in self.space.leaves.items() if isinstance(leaf, Range)}
             space = self.space.only(deciding - ranges)
         return [self.base_run(), *map(self.training_run, space.grid())]
@@ -149,7 +149,7 @@ class Experiment:
 
     @property
     def rungs(self) -> list[int]:
-        """Iterations at which trials are judged."""
+        """Iterations at which trials are compared."""
         return self.setup.rungs
 
     @property
@@ -178,16 +178,16 @@ class Experiment:
         settings = Settings(search.points, search.startup_trials, search.warm_discount)
         return SEARCHERS[search.searcher](self.space, self.seed, settings)
 
-    def grace(self, choice: Mapping[str, Any]) -> int:
-        """The iteration before which a trial with this choice is not judged (`search.grace`)."""
+    def grace(self, chosen: Mapping[str, Any]) -> int:
+        """The iteration before which such a trial is not compared with others (`search.grace`)."""
         grace = self.search.grace
         if isinstance(grace, int):
             return grace
-        return self.curriculum_end(choice) if grace == "curriculum" else 1
+        return self.curriculum_end(chosen) if grace == "curriculum" else 1
 
-    def curriculum_end(self, choice: Mapping[str, Any]) -> int:
-        """The iteration with which a choice's curriculum ends; 0 without one."""
-        return curriculum_grace(self.training_run(choice))
+    def curriculum_end(self, chosen: Mapping[str, Any]) -> int:
+        """The iteration with which the curriculum ends; 0 without one."""
+        return curriculum_grace(self.training_run(chosen))
 
     # -- as YAML -------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,9 @@
-"""`search.audit`: some stopped trials are finished all the same, to show what stopping costs."""
+"""What a search will cost before any of its trials has run, and notes on keys and schedulers without effect."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
 
@@ -16,44 +15,16 @@ from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS
 from tune_cl.schedulers.scheduler import curriculum_ends
 from tune_cl.space.space_files import on_a_line
 
+DRAWS = 256
+GOES_ON = 0.57
+"""Of the configurations that finished all their seeds so far, the share that gets another (`search.repeats`): .60 and
+.54 in searches of 6 and 12 trainings on the recorded curves (benchmarks/repeats.py)."""
+
 
 def expected_stops(trials: int, reduction_factor: float) -> float:
     """How many of so many trials, the baseline among them, a scheduler is expected to stop: a share of
     1 - 1/`reduction_factor` of the others."""
     return (trials - 1) * (1 - 1 / reduction_factor)
-
-
-@dataclass
-class Audit:
-    """A seeded sample of at most `wanted` of the trials that a scheduler stops, drawn as they are stopped.
-
-    A stopped trial is taken with probability (still wanted) / (stops still expected): selection sampling, Knuth, The
-    Art of Computer Programming, vol. 2, algorithm 3.4.2 S. `trials` and `reduction_factor` say how many are expected
-    (`expected_stops`). `taken`: iteration of the stop by trial.
-    """
-
-    wanted: int
-    seed: int
-    trials: int
-    reduction_factor: float
-    taken: dict[str, int] = field(default_factory=dict)
-    stopped: int = 0
-
-    def takes(self, trial: str, iteration: int) -> bool:
-        """Whether a trial that is stopped at this iteration goes on as part of the audit."""
-        missing = self.wanted - len(self.taken)
-        to_come = max(1.0, expected_stops(self.trials, self.reduction_factor) - self.stopped)
-        self.stopped += 1
-        if generator(self.seed, "audit", self.stopped).random() >= missing / to_come:
-            return False
-        self.taken[trial] = iteration
-        return True
-
-
-DRAWS = 256
-GOES_ON = 0.57
-"""Of the configurations that finished all their seeds so far, the share that gets another (`search.repeats`): .60 and
-.54 in searches of 6 and 12 trainings on the recorded curves (benchmarks/repeats.py)."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +44,7 @@ def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, i
     `iterations_expected` rests on how far the scheduler lets a trial go, averaged over the configurations of the space
     (a sample of a large one); trainings that `training.patience` ends make it less. With `search.repeats` the baseline
     gets all its seeds, a share GOES_ON of the other configurations that finish gets another seed, and all these
-    trainings run to their end; `repeats_expected` is their number. Trials that `search.audit` takes run to their end
+    trainings run to their end; `repeats_expected` is their number. Trials that `search.audit` selects run to their end
     too. Of the budgets only `search.iterations` counts here; those that need a pace count in `within_budgets`.
     """
     most, seeds, trials = experiment.max_iterations, experiment.search.repeats, experiment.trials
@@ -87,12 +58,12 @@ def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, i
     audited = _expected_audits(experiment, tried * (1 - to_the_end))
     beyond = (most - a_trial) / (1 - to_the_end) if audited else 0.0  # iterations that a stop saves, on average
     expected = round(most * (1 + repeats) + tried * a_trial + audited * beyond)
-    told = {
+    forecast = {
         "trials": trials,
         "iterations_at_most": _iterations_at_most(experiment, slots),
         "iterations_expected": expected if budget is None else min(expected, max(budget, most)),
     }
-    return told | ({"repeats_expected": round(repeats)} if seeds > 1 else {})
+    return forecast | ({"repeats_expected": round(repeats)} if seeds > 1 else {})
 
 
 def describe(experiment: Experiment, slots: int | None = None) -> dict[str, Any]:
@@ -110,7 +81,7 @@ def describe(experiment: Experiment, slots: int | None = None) -> dict[str, Any]
 
 
 def _expected_audits(experiment: Experiment, stops: float) -> float:
-    """How many of so many stopped trials `search.audit` takes."""
+    """How many of so many stopped trials `search.audit` selects."""
     audit = experiment.search.audit
     expected = expected_stops(experiment.trials, experiment.search.reduction_factor)
     return min(audit * stops / max(1.0, expected), audit, stops)
@@ -118,10 +89,10 @@ def _expected_audits(experiment: Experiment, stops: float) -> float:
 
 def _iterations_at_most(experiment: Experiment, slots: int | None) -> int:
     """All iterations of all trials; with `search.iterations`, at most that many and those made after it is used up.
-    Under grace `scaled`, trials other than the baseline may start anew at each rung.
+    Under grace `scaled`, trials other than the baseline may start again at each rung.
 
     Once the budget is used up, every other running trial makes one more iteration, and the baseline runs to its end.
-    This is most if the baseline has yet to begin: others use up the budget, and the one that makes its last iteration
+    This is most if the baseline has yet to start: others use up the budget, and the one that makes its last iteration
     stops at once; the slots - 2 others make one more each, and the baseline all of its own.
     """
     most, trials, budget = experiment.max_iterations, experiment.trials, experiment.search.iterations
@@ -150,28 +121,12 @@ def within_budgets(search: SearchConfig, training: float, baseline: float, slots
     return Span(min(whole, given[ends] + alone), min(training, given[ends] * slots + alone), ends)
 
 
-def same_trainings(experiment: Experiment) -> list[str]:
-    """A note if combinations of a small space differ only in keys without effect."""
-    combinations = experiment.space.combinations()
-    if combinations is None or combinations > DRAWS:
-        return []
-    different, idle = set(), dict[str, None]()
-    for choice in experiment.space.grid():
-        read = experiment.training_run(choice).in_force()
-        different.add(json.dumps(read, sort_keys=True))
-        idle |= dict.fromkeys(without_effect(choice, read))
-    if len(different) == combinations:
-        return []
-    told = f"only {len(different)} of the {combinations} combinations are different trainings"
-    return [f"{told}: {' and '.join(idle)} without effect in some, which a condition (`when`) leaves out"]
-
-
 def unused(experiment: Experiment, of_search: Collection[str], of_trainings: Collection[str]) -> list[str]:
     """A note on those of the given keys that have no effect on the search, or on any of its trainings."""
     of_no_use = idle(experiment.search)
     unread = [key for key in of_search if key in of_no_use]
     if of_trainings:
-        runs = (experiment.base_run(), *map(experiment.training_run, _choices(experiment)))
+        runs = (experiment.base_run(), *map(experiment.training_run, _configurations(experiment)))
         unread += without_effect(of_trainings, dict.fromkeys(key for run in runs for key in run.in_force()))
     return [f"without effect on this search: {', '.join(unread)}"] if unread else []
 
@@ -183,27 +138,27 @@ def ends_no_trial(experiment: Experiment) -> list[str]:
         return []
     scheduler = SCHEDULERS[search.scheduler](setup)
     soonest, first = most + 1, None
-    for choice in _choices(experiment):
-        grace = experiment.grace(choice)
+    for chosen in _configurations(experiment):
+        grace = experiment.grace(chosen)
         if scheduler.expected_iterations(grace) < most - 1e-6:
             return []
-        soonest, first = min((soonest, first), (grace, choice), key=lambda known: known[0])
-    told = f"{search.scheduler} ends no trial here"
+        soonest, first = min((soonest, first), (grace, chosen), key=lambda pair: pair[0])
+    wrong = f"{search.scheduler} ends no trial here"
     if first is None or not setup.rungs:
         right = "a lower search.first_rung or search.grace changes that"
-        return [f"{told}: it has no rung below the {most} iterations of a trial; {right}"]
-    judged = setup.rungs if search.scheduler in WITH_RUNGS else [most - 1]
+        return [f"{wrong}: it has no rung below the {most} iterations of a trial; {right}"]
+    rungs = setup.rungs if search.scheduler in WITH_RUNGS else [most - 1]
     run = experiment.training_run(first)
-    late = [key for key, end in curriculum_ends(run).items() if end > judged[-1]]
+    late = [key for key, end in curriculum_ends(run).items() if end > rungs[-1]]
     flat = flatten(run.model_dump())
     values = ", ".join(f"{key} {flat[key]:.5g}" for key in late)
     until = f"{'at the soonest ' if experiment.space.leaves.keys() & late else ''}until iteration {soonest} of {most}"
-    where = f", and it judges at {', '.join(map(str, judged))}" if search.scheduler in WITH_RUNGS else ""
+    where = f", and its rungs are at {', '.join(map(str, rungs))}" if search.scheduler in WITH_RUNGS else ""
     right = f"a lower {' and '.join(late)}, or search.grace, changes that"
-    return [f"{told}: curricula last {until} ({values}){where}; {right}"]
+    return [f"{wrong}: curricula last {until} ({values}){where}; {right}"]
 
 
-def _choices(experiment: Experiment) -> Iterator[Mapping[str, Any]]:
+def _configurations(experiment: Experiment) -> Iterator[Mapping[str, Any]]:
     """Configurations that represent the space: all of a small one, else random draws."""
     space, combinations = experiment.space, experiment.space.combinations()
     if combinations is not None and combinations <= DRAWS:
@@ -216,7 +171,7 @@ def _expected_of_a_trial(experiment: Experiment) -> tuple[float, float]:
     most = experiment.max_iterations
     if experiment.search.scheduler == "none":
         return float(most), 1.0
-    graces, setup = [experiment.grace(choice) for choice in _choices(experiment)], experiment.setup
+    graces, setup = [experiment.grace(chosen) for chosen in _configurations(experiment)], experiment.setup
     iterations = [
         mean(SCHEDULERS[experiment.search.scheduler](shorter).expected_iterations(grace) for grace in graces)
         for shorter in (setup, replace(setup, max_iterations=most - 1))

@@ -13,8 +13,8 @@ from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.randomness import generator
 from trainables.data import task_of
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import ends_no_trial, same_trainings, unused
-from tune_cl.experiment.resolution import TEXTS, all_checked, resolve, written
+from tune_cl.experiment.forecast import ends_no_trial, unused
+from tune_cl.experiment.resolution import TEXTS, all_checked, entries_of, resolve
 from tune_cl.experiment.search_keys import misfits, remarks, search_config, unfit_space
 from tune_cl.schedulers.pbt import PERTURBED
 from tune_cl.space.space import Flat, Points, points_of
@@ -47,7 +47,7 @@ def load_training_run(
     path = find_space(space) if space else None
     tree, repeated = read_space(path) if path else ({}, [])
     experiment = build(path.stem if path else "defaults", tree, command_line(overrides, data, ranker), repeated)
-    baseline = experiment.baseline_choice()
+    baseline = experiment.baseline_values()
     return experiment.training_run({key: baseline[key] for key in experiment.space.leaves if key in baseline})
 
 
@@ -67,7 +67,7 @@ def parse_overrides(overrides: Sequence[str]) -> Flat:
             problems.append(Problem("--set", f"'{text}' is not KEY=VALUE", "e.g. --set training.lr=1e-4"))
             continue
         with gathering(problems):
-            flat |= written({key: parse_yaml(value, f"--set {key}")}, problems)
+            flat |= entries_of({key: parse_yaml(value, f"--set {key}")}, problems)
     if problems:
         raise ConfigError(problems)
     return flat
@@ -84,7 +84,7 @@ def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Pr
     `name`: if the file has none; `repeated`: problems of the file's YAML, to be reported with all others."""
     file, line = parts(tree), parts(given)
     done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"])
-    keys = written(file["search"], done.problems) | written(line["search"], done.problems)
+    keys = entries_of(file["search"], done.problems) | entries_of(line["search"], done.problems)
     search = search_config(keys, done.problems)
     name = tree.get("name", name)
     if not (isinstance(name, str) and names_folder(name)):
@@ -108,30 +108,30 @@ def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Pr
     experiment = Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=notes)
     if problems := [*repeated, *done.problems, *misfits_of_parts(experiment)]:
         raise ConfigError(problems)
-    of_trainings = [key for key in written(line["configuration"], []) if key not in done.dropped]
-    idle = unused(experiment, written(line["search"], []), of_trainings)
-    notes += (*idle, *same_trainings(experiment), *ends_no_trial(experiment))
+    of_trainings = [key for key in entries_of(line["configuration"], []) if key not in done.dropped]
+    idle = unused(experiment, entries_of(line["search"], []), of_trainings)
+    notes += (*idle, *ends_no_trial(experiment))
     return with_whole_grid(replace(experiment, notes=notes))
 
 
 def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:
     """The keys of `search`, of `baseline` and of the configuration as written: as mappings or dotted."""
-    found: dict[str, Flat] = {"search": {}, "baseline": {}, "configuration": {}}
+    sections: dict[str, Flat] = {"search": {}, "baseline": {}, "configuration": {}}
     for key, value in tree.items():
         if key not in TEXTS:
             head = str(key).partition(".")[0]
-            found[head if head in found else "configuration"][str(key)] = value
-    return found
+            sections[head if head in sections else "configuration"][str(key)] = value
+    return sections
 
 
 def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     """Where the configuration, the space and the way it is searched do not fit together."""
-    choices = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
+    configurations = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
     task = task_of(experiment.value("data.source"))
-    checked = [experiment.baseline_choice(), *experiment.search.points, *choices]
+    checked = [experiment.baseline_values(), *experiment.search.points, *configurations]
     problems: list[Problem] = []
     with gathering(problems):
-        all_checked(lambda choice: require_fit(experiment.training_run(choice), task), checked)
+        all_checked(lambda chosen: require_fit(experiment.training_run(chosen), task), checked)
     return [*problems, *unfit_space(experiment.search, experiment.space), *unfit_population(experiment)]
 
 

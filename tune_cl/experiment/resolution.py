@@ -79,8 +79,8 @@ def resolve(
     `baseline.`; `given` and `given_baseline`: the command line's, which override the file's. Wrong parts are left out
     and reported in `problems`."""
     done = Resolution()
-    done.given = written(given, done.problems)
-    of_file = written(tree, done.problems)
+    done.given = entries_of(given, done.problems)
+    of_file = entries_of(tree, done.problems)
     done.entries = of_file | done.given
     usual = RankerName.model_fields["name"].default
     names = named_rankers(done.entries.get("ranker.name", usual))
@@ -91,7 +91,7 @@ def resolve(
         done.entries = {key: each for key, each in done.entries.items() if key in of_one or key not in done.fields}
     for key, value in done.entries.items():
         with done.collecting():
-            take_in(done, key, value, rankers)
+            add_entry(done, key, value, rankers)
     suit_task(done)
     with done.collecting():
         done.leaves = ordered(done.leaves)
@@ -103,7 +103,7 @@ def resolve(
     return done
 
 
-def written(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
+def entries_of(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
     """Dotted key -> value or range, from keys written nested, dotted or in the short forms `data: PATH` and
     `ranker: NAME`.
 
@@ -113,18 +113,18 @@ def written(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") 
     for name, value in tree.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and not is_range(key, value):
-            found = written(value, problems, f"{key}.")
+            entries = entries_of(value, problems, f"{key}.")
         else:
-            found = {SHORT.get(key, key): value}
-        join(flat, found, problems)
+            entries = {SHORT.get(key, key): value}
+        join(flat, entries, problems)
     return flat
 
 
-def join(flat: Flat, found: Flat, problems: list[Problem]) -> None:
-    """Adds `found` to `flat`; keys already there get an entry in `problems`."""
-    twice = sorted(flat.keys() & found.keys())
+def join(flat: Flat, entries: Flat, problems: list[Problem]) -> None:
+    """Adds `entries` to `flat`; keys already there get an entry in `problems`."""
+    twice = sorted(flat.keys() & entries.keys())
     problems += [Problem(key, "given twice", "one value, nested or dotted") for key in twice]
-    flat |= found
+    flat |= entries
 
 
 def is_range(key: str, value: Mapping[str, Any]) -> bool:
@@ -134,13 +134,13 @@ def is_range(key: str, value: Mapping[str, Any]) -> bool:
 
 
 def named_rankers(value: Any) -> list[str]:
-    """The names, known or not, that a value or range of `ranker.name` allows."""
+    """The names, right or wrong, that a value or range of `ranker.name` allows."""
     if isinstance(value, Mapping):
         value = next((options for kind, options in value.items() if kind in KINDS), [])
     return [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
 
 
-def take_in(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
+def add_entry(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
     """Adds a written key to the fixed keys or to the leaves; raises ConfigError for what is wrong with it."""
     if key not in done.fields:
         if key.startswith("ranker.") and "ranker.name" in done.given and key not in done.given:
@@ -180,7 +180,7 @@ def checked_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
     take."""
     values = all_checked(lambda value: checked(key, field, value), leaf.samples())
     if isinstance(leaf, Choice):
-        twice = [value for place, value in enumerate(values) if value in values[:place]]
+        twice = [value for index, value in enumerate(values) if value in values[:index]]
         if twice:
             raise ConfigError(Problem(f"{key}.{leaf.kind}", f"{shown(twice[0])} stands there twice", "each value once"))
         return replace(leaf, options=tuple(values))
@@ -219,7 +219,7 @@ def suit_task(done: Resolution) -> None:
     if task_of(done.fixed.get("data.source", DOCSTRINGS)) != "classification":
         return
     for key, values in CLASS_VALUES.items():
-        if key in done.entries and not set(taken(done, key)) <= set(values):
+        if key in done.entries and not set(possible(done, key)) <= set(values):
             if key in done.given or "data.source" not in done.given:
                 continue  # reported when the whole configuration is checked
             done.drop(key, f"the data is pairs to classify, so it is {values[0]}")
@@ -232,21 +232,21 @@ def check_condition(done: Resolution, key: str) -> None:
     condition impossible; raises ConfigError if the condition is wrong or was never possible."""
     when = {}
     for other, values in done.leaves[key].when.items():
-        place = f"{key}.when.{other}"
+        location = f"{key}.when.{other}"
         if other in done.dropped:
             return done.drop(key, f"it exists only with {other}")
         if other not in done.fields:
-            raise ConfigError(replace(unknown_key(other, done.fields), location=place))
+            raise ConfigError(replace(unknown_key(other, done.fields), location=location))
         if other in done.entries and other not in done.fixed and other not in done.leaves:
             continue  # its own problem has been reported
         field = done.fields[other]
-        when[other] = tuple(all_checked(lambda value, p=place, f=field: checked(p, f, value), values))
+        when[other] = tuple(all_checked(lambda value, p=location, f=field: checked(p, f, value), values))
         impossible = [value for value in when[other] if not can_be(done, other, value)]
         if other in done.given and len(impossible) == len(when[other]):
-            return done.drop(key, f"{other} is {', '.join(map(shown, taken(done, other)))}")
+            return done.drop(key, f"{other} is {', '.join(map(shown, possible(done, other)))}")
         if impossible and other not in done.given and (other in done.leaves or len(impossible) == len(when[other])):
-            right = f"one of {', '.join(map(shown, taken(done, other)))}"
-            raise ConfigError(Problem(place, f"never {', '.join(map(shown, impossible))}", right))
+            right = f"one of {', '.join(map(shown, possible(done, other)))}"
+            raise ConfigError(Problem(location, f"never {', '.join(map(shown, impossible))}", right))
     done.leaves[key] = replace(done.leaves[key], when=when)
     return None
 
@@ -263,7 +263,7 @@ def can_be(done: Resolution, key: str, value: Any) -> bool:
     return key in done.context and done.context[key] == value
 
 
-def taken(done: Resolution, key: str) -> list[Any]:
+def possible(done: Resolution, key: str) -> list[Any]:
     """What a key can be: its value, its options, or the ends of its range."""
     return list(done.leaves[key].samples()) if key in done.leaves else [done.fixed.get(key, done.context.get(key))]
 
@@ -284,7 +284,7 @@ def note_rates(done: Resolution, own: list[str], rankers: list[str]) -> None:
 def resolve_baseline(done: Resolution, baseline: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Checks the values of the baseline and sets them on top of OFF."""
     done.baseline = dict(OFF)
-    entries = written_baseline(baseline, done.problems) | written_baseline(given, done.problems)
+    entries = baseline_entries(baseline, done.problems) | baseline_entries(given, done.problems)
     for key, value in entries.items():
         with done.collecting():
             if key not in done.fields:
@@ -295,7 +295,7 @@ def resolve_baseline(done: Resolution, baseline: Mapping[str, Any], given: Mappi
             done.baseline[key] = checked(f"baseline.{key}", done.fields[key], value)
 
 
-def written_baseline(tree: Mapping[str, Any], problems: list[Problem]) -> Flat:
+def baseline_entries(tree: Mapping[str, Any], problems: list[Problem]) -> Flat:
     """Dotted key -> value, from `baseline:` as a mapping, `baseline:` as a list of keys to turn off, and keys
     `baseline.KEY`. Errors of form are added to `problems`."""
     flat: Flat = {}
@@ -309,7 +309,7 @@ def written_baseline(tree: Mapping[str, Any], problems: list[Problem]) -> Flat:
             problems.append(Problem("baseline", wrong, "{key: value, ...} or [key, ...]"))
             continue
         twice: list[Problem] = []
-        join(flat, written(part or {}, twice), twice)
+        join(flat, entries_of(part or {}, twice), twice)
         problems += [replace(problem, location=f"baseline.{problem.location}") for problem in twice]
     return flat
 

@@ -17,7 +17,6 @@ from tune_cl.space.parameters import Leaf, Range
 from tune_cl.space.space import Space
 
 BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
-SMALLEST_SHARE = 0.0001  # of a core or a GPU that Ray can reserve
 
 
 class Resources(Section):
@@ -55,7 +54,7 @@ class SearchConfig(Section):
         Literal["curriculum", "scaled", "none"] | Annotated[int, Field(ge=1)],
         Field(
             union_mode="left_to_right",
-            description="iterations before a trial is judged; curriculum: T and m; scaled: both shrink with the rung",
+            description="iterations before a trial is compared; curriculum: T and m; scaled: both shrink with the rung",
         ),
     ] = "curriculum"
     first_rung: int = Field(default=1, ge=1, description="iterations at the first rung; a number as grace replaces it")
@@ -93,24 +92,24 @@ def search_config(flat: Mapping[str, Any], problems: list[Problem]) -> SearchCon
     every = [*SEARCH_KEYS, *configuration_fields(())]
     unknown = {key: value for key, value in flat.items() if key not in SEARCH_KEYS and (key, value) != ("search", None)}
     problems += [key_problem(key, value, every) for key, value in unknown.items()]
-    known = {key: value for key, value in flat.items() if key in SEARCH_KEYS}
+    own = {key: value for key, value in flat.items() if key in SEARCH_KEYS}
     try:
-        config = _checked(known)
+        config = _validated(own)
     except ValidationError as error:
         problems += problems_of(error, SEARCH_KEYS, "search.")
-        config = _checked({key: value for key, value in known.items() if _is_sound(key, value)})
+        config = _validated({key: value for key, value in own.items() if _is_sound(key, value)})
     values = {f"search.{key}": value for key, value in flatten(config.model_dump()).items()}
     problems += [problem for key, value in values.items() for problem in too_large(key, value)]
     return config
 
 
-def _checked(flat: Mapping[str, Any]) -> SearchConfig:
+def _validated(flat: Mapping[str, Any]) -> SearchConfig:
     return SearchConfig.model_validate(unflatten(flat).get("search", {}))
 
 
 def _is_sound(key: str, value: Any) -> bool:
     try:
-        _checked({key: value})
+        _validated({key: value})
     except ValidationError:
         return False
     return True
@@ -130,11 +129,6 @@ def misfits(search: SearchConfig) -> list[Problem]:
     if search.cost is not None and not price_of_an_hour(search):
         right = "search.price.cpu_hour or search.price.gpu_hour of what a trial reserves"
         problems.append(Problem("search.cost", "a trial costs nothing: no price is given", right))
-    problems += [
-        Problem(f"search.resources.{name}", f"{share:g} is less than Ray reserves", f"0, or {SMALLEST_SHARE} or more")
-        for name, share in search.resources.model_dump().items()
-        if 0 < share < SMALLEST_SHARE
-    ]
     if not search.resources.cpu and not search.resources.gpu:
         right = "a number above 0 here, or in search.resources.gpu"
         problems.append(Problem("search.resources.cpu", "a trial reserves nothing", right))
@@ -169,16 +163,16 @@ def unfit_space(search: SearchConfig, space: Space) -> list[Problem]:
 
 def remarks(search: SearchConfig) -> list[str]:
     """What the user should know about settings that are allowed."""
-    told = []
+    notes = []
     if search.searcher not in BY_CHANCE and not search.warm_start and 1 < search.trials <= search.startup_trials:
-        told.append(
+        notes.append(
             f"search.searcher: {search.searcher} models the space after {counted(search.startup_trials, 'trial')} "
             f"(search.startup_trials), so all {search.trials} of this search are chosen at random"
         )
     if search.resources.gpu > 1:
         idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that a trial reserves stay idle"
-        told.append(f"search.resources.gpu: a training computes on one GPU, so {idle}")
-    return told
+        notes.append(f"search.resources.gpu: a training computes on one GPU, so {idle}")
+    return notes
 
 
 def idle(search: SearchConfig) -> set[str]:

@@ -90,7 +90,7 @@ class EndedTrials:
     def _overtaken(self, configuration: str, standing: Mapping[str, tuple[int, float]]) -> bool:
         """Whether a configuration gets no further seed and another one ranks above it. That stays so: more seeds rank
         first, and a configuration never loses seeds."""
-        if self.search.race.goes_on(configuration):
+        if self.search.repeats.goes_on(configuration):
             return False
         return any(other < standing.get(configuration, NO_STANDING) for other in standing.values())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trainables.core.randomness import generator
 from trainables.core.registry import Entry, Registry
-from tune_cl.samplers.modelled import CmaesSampler, GpSampler, ModelSampler, Told, TpeSampler
+from tune_cl.samplers.modelled import CmaesSampler, GpSampler, ModelSampler, TpeSampler, TrialResult
 from tune_cl.samplers.sampler import GridSampler, Observation, Outcome, RandomSampler, Sampler
 from tune_cl.space.space import Flat, Space
 
@@ -21,8 +21,8 @@ __all__ = [
     "RandomSampler",
     "Sampler",
     "Settings",
-    "Told",
     "TpeSampler",
+    "TrialResult",
     "tried_first",
 ]
 

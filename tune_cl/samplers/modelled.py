@@ -1,6 +1,6 @@
 """Samplers that learn from results through Optuna, on spaces with conditions.
 
-Each `ask` rebuilds Optuna's study from the trials begun and the results told, so there is nothing to save.
+Each `ask` rebuilds Optuna's study from the trials and their results, so there is nothing to save.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FEWEST_TO_WARM_CMAES = 10  # cmaes.get_warm_start_mgd takes the best tenth
 
 
 @dataclass(frozen=True)
-class Told:
+class TrialResult:
     """How a trial ended: Optuna's state, the value (the best over all iterations) and the best so far by iteration."""
 
     state: TrialState
@@ -34,8 +34,8 @@ class Told:
     curve: dict[int, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, values: Mapping[int, float], outcome: Outcome) -> Told:
-        """A stopped trial keeps its curve but gets no value: a result of fewer iterations is not a final one."""
+    def of(cls, values: Mapping[int, float], outcome: Outcome) -> TrialResult:
+        """A stopped trial has a curve but no value: a result of fewer iterations is not a final one."""
         curve, best = {}, -math.inf
         for iteration, value in sorted(values.items()):
             if not math.isnan(value):
@@ -60,10 +60,10 @@ class ModelSampler(RandomSampler, ABC):
     ):
         super().__init__(space, seed, first)
         self.startup_trials, self.discount = startup_trials, discount
-        self.told: dict[int, Told] = {}
+        self.results: dict[int, TrialResult] = {}
         self.waited: dict[int, dict[int, float]] = {}  # number -> iteration at which it was stopped or paused -> best
         self.observations: list[Observation] = []
-        self._frozen: dict[int, tuple[Told, FrozenTrial]] = {}
+        self._frozen: dict[int, tuple[TrialResult, FrozenTrial]] = {}
         self._distributions: dict[str, BaseDistribution] = {}
         optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -72,9 +72,9 @@ class ModelSampler(RandomSampler, ABC):
         """A fresh sampler of Optuna's."""
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
-        told = self.told[number] = Told.of(values, outcome)
-        if told.state == TrialState.PRUNED:
-            self.waited.setdefault(number, {})[max(told.curve)] = max(told.curve.values())
+        result = self.results[number] = TrialResult.of(values, outcome)
+        if result.state == TrialState.PRUNED:
+            self.waited.setdefault(number, {})[max(result.curve)] = max(result.curve.values())
 
     def warm_up(self, observations: Sequence[Observation]) -> None:
         self.observations = list(observations)
@@ -87,7 +87,7 @@ class ModelSampler(RandomSampler, ABC):
 
     def models(self, number: int) -> bool:
         """Whether the model, rather than chance, chooses for the trial."""
-        finished = len(self.observations) + sum(told.state != TrialState.FAIL for told in self.told.values())
+        finished = len(self.observations) + sum(result.state != TrialState.FAIL for result in self.results.values())
         if self.given(number) or finished < self.startup_trials or not finished:
             return False
         share = self.startup_trials / (self.startup_trials + finished) if self.space.priors else 0.0
@@ -107,7 +107,7 @@ class ModelSampler(RandomSampler, ABC):
             return study.ask()
 
     def study(self) -> optuna.Study:
-        """All that is known: observations of earlier searches, then this search's trials in order of number."""
+        """Observations of earlier searches, then this search's trials in order of number."""
         study = optuna.create_study(direction="maximize")
         study.add_trials([*self._observed(), *(self._trial(number) for number in sorted(self.chosen))])
         return study
@@ -115,50 +115,52 @@ class ModelSampler(RandomSampler, ABC):
     def _observed(self) -> list[FrozenTrial]:
         """Values that are not comparable are put on this search's scale: mean + discount · SD · their standard score,
         with mean and SD of those that are (0 and 1 while there are fewer than two)."""
-        own = [told.value for told in self.told.values() if told.value is not None]
-        known = own + [seen.value for seen in self.observations if seen.comparable]
-        mean, spread = (fmean(known), pstdev(known)) if len(known) > 1 else (0.0, 1.0)
+        own = [result.value for result in self.results.values() if result.value is not None]
+        values = own + [seen.value for seen in self.observations if seen.comparable]
+        mean, spread = (fmean(values), pstdev(values)) if len(values) > 1 else (0.0, 1.0)
         return [
-            self._make(seen.chosen, Told(TrialState.COMPLETE, value, {1: value}))
+            self._make(seen.chosen, TrialResult(TrialState.COMPLETE, value, {1: value}))
             for seen in self.observations
             for value in [seen.value if seen.comparable else mean + self.discount * spread * seen.value]
         ]
 
     def _trial(self, number: int) -> FrozenTrial:
-        told = self.told.get(number, Told(TrialState.RUNNING))
-        if self.needs_values and told.state == TrialState.PRUNED:
-            told = self._estimated(told)
-        if number not in self._frozen or self._frozen[number][0] != told:
-            self._frozen[number] = told, self._make(self.chosen[number], told, self.attributes(number))
+        result = self.results.get(number, TrialResult(TrialState.RUNNING))
+        if self.needs_values and result.state == TrialState.PRUNED:
+            result = self._estimated(result)
+        if number not in self._frozen or self._frozen[number][0] != result:
+            self._frozen[number] = result, self._make(self.chosen[number], result, self.attributes(number))
         return self._frozen[number][1]
 
-    def _estimated(self, stopped: Told) -> Told:
+    def _estimated(self, stopped: TrialResult) -> TrialResult:
         """A stopped trial as it would have ended: its best value, and what finished trials gained on average after as
         many iterations. Counts as running while none has finished that came by there."""
         at = max(stopped.curve)
-        early = {number: self.waited.get(number, {}).get(at, told.curve.get(at)) for number, told in self.told.items()}
+        early = {
+            number: self.waited.get(number, {}).get(at, result.curve.get(at)) for number, result in self.results.items()
+        }
         gains = [
-            told.value - value
-            for number, told in self.told.items()
-            if told.value is not None and (value := early[number]) is not None
+            result.value - value
+            for number, result in self.results.items()
+            if result.value is not None and (value := early[number]) is not None
         ]
         if not gains:
-            return Told(TrialState.RUNNING)
-        return Told(TrialState.COMPLETE, stopped.curve[at] + fmean(gains), stopped.curve)
+            return TrialResult(TrialState.RUNNING)
+        return TrialResult(TrialState.COMPLETE, stopped.curve[at] + fmean(gains), stopped.curve)
 
     def attributes(self, number: int) -> dict[str, Any]:
         """What Optuna's sampler noted about the trial."""
         return {}
 
-    def _make(self, chosen: Flat, told: Told, attributes: Mapping[str, Any] | None = None) -> FrozenTrial:
+    def _make(self, chosen: Flat, result: TrialResult, attributes: Mapping[str, Any] | None = None) -> FrozenTrial:
         recorded = FixedTrial(chosen)
         self.space.suggest(recorded)  # enters each value's distribution in `recorded`
         return create_trial(
-            state=told.state,
-            value=told.value,
+            state=result.state,
+            value=result.value,
             params=recorded.params,
             distributions=recorded.distributions,
-            intermediate_values=told.curve,
+            intermediate_values=result.curve,
             system_attrs=dict(attributes or {}),
         )
 
@@ -188,9 +190,9 @@ class TpeSampler(ModelSampler):
         return TPESampler(n_startup_trials=0, multivariate=True, group=True, constant_liar=True, seed=seed)
 
 
-class _FixedGp(GPSampler):
-    """Models the parameters that all trials must have; Optuna would take those that all finished trials happen to
-    share."""
+class _Fixed:
+    """Models the parameters in `joint`, which all trials have; Optuna would model those that all finished trials happen
+    to share, and CMA-ES ends for good when these change."""
 
     def __init__(self, joint: dict[str, BaseDistribution], **options: Any):
         super().__init__(**options)
@@ -200,15 +202,12 @@ class _FixedGp(GPSampler):
         return self.joint
 
 
-class _FixedCmaes(CmaEsSampler):
-    """Like `_FixedGp`. CMA-ES ends for good when its dimensions change, which with Optuna's own choice they may."""
+class _FixedGp(_Fixed, GPSampler):
+    pass
 
-    def __init__(self, joint: dict[str, BaseDistribution], **options: Any):
-        super().__init__(**options)
-        self.joint = joint
 
-    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self.joint
+class _FixedCmaes(_Fixed, CmaEsSampler):
+    pass
 
 
 class GpSampler(ModelSampler):

@@ -6,6 +6,7 @@ before: a sampler rebuilt through these from a journal goes on exactly as the lo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -31,11 +32,11 @@ class Observation:
 
 class Sampler(Protocol):
     def ask(self, number: int) -> Flat | None:
-        """Flat values of the opened keys for trial `number`, such as no trial began with; None if none are left."""
+        """Flat values of the opened keys for trial `number`, which no trial has had yet; None if there are none."""
         ...
 
     def replay(self, number: int, chosen: Flat) -> None:
-        """Trial `number` has begun with these values, which `ask` answered now or in an earlier session."""
+        """Trial `number` has started with these values, which `ask` answered now or in an earlier session."""
         ...
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
@@ -43,11 +44,11 @@ class Sampler(Protocol):
         ...
 
     def warm_up(self, observations: Sequence[Observation]) -> None:
-        """Takes in what earlier searches found; called before the first trial."""
+        """What earlier searches found, before the first trial."""
         ...
 
 
-class Uninformed:
+class Uninformed(ABC):
     """A sampler that learns nothing from results. `first`: configurations that trials 1, 2, ... try."""
 
     redraws = REDRAWS
@@ -64,17 +65,17 @@ class Uninformed:
         """Whether the trial tries one of `first`."""
         return 0 < number <= len(self.first)
 
+    @abstractmethod
     def propose(self, number: int) -> Flat | None:
         """`ask` for the trials after `first`."""
-        raise NotImplementedError
 
     def replay(self, number: int, chosen: Flat) -> None:
         self.chosen[number] = dict(chosen)
 
-    def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
+    def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:  # noqa: B027
         """Results change nothing."""
 
-    def warm_up(self, observations: Sequence[Observation]) -> None:
+    def warm_up(self, observations: Sequence[Observation]) -> None:  # noqa: B027
         """Results change nothing."""
 
     def tried(self) -> set[tuple[tuple[str, object], ...]]:
@@ -93,8 +94,8 @@ class Uninformed:
 
     def _untried(self, number: int) -> Flat | None:
         tried = self.tried()
-        left = [chosen for chosen in self.space.grid() if identity(chosen) not in tried]
-        return left[generator(self.seed, "untried", number).integers(len(left))] if left else None
+        untried = [chosen for chosen in self.space.grid() if identity(chosen) not in tried]
+        return untried[generator(self.seed, "untried", number).integers(len(untried))] if untried else None
 
 
 class RandomSampler(Uninformed):

@@ -24,7 +24,7 @@ class PairedValues:
     recorded: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
 
     def add(self, trial: str, queries: Sequence[float] | None) -> None:
-        """Takes in one evaluation; raises ValueError if the values of the queries were not reported."""
+        """Adds one evaluation; raises ValueError if the values of the queries were not reported."""
         if queries is None:
             raise ValueError("search.compare: paired needs the dev queries' values with each result")
         self.evaluations[trial] = [*self.evaluations.get(trial, [])[1 - WINDOW :], np.asarray(queries, np.float32)]
@@ -41,7 +41,7 @@ class PairedValues:
         return float(difference.mean()) + LEVEL * error >= 0
 
     def forget(self, trial: str) -> None:
-        """Drops the evaluations of a training that has ended or starts anew."""
+        """Drops the evaluations of a training that has ended or starts again."""
         self.evaluations.pop(trial, None)
 
 
@@ -49,14 +49,14 @@ class PairedValues:
 class Asha(Scheduler):
     """At each rung the best 1/η go on, without waiting for others to arrive.
 
-    Promotion (`search.promotion`): every trial pauses at a rung. When a place is free, the best paused trial among the
+    Promotion (`search.promotion`): every trial pauses at a rung. When a slot is free, the best paused trial among the
     best ⌊n/η⌋ of a rung goes on, highest rung first; a new trial starts only if there is none. Once no new trial
     comes and none runs, the best max(1, ⌊n/η⌋) of a rung may go on.
     Stopping (without promotion): a trial is compared with those that reached the rung before it. It goes on if its best
     value so far is among the best max(1, ⌊n/η⌋) of these n, itself included, or ties with them; else it ends.
 
-    A trial within its grace is neither judged nor recorded at a rung: its value does not yet show what it will become.
-    Under grace `scaled` a training is planned to end at its rung; a trial that goes on starts anew for the next one.
+    A trial within its grace is not recorded at a rung: its value does not yet show what it will become.
+    Under grace `scaled` a training is planned to end at its rung; a trial that goes on starts again for the next one.
     """
 
     first: int | None = None  # the lowest of the setup's rungs to use; None: all
@@ -84,7 +84,7 @@ class Asha(Scheduler):
             return Decision.GO_ON
         rung = self.recorded.setdefault(iteration, {})
         rung.setdefault(trial, self._value(trial, iteration))
-        if not self.setup.promotion and not self._is_kept(trial, iteration):
+        if not self.setup.promotion and not self._is_among_best(trial, iteration):
             return Decision.STOP
         if self.setup.promotion or self.setup.scaled:
             self.paused[trial] = iteration
@@ -95,7 +95,7 @@ class Asha(Scheduler):
         """The value that ranks a trial at a rung."""
         return self.paired.record(trial, iteration) if self.setup.compare == "paired" else self.best[trial]
 
-    def _is_kept(self, trial: str, rung: int) -> bool:
+    def _is_among_best(self, trial: str, rung: int) -> bool:
         values = self.recorded[rung]
         limit = threshold(list(values.values()), self.eta)
         if values[trial] >= limit or self.setup.compare != "paired":
@@ -151,7 +151,7 @@ def threshold(values: Sequence[float], eta: float) -> float:
 
 
 def expected_iterations(grace: int, rungs: Sequence[int], eta: float, max_iterations: int) -> float:
-    """Mean iterations of a trial if 1/η survive each rung r₁ < ... < rₖ that judges it:
+    """Mean iterations of a trial if 1/η survive each rung r₁ < ... < rₖ that compares it:
     r₁ + (r₂ - r₁)/η + ... + (max - rₖ)/ηᵏ. A rung is in fact more lenient while few have reached it."""
     ends = [0, *(rung for rung in rungs if rung >= grace), max_iterations]
     return sum((end - start) / eta**k for k, (start, end) in enumerate(pairwise(ends)))
@@ -182,10 +182,10 @@ class Hyperband(Scheduler):
         self.bracket_of[trial] = self.brackets[turn]
         self.bracket_of[trial].start(trial, grace)
 
-    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
+    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
         if trial not in self.bracket_of:
             return Decision.GO_ON
-        return self.bracket_of[trial].judge(trial, iteration, value, queries)
+        return self.bracket_of[trial].on_result(trial, iteration, value, queries)
 
     @property
     def pauses(self) -> bool:

@@ -18,7 +18,7 @@ SMALLEST_VARIANCE = 1e-7
 
 @dataclass
 class Curve:
-    """A trial's row in Sums (`place`) and number of values (`points`); `end`: iteration with which its curriculum ends,
+    """A trial's row in Sums (`row`) and number of values (`points`); `end`: iteration with which its curriculum ends,
     0 without one."""
 
     row: int
@@ -49,7 +49,7 @@ class Sums:
         return len(self.y) - 1
 
     def add(self, curve: Curve, value: float) -> None:
-        """Takes in the value after the curve's next iteration."""
+        """Adds the value after the curve's next iteration."""
         row, before = curve.row, self.kind[curve.row]
         curve.points += 1
         self.count += 1
@@ -61,7 +61,7 @@ class Sums:
         self.y[row], self.yy[row] = self.y[row] + value, self.yy[row] + value**2
 
     def forget(self, curve: Curve) -> None:
-        """Takes a curve's values out again; its row stays empty."""
+        """Removes a curve's values; its row stays empty."""
         row = curve.row
         self.kind[row], self.xy[row], self.y[row], self.yy[row] = 0, 0, 0.0, 0.0
         self.count -= curve.points
@@ -79,7 +79,7 @@ class CurveModel:
 
     without the gain if it has no curriculum. The trials' coefficients are draws from one normal distribution. Its mean
     and covariance, and the variance of the noise, are the values of highest posterior probability given all values of
-    the search, found by expectation-maximisation (Laird & Ware 1982). So the slopes that a few trials show, and their
+    the search, by expectation-maximisation (Laird & Ware 1982). So the slopes that a few trials show, and their
     gains past the end of a curriculum, are expected of trials that have not come as far. The covariance has an inverse
     Wishart prior that counts as WEIGHT trials; under it each term adds to y(last) the variance of all values seen.
 
@@ -97,7 +97,7 @@ class CurveModel:
         self.curves[trial] = Curve(self.sums.begin(basis(self.last, end)), end)
 
     def add(self, trial: str, iteration: int, value: float) -> None:
-        """Takes in a trial's value after an iteration. One that is not finite is left out, and all that follow it."""
+        """Adds a trial's value after an iteration. One that is not finite is left out, and all that follow it."""
         curve = self.curves[trial]
         if curve.points == iteration - 1 and math.isfinite(value):
             self.sums.add(curve, value)
@@ -107,9 +107,9 @@ class CurveModel:
         """Leaves a trial's values out of the estimates from the next new value on."""
         self.sums.forget(self.curves.pop(trial))
         if not self.sums.count:
-            self.noise = 0.0  # the estimates begin anew
+            self.noise = 0.0  # the estimates start again
 
-    def known(self, trial: str) -> bool:
+    def has_values(self, trial: str) -> bool:
         """Whether the trial has any values."""
         return self.curves[trial].points > 0
 
@@ -151,7 +151,7 @@ class CurveModel:
         return np.sum(last * coefficients, axis=1), np.sqrt(variance)
 
     def forecast_new(self) -> tuple[float, float]:
-        """Like `forecast`, for a trial that has not begun: its curriculum may end where any other trial's does."""
+        """Like `forecast`, for a trial that has not started: its curriculum may end where any other trial's does."""
         last = self.sums.last[[curve.row for curve in self.curves.values()]]
         means = last @ self.mean
         variance = np.einsum("ni,ij,nj->n", last, self.covariance, last).mean() + means.var()
@@ -172,7 +172,7 @@ def with_room(rows: np.ndarray) -> np.ndarray:
 LEVEL = 0.02  # a trial goes no further if it is less likely than this to end above the best
 OPTIMISM = 1.0  # standard deviations added to a forecast
 FEWEST_POINTS, FEWEST_TRIALS = 2, 4
-# Of the iterations after its first judgement, the share that a trial makes, by promotion (docs/dev/search-measured.md).
+# Of the iterations after its first comparison, the share that a trial makes, by promotion (see search-measured.md).
 SHARE = {True: 0.45, False: 0.6}
 
 
@@ -198,10 +198,10 @@ class Model(Scheduler):
         super().start(trial, grace, end, chosen)
         self.curves.start(trial, end)
 
-    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
+    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
         if trial in self.graces:
             self.curves.add(trial, iteration, value)
-        return super().judge(trial, iteration, value, queries)
+        return super().on_result(trial, iteration, value, queries)
 
     def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
         if iteration >= self.setup.max_iterations:
@@ -229,22 +229,22 @@ class Model(Scheduler):
         return self.setup.promotion
 
     def next_paused(self, last: bool) -> str | None:
-        waiting = [trial for trial in self.paused if self.curves.known(trial)]
-        all_begun = last or self.all_begun
-        if not waiting or (len(self.graces) < FEWEST_TRIALS and not all_begun):
+        waiting = [trial for trial in self.paused if self.curves.has_values(trial)]
+        all_started = last or self.all_started
+        if not waiting or (len(self.graces) < FEWEST_TRIALS and not all_started):
             return None
         means, deviations = self.curves.forecast(waiting)
         promise = means + OPTIMISM * deviations
         first = int(promise.argmax())
-        if not all_begun:
+        if not all_started:
             mean, deviation = self.curves.forecast_new()
             return waiting[first] if promise[first] >= mean + OPTIMISM * deviation else None
         if last and not self.completed:
             return waiting[first]
         highest, noise = max(self.best.values()), self.curves.noise
-        for place in np.argsort(-promise, kind="stable").tolist():
-            if chance_above(float(means[place]), math.sqrt(deviations[place] ** 2 + noise), highest) >= LEVEL:
-                return waiting[place]
+        for index in np.argsort(-promise, kind="stable").tolist():
+            if chance_above(float(means[index]), math.sqrt(deviations[index] ** 2 + noise), highest) >= LEVEL:
+                return waiting[index]
         return None
 
     def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:

@@ -36,7 +36,7 @@ class Pbt(Scheduler):
         super().start(trial, grace, end, chosen)
         self.chosen[trial] = dict(chosen or {})
 
-    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
+    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
         if trial in self.graces and iteration % self.setup.interval == 0 and iteration < self.setup.max_iterations:
             self.values.setdefault(iteration, {})[trial] = -math.inf if math.isnan(value) else value
             self.paused[trial] = iteration
@@ -57,7 +57,7 @@ class Pbt(Scheduler):
 
     def next_paused(self, last: bool) -> str | None:
         """Trials that copy others come first, while the others still wait at this iteration."""
-        if not self.paused or not (self.all_begun or last):
+        if not self.paused or not (self.all_started or last):
             return None
         iteration = min(self.paused.values())
         reached = self.values[iteration]
@@ -106,8 +106,8 @@ def perturbed(chosen: dict[str, Any], leaves: dict[str, Leaf], rng: np.random.Ge
             moved[key] = float(value) if leaf.draws_fractions else _next_whole(chosen[key], value, up, leaf)
         else:
             options = sorted(leaf.values() or ())
-            place = options.index(chosen[key]) + (1 if up else -1)
-            moved[key] = options[min(max(place, 0), len(options) - 1)]
+            index = options.index(chosen[key]) + (1 if up else -1)
+            moved[key] = options[min(max(index, 0), len(options) - 1)]
     return moved
 
 

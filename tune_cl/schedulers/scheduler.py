@@ -1,4 +1,4 @@
-"""When a trial may be judged: how long a curriculum lasts, and how it shrinks with a rung's budget."""
+"""What schedulers share: their protocol, when a curriculum ends, and how it shrinks with a rung's budget."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def scaled_run(run: TrainingRun, iterations: int) -> TrainingRun:
 class Decision(Enum):
     GO_ON = "go on"
     STOP = "stop"  # the trial ends early
-    PAUSE = "pause"  # the trial gives up its place; `next_paused` may name it later
+    PAUSE = "pause"  # the trial gives up its slot; `next_paused` may name it later
 
 
 @dataclass(frozen=True)
@@ -73,22 +73,22 @@ class Setup:
 
     @property
     def first(self) -> int:
-        """The first iteration at which a trial may be judged: `first_rung`, or a number given as grace."""
+        """The first iteration at which a trial may be compared: `first_rung`, or a number given as grace."""
         return self.grace if isinstance(self.grace, int) else self.first_rung
 
     @property
     def rungs(self) -> list[int]:
-        """The iterations `first` · ηᵏ, at which trials are judged."""
+        """The iterations `first` · ηᵏ, at which trials are compared."""
         return rungs(self.first, self.reduction_factor, self.max_iterations)
 
 
 def rungs(first: int, eta: float, max_iterations: int) -> list[int]:
     """The iterations first · ηᵏ below `max_iterations`, rounded down, each once."""
-    found, budget = [], float(first)
+    values, budget = [], float(first)
     while (rung := math.floor(budget + 1e-9)) < max_iterations:
-        found.append(rung)
+        values.append(rung)
         budget *= eta
-    return sorted(set(found))
+    return sorted(set(values))
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,14 @@ class Scheduler:
     setup: Setup
     graces: dict[str, int] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
-    all_begun: bool = False  # set from outside once no new configuration comes; some may still run
+    all_started: bool = False  # set from outside once no new configuration comes; some may still run
 
     def start(self, trial: str, grace: int, end: int = 0, chosen: dict[str, Any] | None = None) -> None:
-        """A trial begins, not to be judged before iteration `grace`; its curriculum ends with iteration `end`. Not
-        called for a trial that is never judged, such as the baseline."""
+        """A trial begins, not to be stopped before iteration `grace`; its curriculum ends with iteration `end`. Not
+        called for a trial that is never stopped, such as the baseline."""
         self.graces[trial] = grace
 
-    def judge(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
+    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
         """What becomes of the trial after an iteration (from 1) with `value`, which may be NaN. `queries`: the values
         of the dev queries, if they are reported. Trials that were not started go on."""
         best = self.best.get(trial, -math.inf)
@@ -121,7 +121,7 @@ class Scheduler:
         return self.decide(trial, iteration, queries) if trial in self.graces else Decision.GO_ON
 
     def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
-        """`judge` for a trial that was started, after its value was taken in."""
+        """`on_result` for a trial that was started, after its value was recorded."""
         return Decision.GO_ON
 
     @property

@@ -1,4 +1,4 @@
-"""Two objectives: the metric on dev, and the training time it took."""
+"""What a search's results say: the Pareto set of dev value and time, and how much selection flatters the best."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ class Priced:
 
 def priced(state: SearchState) -> list[Priced]:
     """Every trial that gave a dev value and did not fail, the baseline included, in order of number."""
-    found = []
+    entries = []
     for trial in state.by_number():
         at = trial.best(state.metric)
         if at and trial.outcome != "failed":
             reached = trial.offset + at.iteration  # counted over all its trainings
             spent = [values["seconds"] for iteration, values in trial.results.items() if iteration <= reached]
-            found.append(Priced(trial.trial, at.dev, reached, sum(spent)))
-    return found
+            entries.append(Priced(trial.trial, at.dev, reached, sum(spent)))
+    return entries
 
 
 def front(trials: list[Priced]) -> list[Priced]:
     """The Pareto set, cheapest first: trials whose dev value no other reaches in as few seconds; of equals, one."""
-    kept: list[Priced] = []
+    best: list[Priced] = []
     for trial in sorted(trials, key=lambda trial: (trial.seconds, -trial.dev)):
-        if not kept or trial.dev > kept[-1].dev:
-            kept.append(trial)
-    return kept
+        if not best or trial.dev > best[-1].dev:
+            best.append(trial)
+    return best
 
 
 def pareto(state: SearchState) -> list[dict[str, Any]]:
@@ -61,16 +61,16 @@ def selection_bias(curves: Mapping[str, Sequence[float]]) -> float | None:
     of evaluations averaged, and τ² the variance of the true levels. Noise between seeds is not seen, so the bias is at
     least this. None for fewer than three trials with three evaluations each.
     """
-    known = {name: np.asarray(values, float) for name, values in curves.items() if len(values) >= 3}
-    known = {name: values for name, values in known.items() if np.isfinite(values).all()}
-    if len(known) < FEWEST:
+    arrays = [np.asarray(values, float) for values in curves.values() if len(values) >= 3]
+    arrays = [values for values in arrays if np.isfinite(values).all()]
+    if len(arrays) < FEWEST:
         return None
-    noise = float(np.mean(np.concatenate([np.diff(values, 2) ** 2 for values in known.values()]))) / 6
-    levels, errors = np.array([_level(values, noise) for values in known.values()]).T
+    noise = float(np.mean(np.concatenate([np.diff(values, 2) ** 2 for values in arrays]))) / 6
+    levels, errors = np.array([_level(values, noise) for values in arrays]).T
     between = max(0.0, float(levels.var(ddof=1) - errors.mean()))
-    best = int(np.argmax([values.max() for values in known.values()]))
+    best = int(np.argmax([values.max() for values in arrays]))
     shrunk = levels.mean() + (levels[best] - levels.mean()) * (between / (between + errors[best]) if between else 0.0)
-    return float(max(values.max() for values in known.values()) - shrunk)
+    return float(max(values.max() for values in arrays) - shrunk)
 
 
 def _level(values: np.ndarray, noise: float) -> tuple[float, float]:

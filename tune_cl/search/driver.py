@@ -1,7 +1,7 @@
 """The search itself, without Ray: which trial comes next, what a result means, what is recorded.
 
-Every event goes to the journal first, then into the search's course. A search that stopped is rebuilt by replaying the
-journal: sampler, rungs and open trials come out as they were, whatever Ray has saved.
+Every event goes to the journal first, then into `Course`. A search that stopped is rebuilt by replaying the journal:
+sampler, rungs and open trials come out as they were, whatever Ray has saved.
 """
 
 from __future__ import annotations
@@ -9,27 +9,179 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DamagedCheckpoint
+from trainables.core.randomness import generator
 from trainables.core.storage import exists, patiently
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.forecast import expected_stops
 from tune_cl.history.journal import Event, Journal
-from tune_cl.history.state import SearchState, TrialState
+from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, as_chosen, begun
+from tune_cl.samplers import Observation, Outcome
+from tune_cl.schedulers import Decision
 from tune_cl.schedulers.scheduler import scaled_run
 from tune_cl.search.budget import ending, used_up
-from tune_cl.search.progress_panel import BASELINE_TRIAL, PAUSED, Course, Stop
-from tune_cl.search.repeats import seed_of
+from tune_cl.search.repeats import Repeats, seed_of
 from tune_cl.search.throughput import Forecaster
 
+BASELINE_TRIAL = "t0000"
+PAUSED = "paused"  # of a Stop, in place of an outcome
+OUTCOMES: dict[str, Outcome] = {"completed": "completed", "stopped_early": "pruned", "failed": "failed"}  # for samplers
 WAIT, FINISHED = "wait", "finished"  # in place of a plan: none right now, none any more
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 ON_A_DEVICE = ("device_memory_mib",)  # reported only by trainings on a device
 log = logging.getLogger(__name__)
+
+
+@dataclass
+class Audit:
+    """A seeded sample of at most `wanted` of the trials that a scheduler stops, drawn as they are stopped.
+
+    A stopped trial is selected with probability (still wanted) / (stops still expected): selection sampling, Knuth, The
+    Art of Computer Programming, vol. 2, algorithm 3.4.2 S. `trials` and `reduction_factor` say how many are expected
+    (`expected_stops`). `selected`: iteration of the stop by trial.
+    """
+
+    wanted: int
+    seed: int
+    trials: int
+    reduction_factor: float
+    selected: dict[str, int] = field(default_factory=dict)
+    stopped: int = 0
+
+    def selects(self, trial: str, iteration: int) -> bool:
+        """Whether a trial that is stopped at this iteration goes on as part of the audit."""
+        missing = self.wanted - len(self.selected)
+        to_come = max(1.0, expected_stops(self.trials, self.reduction_factor) - self.stopped)
+        self.stopped += 1
+        if generator(self.seed, "audit", self.stopped).random() >= missing / to_come:
+            return False
+        self.selected[trial] = iteration
+        return True
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The decision to end a trial once it has reported `iteration`."""
+
+    iteration: int
+    outcome: str
+    reason: str
+
+
+class Course:
+    """State, sampler, scheduler and repeats of a search, as its events have left them. `events`: all events so far, of
+    which the first is `search`."""
+
+    def __init__(self, experiment: Experiment, events: Iterator[Event]):
+        search = experiment.search
+        self.metric = experiment.metric
+        self.experiment = experiment
+        self.audit = Audit(search.audit, experiment.seed, experiment.trials, search.reduction_factor)
+        self.sampler = experiment.sampler()
+        self.scheduler = experiment.scheduler()
+        self.repeats = Repeats(search.repeats, BASELINE_TRIAL)
+        self.stops: dict[str, Stop] = {}
+        self.asked: dict[str, int] = {}  # the sampler's number for each trial: 0 for the baseline, none for repeats
+        self.state: SearchState = begun(next(events))
+        for event in events:
+            self.apply(event)
+
+    def apply(self, event: Event) -> None:
+        """Updates everything with one more event."""
+        kind, trial = event["event"], event.get("trial", BASELINE_TRIAL)
+        before = self.state.trials.get(trial)
+        was_paused = before is not None and before.paused
+        repeated = kind == "result" and before is not None and event["iteration"] in before.results
+        self.state.apply(event)
+        if kind == "warm_start":
+            observed = [seen | {"chosen": as_chosen(seen["chosen"])} for seen in event["observations"]]
+            self.sampler.warm_up([Observation(**seen) for seen in observed])
+        elif kind == "trial" and before is None:
+            self._trial_started(self.state.trials[trial])
+            self.scheduler.all_started = self._are_all_started()
+        elif kind == "trial" and was_paused:
+            self.stops.pop(trial, None)
+            self.scheduler.resumed(trial, event["chosen"])
+        elif kind == "result" and not repeated:
+            self._trial_reported(self.state.trials[trial], event)
+        elif kind == "pause":
+            self._tell(trial, "stopped_early")  # provisional, until the trial ends
+        elif kind == "end":
+            self._trial_ended(self.state.trials[trial])
+
+    def _are_all_started(self) -> bool:
+        """Whether no new configuration comes: all trials have started, repeats included, or the space is used up."""
+        combinations = self.experiment.space.combinations()
+        used_up = combinations is not None and len(self.asked) > combinations  # the baseline was asked for as well
+        return used_up or len(self.state.trials) >= self.experiment.trials
+
+    def _trial_started(self, trial: TrialState) -> None:
+        if self.repeats.seeds > 1:
+            self.repeats.started(trial.trial, trial.configuration)
+        if trial.repeat_of:
+            return
+        number = self.asked[trial.trial] = len(self.asked)
+        if trial.trial == BASELINE_TRIAL:
+            return
+        self.sampler.replay(number, trial.chosen)
+        grace, end = self.experiment.grace(trial.chosen), self.experiment.curriculum_end(trial.chosen)
+        self.scheduler.start(trial.trial, grace, end, trial.chosen)
+
+    def _trial_reported(self, trial: TrialState, event: Event) -> None:
+        if self.repeats.seeds > 1:
+            self.repeats.result(trial.trial, event["iteration"], event["queries"])
+        if trial.trial in self.asked and trial.trial != BASELINE_TRIAL and trial.trial not in self.audit.selected:
+            self._ask_scheduler(trial.trial, event)
+
+    def _trial_ended(self, trial: TrialState) -> None:
+        """Its configuration may train again; the sampler gets the result of configurations that will not."""
+        if trial.trial in self.audit.selected:  # the sampler got its result at the stop
+            return
+        if trial.trial in self.asked and trial.trial != BASELINE_TRIAL:
+            self.scheduler.ended(trial.trial, trial.outcome == "completed")
+            if trial.outcome == "failed":
+                self.scheduler.forget(trial.trial)
+        best = trial.best(self.metric) if trial.outcome in RAN_TO_THE_END else None
+        iteration = best.iteration + trial.offset if best else None
+        if self.repeats.seeds > 1:
+            over = self.repeats.ended(trial.trial, trial.configuration, iteration)
+        else:
+            over = [trial.trial] if trial.trial != BASELINE_TRIAL else []
+        for configuration in over:  # unless it is named after this trial, its first training ran to the end
+            self._tell(configuration, str(trial.outcome) if configuration == trial.trial else "completed")
+
+    def _ask_scheduler(self, trial: str, event: Event) -> None:
+        """Decides what a new result means for its trial."""
+        at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
+        decision = self.scheduler.on_result(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
+        if event.get("done") and not self.scheduler.renews:  # ended by itself: nothing to stop
+            return
+        if decision is Decision.PAUSE:
+            self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")
+        elif decision is Decision.STOP:
+            self._stop(trial, at)
+
+    def _stop(self, trial: str, iteration: int) -> None:
+        """Stops a trial, unless the audit selects it: then it goes on, but ends here for sampler and scheduler."""
+        if self.audit.selects(trial, iteration):
+            self.scheduler.ended(trial, completed=False)
+            self._tell(trial, "stopped_early")
+        else:
+            self.stops[trial] = Stop(iteration, "stopped_early", f"not among the best at iteration {iteration}")
+
+    def _tell(self, trial: str, outcome: str) -> None:
+        """Gives the sampler a configuration's curve or, if it was repeated, its trainings' mean best value."""
+        dev = self.state.trials[trial].dev(self.metric)
+        finals = self.state.finals().get(trial, []) if self.repeats.seeds > 1 else []
+        values = {max(dev): fmean(finals)} if len(finals) > 1 else dev
+        self.sampler.tell(self.asked[trial], values, OUTCOMES[outcome])
 
 
 @dataclass(frozen=True)
@@ -46,15 +198,7 @@ class Plan:
 
     def as_config(self) -> dict[str, Any]:
         """What the trainable and Ray's callbacks get."""
-        return {
-            "trial": self.trial,
-            "run": self.run.model_dump(),
-            "checkpoint": self.checkpoint,
-            "threads": self.threads,
-            "gpu": self.gpu,
-            "queries": self.queries,
-            "adopt": self.adopt,
-        }
+        return {**vars(self), "run": self.run.model_dump()}
 
 
 @dataclass
@@ -73,7 +217,7 @@ class Search:
         self.ended_by: str | None = None
         self.forecaster = Forecaster(self.experiment)
         self.course = Course(self.experiment, self.journal.events())
-        self.state, self.stops, self.race = self.course.state, self.course.stops, self.course.race
+        self.state, self.stops, self.repeats = self.course.state, self.course.stops, self.course.repeats
         self.sampler, self.scheduler, self.audit = self.course.sampler, self.course.scheduler, self.course.audit
         self.ended_since = [trial.trial for trial in self.state.by_number() if trial.outcome]
         """Trials that have ended since somebody last emptied this list: their checkpoints may be in the way."""
@@ -109,25 +253,25 @@ class Search:
             self.ended_by = end
         if self.ended_by:
             return self._last_paused()
-        left = number < self.experiment.trials
-        if left and self.race.due:
-            return self._repeat(self.state.trials[self.race.due[0]])
+        more_trials = number < self.experiment.trials
+        if more_trials and self.repeats.due:
+            return self._repeat(self.state.trials[self.repeats.due[0]])
         if paused := self.scheduler.next_paused(last=False):
             return WAIT if self._still_saves(paused) else self._go_on(paused)
-        return (self._new(number) if left else None) or self._last_paused()
+        return (self._new(number) if more_trials else None) or self._last_paused()
 
     def _still_saves(self, paused: str) -> bool:
-        """Whether a paused trial, or the one whose weights it goes on from, has yet to save and leave its place: Tune
+        """Whether a paused trial, or the one whose weights it goes on from, has yet to save and leave its slot: Tune
         asks for further trials as soon as it has passed a result on."""
         change = self.scheduler.change(paused)
         return not self.running.isdisjoint({paused, *([change.source] if change else [])})
 
     def _new(self, number: int) -> Plan | str | None:
         """The baseline, then what the sampler answers; None when every configuration has been tried."""
-        choice = self.sampler.ask(len(self.course.asked)) if number else self.experiment.baseline_choice()
-        if choice is not None:
-            return self._plan(number, choice, None)
-        return WAIT if self.running and self.race.seeds > 1 else None  # a running one may yet be repeated
+        chosen = self.sampler.ask(len(self.course.asked)) if number else self.experiment.baseline_values()
+        if chosen is not None:
+            return self._plan(number, chosen, None)
+        return WAIT if self.running and self.repeats.seeds > 1 else None  # a running one may yet be repeated
 
     def _last_paused(self) -> Plan | str:
         """When no new trial comes: a paused one that may still go on, or else the end of all paused ones."""
@@ -148,8 +292,8 @@ class Search:
             self.stops[trial] = Stop(iteration, "failed", metrics["failed"])
         elif iteration not in self.state.trials[trial].results:
             there = (*self._metric_names, *(key for key in ON_A_DEVICE if key in metrics))
-            kept = {key: float(metrics[key]) for key in there}
-            event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": kept}
+            recorded = {key: float(metrics[key]) for key in there}
+            event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": recorded}
             self.record(event | {key: metrics[key] for key in ("queries", "done") if metrics.get(key)})
             self._forecast(trial)
             if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
@@ -164,10 +308,10 @@ class Search:
     def machine(self, trial: str, text: str) -> None:
         """Records what a trial computes with. Says once if another trial of the same ranker computes with another."""
         ranker = self.state.trials[trial].params["ranker.name"]
-        known = self.state.machines.get(ranker, [])
-        if len(known) == 1 and text not in known:
-            told = "trials of %s compute with '%s' and '%s': their numbers differ by that, too"
-            log.warning(told, ranker, known[0], text)
+        machines = self.state.machines.get(ranker, [])
+        if len(machines) == 1 and text not in machines:
+            warning = "trials of %s compute with '%s' and '%s': their numbers differ by that, too"
+            log.warning(warning, ranker, machines[0], text)
         self.record({"event": "machine", "trial": trial, "text": text})
 
     def checkpoint(self, trial: str, iteration: int, path: str) -> None:
@@ -195,12 +339,12 @@ class Search:
         return (dev_key(self.experiment.metric), *REPORTED)
 
     def _go_on(self, name: str) -> Plan:
-        """A paused trial's plan: from its checkpoint or another's (pbt), or anew with more iterations (`scaled`)."""
+        """A paused trial's plan: from its checkpoint, another's (pbt) or the start (`scaled`: more iterations)."""
         trial = self.state.trials[name]
         if self.experiment.search.grace == "scaled":
             return self._again(trial, None, anew=True)
         if change := self.scheduler.change(name):
-            iteration = self.stops[name].iteration  # at which both were judged: either may have other checkpoints
+            iteration = self.stops[name].iteration  # at which both were compared: either may have other checkpoints
             checkpoint = self.state.trials[change.source].checkpoints.get(iteration)
             if checkpoint and patiently(lambda: exists(checkpoint)):
                 adopted = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
@@ -210,26 +354,26 @@ class Search:
         return self._again(trial, self.last_checkpoint(trial)[0])
 
     def _again(self, trial: TrialState, checkpoint: str | None, **how: Any) -> Plan:
-        """A plan for a trial that has begun before."""
+        """A plan for a trial that has started before."""
         how |= {"repeat_of": trial.repeat_of} if trial.repeat_of else {}
         how |= {"changed": True} if trial.adopted else {}
         return self._plan(trial.number, trial.chosen, checkpoint, trial.seed, **how)
 
     def _repeat(self, first: TrialState) -> Plan:
         """A new trial of the configuration of `first`, under its next seed."""
-        seed = seed_of(self.experiment.seed, self.race.trainings[first.trial])
+        seed = seed_of(self.experiment.seed, self.repeats.trainings[first.trial])
         return self._plan(len(self.state.trials), first.chosen, None, seed, repeat_of=first.trial)
 
     def _plan(
-        self, number: int, choice: dict[str, Any], checkpoint: str | None, seed: int | None = None, **how: Any
+        self, number: int, chosen: dict[str, Any], checkpoint: str | None, seed: int | None = None, **how: Any
     ) -> Plan:
-        run, trial = self.experiment.training_run(choice, seed), trial_id(number)
+        run, trial = self.experiment.training_run(chosen, seed), trial_id(number)
         event = {
             "event": "trial",
             "trial": trial,
             "number": number,
             "params": run.in_force(),
-            "chosen": choice,
+            "chosen": chosen,
             "seed": run.seed,
             "baseline": how.get("repeat_of", trial) == BASELINE_TRIAL,
         }
@@ -262,9 +406,8 @@ class Search:
         """The newest of `checkpoints`; without one, None and the iteration after which the present training began."""
         return next(cls.checkpoints(trial), (None, trial.offset))
 
-    def left_by(self, trial: TrialState, write: Callable[[str], Path]) -> str | None:
-        """What `write` makes of the trial's newest checkpoint; if it is damaged, a note says so and the one before it
-        is used. None if no checkpoint is sound."""
+    def from_sound_checkpoint(self, trial: TrialState, write: Callable[[str], Path]) -> str | None:
+        """What `write` makes of the trial's newest sound checkpoint, else None; a note names each damaged one."""
         for checkpoint, _ in self.checkpoints(trial):
             try:
                 return str(write(checkpoint))
@@ -275,7 +418,7 @@ class Search:
         return None
 
     def _forecast(self, trial: str) -> None:
-        """Records what the search will take, if the trial's result changes that."""
+        """Records a new forecast of the hours, if the trial's result changes it."""
         if event := self.forecaster.event(self.state, trial, self.slots):
             self.record(event)
 
@@ -285,7 +428,7 @@ class Search:
         state = before or state
         run, folder = self.run_of(state), None
         if outcome != "failed":
-            folder = self.left_by(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
+            folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
         best = None if outcome == "failed" else state.best(self.experiment.metric)
         self.running.discard(trial)
         self.record(
@@ -294,7 +437,7 @@ class Search:
                 "trial": trial,
                 "outcome": outcome,
                 "reason": reason,
-                "audit": self.audit.taken.get(trial),
+                "audit": self.audit.selected.get(trial),
                 "artifacts": folder,
                 "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
             }
@@ -303,8 +446,8 @@ class Search:
         self.ended_since.append(trial)
 
     def _better_before(self, trial: TrialState) -> TrialState | None:
-        """If a trial's new training was cut short without a higher value: the trial as the training before, which went
-        through its whole curriculum, left it."""
+        """If a trial's new training was cut short without a higher value: the trial as it was after the training
+        before, which went through its whole curriculum."""
         cut_short = max(trial.results, default=0) - trial.offset < self.scheduler.budget(trial.trial)
         before, metric = trial.before() if cut_short else None, self.experiment.metric
         if before is None or (reached := before.best(metric)) is None:
@@ -313,10 +456,10 @@ class Search:
         return before if now is None or reached.dev >= now.dev else None
 
     def record(self, event: Event) -> None:
-        """Appends an event to the journal, of now if it has no `time`, and takes it in."""
+        """Appends an event to the journal, of now if it has no `time`, and updates the state with it."""
         event = {"time": time.time(), **event}
         self.journal.append(event)
-        self.course.take_in(event)
+        self.course.apply(event)
         self.watch(self.state)
 
 

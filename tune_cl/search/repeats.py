@@ -1,10 +1,10 @@
 """`search.repeats`: promising configurations train again under other seeds before new ones are asked for.
 
-A race (Hutter et al. 2009, "ParamILS", section 3.2: a challenger replaces the incumbent only once it has as many runs).
+As in ParamILS (Hutter et al. 2009, section 3.2), a challenger replaces the incumbent only once it has as many runs.
 The k-th training of every configuration, the baseline included, has the same seed, so that differences are paired by
 seed and query. However many trials run at a time, the baseline trains under all seeds before anything else is repeated:
-no other configuration is judged earlier, and none gets more seeds. The race is a function of events alone: a journal
-replayed through `begun`, `result` and `ended` gives the same one.
+no other configuration is compared earlier, and none gets more seeds. All this is a function of events: a journal
+replayed through `started`, `result` and `ended` gives the same one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.special import stdtr
 from trainables.core.randomness import generator
 
 LEVEL = 0.2  # a configuration worse than the incumbent at this significance level gets no further seed
-LOWEST_SEED = 2**20  # confirmations use seeds from 1 on, which must not be those that a configuration was chosen by
+LOWEST_SEED = 2**20  # confirmations use seeds from 1 on, which must not be those that a configuration was selected by
 
 
 def seed_of(search_seed: int, training: int) -> int:
@@ -32,7 +32,7 @@ def seed_of(search_seed: int, training: int) -> int:
 
 
 @dataclass
-class Race:
+class Repeats:
     """Which configurations get another seed. A configuration goes by the id of its first trial.
 
     seeds     the most trainings of a configuration; 1: none is repeated
@@ -47,13 +47,13 @@ class Race:
     baseline: str
     values: dict[str, dict[int, np.ndarray]] = field(default_factory=dict)
     due: list[str] = field(default_factory=list)
-    trainings: Counter[str] = field(default_factory=Counter)  # begun so far, by configuration
-    _put_off: list[str] = field(default_factory=list)  # ended, to be judged once the baseline has all its seeds
+    trainings: Counter[str] = field(default_factory=Counter)  # started so far, by configuration
+    _put_off: list[str] = field(default_factory=list)  # ended, to be compared once the baseline has all its seeds
     _open: dict[str, tuple[str, int]] = field(default_factory=dict)  # open trial -> its configuration and training
     _running: dict[str, dict[int, Sequence[float]]] = field(default_factory=dict)  # trial -> iteration -> query values
 
-    def begun(self, trial: str, configuration: str) -> None:
-        """Another training of the configuration has begun."""
+    def started(self, trial: str, configuration: str) -> None:
+        """Another training of the configuration has started."""
         training = self.trainings[configuration]
         self._open[trial] = configuration, training
         self.trainings[configuration] += 1
@@ -67,8 +67,8 @@ class Race:
         self._running.setdefault(trial, {})[iteration] = queries
 
     def ended(self, trial: str, configuration: str, best: int | None) -> list[str]:
-        """A training ended. `best`: its best iteration; None if it failed or was stopped, which ends its
-        configuration's race. Returns the configurations whose race is now over, without the baseline."""
+        """A training ended. `best`: its best iteration; None if it failed or was stopped, after which its
+        configuration gets no seed. Returns the configurations that now get no further one, without the baseline."""
         queries, (_, training) = self._running.pop(trial, {}), self._open.pop(trial)
         if best is not None:
             self.values.setdefault(configuration, {})[training] = np.asarray(queries[best], np.float64)
@@ -78,18 +78,18 @@ class Race:
             return [configuration]
         if configuration != self.baseline:
             self._put_off.append(configuration)
-        return [] if self._baseline_trains() else self._judge()
+        return [] if self._baseline_trains() else self._decide()
 
     def _baseline_trains(self) -> bool:
         """Whether the baseline has unfinished seeds."""
         return self.baseline in self.due or any(name == self.baseline for name, _ in self._open.values())
 
-    def _judge(self) -> list[str]:
-        """Judges those that were put off: each is due again, or its race is over. Returns the latter."""
-        judged, self._put_off = self._put_off, []
-        again = [name for name in judged if self.trainings[name] < self.seeds and self.may_win(name)]
+    def _decide(self) -> list[str]:
+        """Compares those that were put off: each is due again, or gets no further seed. Returns the latter."""
+        compared, self._put_off = self._put_off, []
+        again = [name for name in compared if self.trainings[name] < self.seeds and self.may_win(name)]
         self.due += again
-        return [name for name in judged if name not in again]
+        return [name for name in compared if name not in again]
 
     def goes_on(self, configuration: str) -> bool:
         """Whether a training of the configuration runs or may come."""

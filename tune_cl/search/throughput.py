@@ -1,5 +1,5 @@
-"""How long a search's trials take: not all alike if it opens keys that decide a training's pace. Measured before it
-starts, or on its own first iterations."""
+"""How long a search's trials take, measured before it starts or on its own first iterations. Trials differ if the space
+opens keys that decide a training's pace."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class Paces:
         return (first * self.baseline + (iterations - first) * self.others) / 3600
 
     def longest(self, iterations: int, most: int, trials: int) -> float:
-        """Hours of the longest of so many trainings, which no number of places makes shorter: the baseline's, or one of
+        """Hours of the longest of so many trainings, which no number of slots makes shorter: the baseline's, or one of
         the slowest kind to be expected, of as many iterations as the others make on average."""
         others = max(0, iterations - most * self.seeds) / max(1, trials - self.seeds)
         slowest = max([self.others, *(pace.seconds_per_iteration for pace in self.kinds if pace.trials >= 0.5)])
         return max(min(iterations, most) * self.baseline, others * slowest) / 3600
 
     def of(self, run: TrainingRun) -> float:
-        """Seconds an iteration of a training; the baseline's if it is of no known kind."""
+        """Seconds an iteration of a training; the baseline's if it is of no kind measured."""
         flat = flatten(run.model_dump())
         fitting = [pace for pace in self.kinds if pace.of.items() <= flat.items()]
         return max(fitting, key=lambda pace: len(pace.of)).seconds_per_iteration if fitting else self.baseline
@@ -102,47 +102,47 @@ class Kinds:
         keys = [key for key in DECIDING if isinstance(experiment.space.leaves.get(key), Choice)]
         while len(shares := _shares(experiment, keys)) > MOST:
             keys.pop()
-        baseline = _kind(keys, experiment.baseline_choice())
+        baseline = _kind(keys, experiment.baseline_values())
         return cls(keys, baseline, shares, _seeds(experiment), _others(experiment))
 
     def of_trial(self, trial: TrialState) -> Kind:
         return self.baseline if trial.baseline else _kind(self.keys, trial.chosen)
 
     def paces(self, seconds: Mapping[Kind, float]) -> Paces:
-        """`seconds`: of an iteration by kind, of the baseline's at least, which missing kinds are taken to equal."""
+        """`seconds`: of an iteration by kind, of the baseline's at least, which stands in for missing kinds."""
         usual = seconds[self.baseline]
-        known = [
+        paces = [
             Pace(dict(kind), pace, self.others * self.shares.get(kind, 0.0) + self.seeds * (kind == self.baseline))
             for kind, pace in seconds.items()
         ]
-        known.sort(key=lambda pace: -pace.seconds_per_iteration)
+        paces.sort(key=lambda pace: -pace.seconds_per_iteration)
         mean = sum(share * seconds.get(kind, usual) for kind, share in self.shares.items())
-        return Paces(usual, mean, tuple(known), self.seeds)
+        return Paces(usual, mean, tuple(paces), self.seeds)
 
 
 def forecast_by(paces: Paces, experiment: Experiment, iterations: int, slots: int) -> tuple[Span, dict[str, float]]:
     """The hours of a search whose trials would make so many iterations, `slots` at a time, if its budgets let them; and
-    what the user is told: the iterations within the budgets, their mean pace and, where there is a price, the cost."""
+    what the user sees: the iterations within the budgets, their mean pace and, where there is a price, the cost."""
     search, most = experiment.search, experiment.max_iterations
     hours, price = paces.hours(iterations, most), price_of_an_hour(search)
     longest = paces.longest(iterations, most, experiment.trials)
     filled = min(slots, hours / longest) if longest else slots  # on average; no more than there are trials
     span = within_budgets(search, hours, most * paces.baseline / 3600, filled)
-    told = {
+    figures = {
         "iterations_expected": round(iterations * span.training / hours) if span.ends else iterations,
         "seconds_per_iteration": hours * 3600 / iterations,
     }
-    return span, told | ({"cost_forecast": span.training * price} if price else {})
+    return span, figures | ({"cost_forecast": span.training * price} if price else {})
 
 
 class Forecaster:
-    """Forecasts what a running search will take once a training of the baseline's kind has shown its pace, and again
-    after the first of each other kind."""
+    """Forecasts the hours of a running search after a first training of the baseline's kind, and again after one
+    of each other kind."""
 
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
         self.measured = min(MEASURED, experiment.max_iterations)
-        self._known: set[Kind] = set()  # kinds with a measured result; a kind leads to an event only the first time
+        self._seen: set[Kind] = set()  # kinds with a measured result; a kind leads to an event only the first time
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -154,25 +154,23 @@ class Forecaster:
         if next(reversed(state.trials[trial].results), None) != self.measured:
             return None
         own = self.kinds.of_trial(state.trials[trial])
-        if own in self._known:  # nearly all results end here; what follows looks at all trials
+        if own in self._seen:  # nearly all results end here; what follows looks at all trials
             return None
-        self._known.add(own)
+        self._seen.add(own)
         seen = [one for one in state.by_number() if self.measured in one.results]
         if any(one.trial != trial and self.kinds.of_trial(one) == own for one in seen):
             return None
         seconds = {self.kinds.of_trial(one): one.results[self.measured]["seconds"] for one in reversed(seen)}
-        told = self._told(self.kinds.paces(seconds), slots) if self.kinds.baseline in seconds else {}
-        return {"event": "forecast"} | told if told.items() - state.forecast.items() else None
+        forecast = self._forecast(self.kinds.paces(seconds), slots) if self.kinds.baseline in seconds else {}
+        return {"event": "forecast"} | forecast if forecast.items() - state.forecast.items() else None
 
-    def _told(self, paces: Paces, slots: int) -> dict[str, float]:
+    def _forecast(self, paces: Paces, slots: int) -> dict[str, float]:
         """The forecast for trials that run `slots` at a time, each kind at its pace, and make as many iterations as
         `forecast_of` expects or the budgets allow."""
-        resources, iterations = (
-            self.experiment.search.resources,
-            forecast_of(self.experiment, slots)["iterations_expected"],
-        )
-        span, told = forecast_by(paces, self.experiment, iterations, slots)
-        return told | {
+        resources = self.experiment.search.resources
+        iterations = forecast_of(self.experiment, slots)["iterations_expected"]
+        span, forecast = forecast_by(paces, self.experiment, iterations, slots)
+        return forecast | {
             "hours_forecast": span.hours,
             "cpu_hours_forecast": span.training * resources.cpu,
             "gpu_hours_forecast": span.training * resources.gpu,
@@ -189,8 +187,8 @@ def _others(experiment: Experiment) -> int:
     return experiment.trials - _seeds(experiment)
 
 
-def _kind(keys: list[str], choice: Mapping[str, Any]) -> Kind:
-    return tuple((key, choice[key]) for key in keys if key in choice)
+def _kind(keys: list[str], chosen: Mapping[str, Any]) -> Kind:
+    return tuple((key, chosen[key]) for key in keys if key in chosen)
 
 
 def _shares(experiment: Experiment, keys: list[str]) -> dict[Kind, float]:
@@ -202,20 +200,20 @@ def _shares(experiment: Experiment, keys: list[str]) -> dict[Kind, float]:
         return {(): 1.0} if number else {}
     in_order = experiment.search.searcher == "grid" or (space.combinations() or math.inf) <= number
     if in_order and number <= DRAWS:
-        walked = Counter(_kind(keys, choice) for choice in islice(_grid(experiment), number))
+        walked = Counter(_kind(keys, chosen) for chosen in islice(_grid(experiment), number))
         return {kind: count / walked.total() for kind, count in walked.items()}
     first = Counter(
-        _kind(keys, choice)
-        for choice in tried_first(experiment.space, experiment.seed, experiment.search.points)[:number]
+        _kind(keys, chosen)
+        for chosen in tried_first(experiment.space, experiment.seed, experiment.search.points)[:number]
     )
     rngs = (generator(experiment.seed, "paces", draw) for draw in range(DRAWS))
     drawn = Counter(_kind(keys, space.sample(rng)) for rng in rngs)
-    left = 1 - first.total() / number
-    return {kind: first[kind] / number + left * drawn[kind] / DRAWS for kind in first | drawn}
+    random = 1 - first.total() / number
+    return {kind: first[kind] / number + random * drawn[kind] / DRAWS for kind in first | drawn}
 
 
 def _grid(experiment: Experiment) -> Iterator[Flat]:
     """The combinations in the order in which a grid tries them."""
     points = experiment.search.points
-    known = set(map(identity, points))
-    return chain(points, (choice for choice in experiment.space.grid() if identity(choice) not in known))
+    first = set(map(identity, points))
+    return chain(points, (chosen for chosen in experiment.space.grid() if identity(chosen) not in first))

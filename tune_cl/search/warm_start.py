@@ -1,4 +1,4 @@
-"""`search.warm_start`: what earlier searches found, as observations for the sampler of a new one."""
+"""`search.warm_start`: results of earlier searches as observations for the sampler of a new one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tune_cl.space.space import Flat, Space
 
 
 def warm_start(experiment: Experiment, digest: str, search_folder: SearchFolder) -> Event | None:
-    """`warm_start_event` from the storage of `place`; in S3, after bringing this machine's copies up to date."""
+    """`warm_start_event` from the storage of a search folder; in S3, after updating this machine's copies."""
     for earlier in experiment.search.warm_start:
         replace(search_folder, name=earlier).pull()
     return warm_start_event(experiment, digest, search_folder.storage)
@@ -34,15 +34,15 @@ def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Even
     names = experiment.search.warm_start
     if not names:
         return None
-    journals = [_journal(f"search.warm_start[{place}]", name, storage) for place, name in enumerate(names)]
+    journals = [_journal(f"search.warm_start[{index}]", name, storage) for index, name in enumerate(names)]
     sources, observations = [], []
     for journal in journals:
         state = replay(read_events(journal))
-        found = observed(experiment, digest, state)
+        seen = observed(experiment, digest, state)
         finished = sum(trial.outcome in RAN_TO_THE_END and not trial.repeat_of for trial in state.trials.values())
-        counts = {"observations": len(found), "dropped": finished - len(found)}
+        counts = {"observations": len(seen), "dropped": finished - len(seen)}
         sources.append({"search": state.name, "seeds": sorted(state.search_seeds), **counts})
-        observations += [asdict(observation) for observation in found]
+        observations += [asdict(observation) for observation in seen]
     return {"event": "warm_start", "sources": sources, "observations": observations}
 
 
@@ -68,9 +68,12 @@ def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Ob
     mean, spread = (0.0, 1.0) if comparable or not values else (fmean(values), pstdev(values))
     if not spread:
         return []
-    known = [(as_chosen(trial.params) | trial.chosen, dev) for trial, dev in trials]
-    found = [(within(experiment.space, values), (dev - mean) / spread) for values, dev in known]
-    return [Observation(chosen, value, comparable) for chosen, value in found if chosen is not None]
+    observations = []
+    for trial, dev in trials:
+        chosen = within(experiment.space, as_chosen(trial.params) | trial.chosen)
+        if chosen is not None:
+            observations.append(Observation(chosen, (dev - mean) / spread, comparable))
+    return observations
 
 
 def within(space: Space, params: Mapping[str, Any]) -> Flat | None:
@@ -95,11 +98,11 @@ def _comparable(experiment: Experiment, digest: str, state: SearchState) -> bool
     )
 
 
-def _journal(place: str, name: str, storage: Path) -> Path:
+def _journal(location: str, name: str, storage: Path) -> Path:
     """The journal of a search, named by its name in the storage or by the path of its folder."""
     for folder in (storage / name, Path(name)):
         if (folder / FILE).is_file():
             return folder / FILE
-    known = [path.parent.name for path in storage.glob(f"*/{FILE}")]
-    right = nearest(name, known) if known else "the path of the earlier search's folder"
-    raise ConfigError(Problem(place, f"no search '{name}' in {storage}", right))
+    names = [path.parent.name for path in storage.glob(f"*/{FILE}")]
+    right = nearest(name, names) if names else "the path of the earlier search's folder"
+    raise ConfigError(Problem(location, f"no search '{name}' in {storage}", right))

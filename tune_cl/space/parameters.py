@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from trainables.config.keys import flatten
-from trainables.core.errors import ConfigError, Problem, nearest
+from trainables.core.errors import ConfigError, Problem, gathering, nearest
 
 if TYPE_CHECKING:
     from optuna.trial import BaseTrial
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Condition = Mapping[str, tuple[Any, ...]]
 PRIOR_SHARE = 0.5  # of a leaf's draws follow its prior
 PRIOR_WIDTH = 1 / 6  # standard deviation of a prior, as a share of the range (for loguniform: of its logarithms)
-MOST_STEPS = 10_000  # of a range with `step`: its values are kept in memory
+MOST_STEPS = 10_000  # of a range with `step`, whose values are all in memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,18 +37,13 @@ class Leaf(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, arguments: Any, when: Condition) -> Leaf:
-        """The leaf from what follows its kind in YAML, in which `wrong` has found no problem."""
+    def parse(cls, location: str, arguments: Any) -> Leaf:
+        """The leaf from what follows its kind in YAML; raises ConfigError naming the location."""
 
-    @classmethod
-    @abstractmethod
-    def wrong(cls, place: str, arguments: Any) -> Iterator[Problem]:
-        """The problems of what follows the kind in YAML."""
-
-    def with_step(self, place: str, step: Any) -> Leaf:
-        """The leaf with the given `step:`; raises ConfigError naming the place."""
+    def with_step(self, location: str, step: Any) -> Leaf:
+        """The leaf with the given `step:`; raises ConfigError naming the location."""
         right = "{uniform: [a, b], step: s} or {int: [a, b], step: s}"
-        raise ConfigError(Problem(place, f"a {self.kind} has no steps", right))
+        raise ConfigError(Problem(location, f"a {self.kind} has no steps", right))
 
     @property
     @abstractmethod
@@ -56,11 +51,11 @@ class Leaf(ABC):
         """Whether a `prior:` makes some values more likely than others."""
 
     @abstractmethod
-    def with_prior(self, place: str, prior: Any) -> Leaf:
-        """The leaf with the given `prior:`; raises ConfigError naming the place."""
+    def with_prior(self, location: str, prior: Any) -> Leaf:
+        """The leaf with the given `prior:`; raises ConfigError naming the location."""
 
     @abstractmethod
-    def written_prior(self) -> Any:
+    def prior_in_yaml(self) -> Any:
         """What follows `prior:` in YAML."""
 
     @abstractmethod
@@ -96,7 +91,7 @@ class Leaf(ABC):
     def document(self) -> dict[str, Any]:
         """The leaf as a search-space file writes it."""
         when = {key: list(values) for key, values in self.when.items()}
-        prior = {"prior": self.written_prior()} if self.has_prior else {}
+        prior = {"prior": self.prior_in_yaml()} if self.has_prior else {}
         return {self.kind: self.arguments()} | prior | ({"when": when} if when else {})
 
 
@@ -115,12 +110,13 @@ class Range(Leaf):
     def has_prior(self) -> bool:
         return self.prior is not None
 
-    def with_prior(self, place: str, prior: Any) -> Leaf:
+    def with_prior(self, location: str, prior: Any) -> Leaf:
         if not self.allows(prior):
-            raise ConfigError(Problem(place, f"{prior!r} is not in the range", f"a value in [{self.low}, {self.high}]"))
+            right = f"a value in [{self.low}, {self.high}]"
+            raise ConfigError(Problem(location, f"{prior!r} is not in the range", right))
         return replace(self, prior=prior)
 
-    def written_prior(self) -> Any:
+    def prior_in_yaml(self) -> Any:
         return self.prior
 
     def near_prior(self, rng: np.random.Generator, low: float, high: float, prior: float) -> float | None:
@@ -132,28 +128,20 @@ class Range(Leaf):
         return min(max(prior + width * float(ndtri(quantile)), low), high)
 
     @classmethod
-    def of(cls, arguments: Any, when: Condition) -> Leaf:
-        return cls(low=arguments[0], high=arguments[1], when=when)
-
-    @classmethod
-    def wrong(cls, place: str, arguments: Any) -> Iterator[Problem]:
+    def parse(cls, location: str, arguments: Any) -> Leaf:
         if not isinstance(arguments, list) or len(arguments) != 2 or not all(map(_finite, arguments)):
-            yield Problem(place, f"{arguments!r} is not a pair of numbers", f"{{{cls.kind}: [lowest, highest]}}")
-        elif arguments[0] >= arguments[1]:
-            wrong = f"{arguments[0]} is not below {arguments[1]}"
-            yield Problem(place, wrong, "[lowest, highest]; a single value needs no range")
-        else:
-            yield from cls.wrong_bounds(place, arguments)
-
-    @classmethod
-    def wrong_bounds(cls, place: str, bounds: list[float]) -> Iterator[Problem]:
-        """What this kind does not accept of two rising numbers."""
-        yield from ()
+            wrong, right = f"{arguments!r} is not a pair of numbers", f"{{{cls.kind}: [lowest, highest]}}"
+            raise ConfigError(Problem(location, wrong, right))
+        low, high = arguments
+        if low >= high:
+            right = "[lowest, highest]; a single value needs no range"
+            raise ConfigError(Problem(location, f"{low} is not below {high}", right))
+        return cls(low=low, high=high)
 
     def draw_step(self, rng: np.random.Generator, values: Sequence[Any]) -> Any:
         """One of the values, which are a step apart."""
-        place = 0.0 if self.prior is None else values.index(self.prior)
-        near = self.near_prior(rng, -0.49, len(values) - 0.51, place)
+        index = 0.0 if self.prior is None else values.index(self.prior)
+        near = self.near_prior(rng, -0.49, len(values) - 0.51, index)
         return values[int(rng.integers(len(values))) if near is None else round(near)]
 
     def middle(self) -> Any:
@@ -184,8 +172,8 @@ class Uniform(Range):
     kind = "uniform"
     draws_fractions = True
 
-    def with_step(self, place: str, step: Any) -> Leaf:
-        return replace(self, step=checked_step(place, step, self.low, self.high))
+    def with_step(self, location: str, step: Any) -> Leaf:
+        return replace(self, step=checked_step(location, step, self.low, self.high))
 
     @cached_property
     def stepped(self) -> list[float]:
@@ -213,9 +201,11 @@ class LogUniform(Range):
     draws_fractions = True
 
     @classmethod
-    def wrong_bounds(cls, place: str, bounds: list[float]) -> Iterator[Problem]:
-        if bounds[0] <= 0:
-            yield Problem(place, f"{bounds[0]} has no logarithm", "a lowest value above 0")
+    def parse(cls, location: str, arguments: Any) -> Leaf:
+        leaf = super().parse(location, arguments)
+        if arguments[0] <= 0:
+            raise ConfigError(Problem(location, f"{arguments[0]} has no logarithm", "a lowest value above 0"))
+        return leaf
 
     def draw(self, rng: np.random.Generator) -> float:
         low, high = math.log(self.low), math.log(self.high)
@@ -237,18 +227,17 @@ class Integer(Range):
     step: int | None = None
 
     @classmethod
-    def of(cls, arguments: Any, when: Condition) -> Leaf:
-        return cls(low=int(arguments[0]), high=int(arguments[1]), when=when)
+    def parse(cls, location: str, arguments: Any) -> Leaf:
+        super().parse(location, arguments)
+        if any(bound != int(bound) for bound in arguments):
+            right = "whole numbers, or {uniform: [a, b]}"
+            raise ConfigError(Problem(location, f"{arguments!r} are not whole numbers", right))
+        return cls(low=int(arguments[0]), high=int(arguments[1]))
 
-    @classmethod
-    def wrong_bounds(cls, place: str, bounds: list[float]) -> Iterator[Problem]:
-        if any(bound != int(bound) for bound in bounds):
-            yield Problem(place, f"{bounds!r} are not whole numbers", "whole numbers, or {uniform: [a, b]}")
-
-    def with_step(self, place: str, step: Any) -> Leaf:
+    def with_step(self, location: str, step: Any) -> Leaf:
         if isinstance(step, float) and not step.is_integer():  # true of inf and NaN too
-            raise ConfigError(Problem(place, f"{step} is no whole number", "a whole number, or {uniform: [a, b]}"))
-        return replace(self, step=int(checked_step(place, step, self.low, self.high)))
+            raise ConfigError(Problem(location, f"{step} is no whole number", "a whole number, or {uniform: [a, b]}"))
+        return replace(self, step=int(checked_step(location, step, self.low, self.high)))
 
     def draw(self, rng: np.random.Generator) -> int:
         return self.draw_step(rng, self.values())
@@ -275,32 +264,29 @@ class Choice(Leaf):
     def has_prior(self) -> bool:
         return bool(self.weights)
 
-    def with_prior(self, place: str, prior: Any) -> Leaf:
+    def with_prior(self, location: str, prior: Any) -> Leaf:
         if not isinstance(prior, list):
             if prior not in self.options:
                 right = f"one of {', '.join(map(str, self.options))}, or a weight for each"
-                raise ConfigError(Problem(place, f"{prior!r} is no option", right))
+                raise ConfigError(Problem(location, f"{prior!r} is no option", right))
             return replace(self, weights=tuple(float(option == prior) for option in self.options))
         fitting = len(prior) == len(self.options) and all(_finite(weight) and weight >= 0 for weight in prior)
         if not fitting or not sum(prior):
             right = f"{len(self.options)} weights, none below 0, not all 0; or one option"
-            raise ConfigError(Problem(place, f"{prior!r} are no weights of the options", right))
+            raise ConfigError(Problem(location, f"{prior!r} are no weights of the options", right))
         return replace(self, weights=tuple(float(weight) for weight in prior))
 
-    def written_prior(self) -> Any:
+    def prior_in_yaml(self) -> Any:
         likely = [option for option, weight in zip(self.options, self.weights, strict=True) if weight]
         if len(likely) == sum(self.weights) == 1 and not isinstance(likely[0], tuple):  # a list would read as weights
             return likely[0]
         return [int(weight) if weight.is_integer() else weight for weight in self.weights]
 
     @classmethod
-    def of(cls, arguments: Any, when: Condition) -> Leaf:
-        return cls(options=tuple(arguments), when=when)
-
-    @classmethod
-    def wrong(cls, place: str, arguments: Any) -> Iterator[Problem]:
+    def parse(cls, location: str, arguments: Any) -> Leaf:
         if not isinstance(arguments, list) or not arguments:
-            yield Problem(place, "no values to choose from", f"{{{cls.kind}: [a value, ...]}}")
+            raise ConfigError(Problem(location, "no values to choose from", f"{{{cls.kind}: [a value, ...]}}"))
+        return cls(options=tuple(arguments))
 
     def draw(self, rng: np.random.Generator) -> Any:
         if not self.weights or rng.random() >= PRIOR_SHARE:
@@ -349,45 +335,47 @@ def parse_leaf(key: str, tree: Mapping[str, Any]) -> Leaf:
     ]
     if len(kinds) > 1 or not (kinds or problems):
         problems.append(Problem(key, f"{' and '.join(kinds)} at once" if kinds else "no range given", SYNTAX))
+    leaf: Leaf | None = None
     for kind in kinds:
-        problems += KINDS[kind].wrong(f"{key}.{kind}", tree[kind])
+        with gathering(problems):
+            leaf = KINDS[kind].parse(f"{key}.{kind}", tree[kind])
     when = tree.get("when", {})
     if not isinstance(when, Mapping):
         right = "{other.key: value} or {other.key: [values]}"
         problems.append(Problem(f"{key}.when", f"{when!r} is no condition", right))
     else:
         problems += without_values(f"{key}.when", when)
-    if problems:
+    if problems or leaf is None:
         raise ConfigError(problems)
-    leaf = KINDS[kinds[0]].of(tree[kinds[0]], condition(when))
+    leaf = replace(leaf, when=condition(when))
     leaf = leaf.with_step(f"{key}.step", tree["step"]) if "step" in tree else leaf
     return leaf.with_prior(f"{key}.prior", tree["prior"]) if "prior" in tree else leaf
 
 
-def checked_step(place: str, step: Any, low: float, high: float) -> float:
+def checked_step(location: str, step: Any, low: float, high: float) -> float:
     """A range's step; raises ConfigError if it is none, makes too many values, or does not reach `high`: one would
     expect the end to be tried."""
     if not _finite(step) or step <= 0:
-        raise ConfigError(Problem(place, f"{step!r} is no step", "a number above 0"))
+        raise ConfigError(Problem(location, f"{step!r} is no step", "a number above 0"))
     span, size = Decimal(repr(high)) - Decimal(repr(low)), Decimal(repr(step))
     if span > MOST_STEPS * size:  # before the division, whose whole part may have more digits than Decimal holds
         wrong = f"makes more than {MOST_STEPS + 1:,} values"
-        raise ConfigError(Problem(place, wrong, f"at most {MOST_STEPS:,} steps, or none"))
+        raise ConfigError(Problem(location, wrong, f"at most {MOST_STEPS:,} steps, or none"))
     number, rest = divmod(span, size)
     if rest:
         last = Decimal(repr(low)) + number * Decimal(repr(step))
         reached = f"a step that divides {high} - {low}, or the range [{low}, {last}]" if number else "a smaller one"
-        raise ConfigError(Problem(place, f"steps of {step} from {low} do not reach {high}", reached))
+        raise ConfigError(Problem(location, f"steps of {step} from {low} do not reach {high}", reached))
     return step
 
 
-def without_values(place: str, when: Mapping[str, Any]) -> Iterator[Problem]:
+def without_values(location: str, when: Mapping[str, Any]) -> Iterator[Problem]:
     """A condition's keys without values, with which the parameter would never exist."""
     for key, value in when.items():
         if isinstance(value, Mapping) and value:
-            yield from without_values(f"{place}.{key}", value)
+            yield from without_values(f"{location}.{key}", value)
         elif isinstance(value, Mapping | list) and not value:
-            yield Problem(f"{place}.{key}", "no values, so the parameter never exists", "a value, or [values]")
+            yield Problem(f"{location}.{key}", "no values, so the parameter never exists", "a value, or [values]")
 
 
 def condition(when: Mapping[str, Any]) -> Condition:

@@ -28,15 +28,15 @@ Flat = dict[str, Any]
 def ordered(leaves: Mapping[str, Leaf]) -> dict[str, Leaf]:
     """The leaves in the order written, but each after those that its condition refers to; raises ConfigError for a
     cycle."""
-    placed: dict[str, Leaf] = {}
+    in_order: dict[str, Leaf] = {}
     waiting = dict(leaves)
     while waiting:
         ready = [key for key, leaf in waiting.items() if not leaf.when.keys() & waiting.keys()]
         if not ready:
             wrong = f"conditions run in a circle: {', '.join(waiting)}"
             raise ConfigError(Problem(f"{next(iter(waiting))}.when", wrong, "conditions that do not lead back"))
-        placed[ready[0]] = waiting.pop(ready[0])
-    return placed
+        in_order[ready[0]] = waiting.pop(ready[0])
+    return in_order
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Space:
     @property
     def priors(self) -> dict[str, Any]:
         """The prior of each leaf that has one, as written."""
-        return {key: leaf.written_prior() for key, leaf in self.leaves.items() if leaf.has_prior}
+        return {key: leaf.prior_in_yaml() for key, leaf in self.leaves.items() if leaf.has_prior}
 
     @property
     def steps(self) -> dict[str, str]:
@@ -167,25 +167,25 @@ class Points:
     notes: list[str] = field(default_factory=list)
 
 
-def points_of(space: Space, written: Sequence[Mapping[str, Any]], given: Collection[str]) -> Points:
+def points_of(space: Space, points: Sequence[Mapping[str, Any]], given: Collection[str]) -> Points:
     """The points as configurations of the space. A parameter that a point does not name takes its prior's most likely
     value, else its first choice or the middle of its range.
 
-    `given`: keys set on the command line, which wins: a point's value for a key closed there is left out, and a point
+    `given`: keys set on the command line, which wins: a point's value for a key closed there is ignored, and a point
     outside a range narrowed there is passed over. Raises ConfigError with every other value that the space lacks.
     """
     done, problems = Points(), []
     seen = set()
-    for place, tree in enumerate(written):
+    for index, tree in enumerate(points):
         try:
-            chosen = _point(space, f"search.points[{place}]", flatten(tree), given)
+            chosen = _point(space, f"search.points[{index}]", flatten(tree), given)
         except ConfigError as error:
             problems += error.problems
             continue
         if chosen is None:
-            done.notes.append(f"search.points[{place}] is passed over: the command line's ranges do not hold it")
+            done.notes.append(f"search.points[{index}] is passed over: the command line's ranges do not hold it")
         elif identity(chosen) in seen:
-            done.notes.append(f"search.points[{place}] is passed over: another point is the same configuration")
+            done.notes.append(f"search.points[{index}] is passed over: another point is the same configuration")
         else:
             done.points.append(chosen)
             seen.add(identity(chosen))
@@ -194,7 +194,7 @@ def points_of(space: Space, written: Sequence[Mapping[str, Any]], given: Collect
     return done
 
 
-def _point(space: Space, place: str, flat: Flat, given: Collection[str]) -> Flat | None:
+def _point(space: Space, location: str, flat: Flat, given: Collection[str]) -> Flat | None:
     """The whole configuration; None if the command line has made it impossible."""
     problems, values = [], {}
     for key, value in flat.items():
@@ -202,9 +202,9 @@ def _point(space: Space, place: str, flat: Flat, given: Collection[str]) -> Flat
         if leaf is None:
             if key not in given:
                 right = nearest(key, space.leaves) if space.leaves else "an opened key"
-                problems.append(Problem(f"{place}.{key}", "the space does not open this key", right))
+                problems.append(Problem(f"{location}.{key}", "the space does not open this key", right))
             continue
-        value = checked(f"{place}.{key}", FIELDS[key], value) if key in FIELDS else value
+        value = checked(f"{location}.{key}", FIELDS[key], value) if key in FIELDS else value
         value = tuple(value) if isinstance(value, list) else value  # as in resolved choices
         if leaf.allows(value):
             values[key] = value
@@ -213,13 +213,13 @@ def _point(space: Space, place: str, flat: Flat, given: Collection[str]) -> Flat
         else:
             values_of = {name: part for name, part in leaf.document().items() if name not in ("prior", "when")}
             right = f"a value of {on_a_line(values_of)}"
-            problems.append(Problem(f"{place}.{key}", f"{shown(value)} is not in the space", right))
+            problems.append(Problem(f"{location}.{key}", f"{shown(value)} is not in the space", right))
     chosen = space.decide(lambda key, leaf: values.get(key, leaf.middle()))
     if absent := [key for key in values if key not in chosen]:
         if any(other in given for key in absent for other in space.leaves[key].when):
             return None
         right = "a value of the keys of its condition under which it exists"
-        problems += [Problem(f"{place}.{key}", "does not exist beside the point's other values", right)
+        problems += [Problem(f"{location}.{key}", "does not exist beside the point's other values", right)
                      for key in absent]  # fmt: skip
     if problems:
         raise ConfigError(problems)

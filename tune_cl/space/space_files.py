@@ -14,24 +14,16 @@ from yaml.composer import ComposerError
 from search_spaces import SPACES
 from trainables.core.errors import ConfigError, Problem, nearest
 
-MOST_NODES = 10_000  # keys, values and lists of a file: PyYAML takes about .1 ms for each
-MOST_BYTES = 1 << 20
-SHORTER = "a shorter file"
+MOST_BYTES = 1 << 20  # PyYAML takes seconds for as much
 
 
 class Loader(yaml.SafeLoader):
-    """Safe YAML in which 1e-3 is a number (YAML 1.1 demands 1.0e-3); aliases and very long files are refused."""
-
-    nodes = 0
+    """Safe YAML in which 1e-3 is a number (YAML 1.1 demands 1.0e-3); aliases are refused."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             event = self.get_event()
             raise ComposerError(None, None, f"alias *{event.anchor} is not supported", event.start_mark)
-        self.nodes += 1
-        if self.nodes > MOST_NODES:
-            wrong = f"more than {MOST_NODES:,} keys and values"
-            raise ComposerError(None, None, wrong, self.peek_event().start_mark, SHORTER)
         return super().compose_node(parent, index)
 
 
@@ -58,54 +50,49 @@ def on_a_line(value: Any) -> str:
     return text.removesuffix("...\n").strip()
 
 
-def parse_yaml(text: str, place: str) -> Any:
-    """The value of a YAML text. Raises ConfigError at `place`:line for bad syntax and for keys given twice."""
-    value, repeated = parsed(text, place)
+def parse_yaml(text: str, location: str) -> Any:
+    """The value of a YAML text. Raises ConfigError at `location`:line for bad syntax and for keys given twice."""
+    value, repeated = parsed(text, location)
     if repeated:
         raise ConfigError(repeated)
     return value
 
 
-def parsed(text: str, place: str) -> tuple[Any, list[Problem]]:
+def parsed(text: str, location: str) -> tuple[Any, list[Problem]]:
     """The value of a YAML text, and the problems of keys given twice, of which the last counts. Raises ConfigError at
-    `place`:line for bad syntax."""
+    `location`:line for bad syntax."""
     repeated: list[Problem] = []
     try:
         loader = Loader(text)
-    except yaml.YAMLError as error:  # a control character
-        raise ConfigError(Problem(f"{place}:1", " ".join(str(error).split()), "valid YAML")) from None
-    try:
         node = loader.get_single_node()
-        repeated = repeated_keys(node, place)
+        repeated = repeated_keys(node, location)
         return loader.construct_document(node) if node else None, repeated
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         wrong = PLAIN.get(error.problem or "", error.problem) or "not YAML"
-        raise ConfigError([*repeated, Problem(f"{place}:{line}", wrong, error.note or "valid YAML")]) from None
+        raise ConfigError([*repeated, Problem(f"{location}:{line}", wrong, error.note or "valid YAML")]) from None
     except RecursionError:
-        raise ConfigError([*repeated, Problem(f"{place}:1", "nested too deeply", "valid YAML")]) from None
-    except (yaml.YAMLError, ValueError, TypeError) as error:
+        raise ConfigError([*repeated, Problem(f"{location}:1", "nested too deeply", "valid YAML")]) from None
+    except (yaml.YAMLError, ValueError, TypeError) as error:  # a control character, an impossible date, ...
         wrong = " ".join(str(error).split())
-        raise ConfigError([*repeated, Problem(f"{place}:1", wrong, "valid YAML")]) from None
-    finally:
-        loader.dispose()
+        raise ConfigError([*repeated, Problem(f"{location}:1", wrong, "valid YAML")]) from None
 
 
-def repeated_keys(node: yaml.Node | None, place: str) -> list[Problem]:
+def repeated_keys(node: yaml.Node | None, location: str) -> list[Problem]:
     """Problems of keys that a mapping holds twice: PyYAML would keep the last and drop the others silently."""
     if isinstance(node, yaml.SequenceNode):
-        return [problem for item in node.value for problem in repeated_keys(item, place)]
+        return [problem for item in node.value for problem in repeated_keys(item, location)]
     if not isinstance(node, yaml.MappingNode):
         return []
     problems, lines = [], {}
     for key, value in node.value:
-        problems += repeated_keys(value, place)
+        problems += repeated_keys(value, location)
         if not isinstance(key, yaml.ScalarNode):  # refused when the value is constructed
             continue
         line = key.start_mark.line + 1
         if key.value in lines:
             wrong = f"key '{key.value}' stands on line {lines[key.value]} already"
-            problems.append(Problem(f"{place}:{line}", wrong, "each key once"))
+            problems.append(Problem(f"{location}:{line}", wrong, "each key once"))
         lines[key.value] = line
     return problems
 
@@ -127,7 +114,7 @@ def read_space(path: Path) -> tuple[Mapping[str, Any], list[Problem]]:
     """The mapping in a search-space file, and the problems of keys given twice; raises ConfigError naming file:line."""
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(Problem(str(path), f"longer than {MOST_BYTES:,} bytes", SHORTER))
+            raise ConfigError(Problem(str(path), f"longer than {MOST_BYTES:,} bytes", "a search space"))
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(Problem(str(path), f"cannot be read ({error.strerror})", "a YAML file in UTF-8")) from None

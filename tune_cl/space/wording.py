@@ -51,6 +51,6 @@ def curriculum(params: Mapping[str, Any]) -> str:
     return " ".join(filter(None, words))
 
 
-def rankers(told: Mapping[str, Any]) -> str:
+def rankers(search: Mapping[str, Any]) -> str:
     """All rankers of a search, from its event or its document."""
-    return ", ".join(told["rankers"])
+    return ", ".join(search["rankers"])

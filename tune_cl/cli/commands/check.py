@@ -135,7 +135,7 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
         "judged": _judged(experiment),
         "reduction_factor": search.reduction_factor,
         "rungs": experiment.rungs if search.scheduler in WITH_RUNGS else [],
-        "baseline": experiment.baseline_choice(),
+        "baseline": experiment.baseline_values(),
         "at_a_time": _at_a_time(search),
     }
 
