@@ -359,22 +359,22 @@ def test_a_race_gives_no_more_seeds_to_who_cannot_win(
     assert len(crew.trained) == 8 and f"{LABELS[0]}, seed 4" not in crew.trained
     assert [row["label"] for row in document["configurations"]] == [LABELS[1]]
     assert document["dropped"] == [{"label": LABELS[0], "seeds": [1, 3]}]
-    assert f"{LABELS[0]}: not tested, out of the race after seeds [1, 3]" in render(document)
+    assert f"{LABELS[0]}: not tested, no more training after seeds [1, 3]" in render(document)
     crew.trained.clear()
     assert confirm(search_folder, seeds=3, race=True) == document and crew.trained == []
 
 
 def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in resume and report: the search's own address precedes the environment's, and one given precedes both."""
-    told = search_event("toy", name="toy", tracking_uri="sqlite:////told.db")
-    journal_of(tmp_path / "toy", [told])
+    own = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    journal_of(tmp_path / "toy", [search_event("toy", name="toy", tracking_uri=own)])
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////environment.db")
     used = []
     monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, uri, address: used.append(uri) or {})
     monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
     for given in ([], ["--tracking-uri", "sqlite:////given.db"]):
         assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
-    assert used == ["sqlite:////told.db", "sqlite:////given.db"]
+    assert used == [own, "sqlite:////given.db"]
 
 
 def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(

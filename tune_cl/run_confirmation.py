@@ -18,7 +18,9 @@ from trainables.training.checkpoint import write_json
 from trainables.training.materials import Materials
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.document import Compared, ablations, document_of, failure, survivors
+from tune_cl.confirmation.looks import Look, look_at
 from tune_cl.confirmation.request import (
+    FIRST_LOOK,
     Configuration,
     Request,
     SeedRun,
@@ -62,11 +64,16 @@ class Confirmation:
     def __post_init__(self) -> None:
         self.baseline = baseline_of(self.state, self.experiment)
         self.best = best_configurations(self.state, self.baseline, self.request.top)
-        self.seeds = seeds_of(self.request.seeds, self.state.search_seeds)
+        self.seeds = seeds_of(self.request.most, self.state.search_seeds)
+        self.looks: list[Look] = []
         known = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
         self.ablations = {one.label: known[one.label] for one in self.best if one.label in known}
         self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
+        self.draws = any(run.run.draws for run in self.runs.values())
+        if self.request.until_settled and not self.draws:
+            self.seeds = self.seeds[:1]  # all others give the same trainings
         self.reported = reported(self.state)
+        self.known_looks = [{key: look[key] for key in look if key != "time"} for look in self.state.looks]
         self.last = last_verdict(self.search_folder.folder, self.request.split)
 
     def prepare(self) -> None:
@@ -86,11 +93,10 @@ class Confirmation:
         return seed_run(self.experiment, configuration, seed, self.search_folder)
 
     def train(self, journal: Journal) -> None:
-        """Trains what has not been trained, in a race one seed after another; starts Ray only if something is left."""
-        rounds = [[seed] for seed in self.seeds] if self.request.race else [self.seeds]
+        """Trains what has not been trained, in a race or with looks seed after seed; starts Ray only if needed."""
         with ExitStack() as session:
             crew = None
-            for number, seeds in enumerate(rounds, 1):
+            for seeds in self.rounds():
                 left = self._left(
                     journal, [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
                 )
@@ -101,8 +107,49 @@ class Confirmation:
                     crew = Crew(self.materials, self.experiment.search.resources, self.request.split)
                 if left and crew:
                     crew.train(left, self._watcher(journal, len(left)))
+                seen = self.seeds.index(seeds[-1]) + 1
                 if self.request.race:
-                    self._drop(number)
+                    self._drop(seen)
+                if self.max_seeds and self._is_settled(journal, seen):
+                    self.seeds = self.seeds[:seen]
+                    return
+
+    def rounds(self) -> list[list[int]]:
+        """The seeds that are trained at a time."""
+        if self.max_seeds:
+            return [self.seeds[:FIRST_LOOK], *([seed] for seed in self.seeds[FIRST_LOOK:])]
+        return [[seed] for seed in self.seeds] if self.request.race else [self.seeds]
+
+    @property
+    def max_seeds(self) -> int | None:
+        """The most seeds that there might be with looks; None without looks."""
+        return self.request.max_seeds if self.request.until_settled and self.draws else None
+
+    def _is_settled(self, journal: Journal, seen: int) -> bool:
+        """Looks at the first `seen` seeds; ends what is hopeless. Returns whether no further seed is worth training."""
+        baseline, *labels = (one.label for one in self.running)
+        if self.failed_baseline or not labels:
+            return True
+        compared = self._compared([baseline, *labels], self.seeds[:seen])
+        tests = compared.tests(dict.fromkeys(labels, baseline), len(self.dropped))
+        queries = compared.values[baseline].shape[1]
+        look = look_at(tests, self.best[0].label, queries, seen, self.request.max_seeds)
+        self.looks.append(look)
+        say(look.in_words())
+        self._record_look(journal, look)
+        if look.decision == "continue":
+            self.dropped |= dict.fromkeys(sorted(look.hopeless), seen)
+        return look.decision != "continue"
+
+    def _record_look(self, journal: Journal, look: Look) -> None:
+        """Records a look, unless an earlier attempt did."""
+        event = {"event": "look", "split": self.request.split, "max_seeds": self.request.max_seeds, **look.row}
+        if event not in self.known_looks:
+            journal.append(event | {"time": time.time()})
+
+    def _compared(self, labels: Sequence[str], seeds: Sequence[int]) -> Compared:
+        runs = {label: [self.runs[label, seed] for seed in seeds] for label in labels}
+        return Compared(runs, self.request.split, self.state.metric, self.request.correction, self.max_seeds)
 
     @property
     def running(self) -> list[Configuration]:
@@ -199,12 +246,12 @@ class Confirmation:
         head |= {"metric": self.state.metric, "split": self.request.split}
         failed = {run.configuration.label for run, _ in self.failed}
         ended = [one.label for one in self.with_ablations if one.label not in failed]
-        runs = {label: [self.runs[label, seed] for seed in self.seeds] for label in ended}
-        compared = Compared(runs, self.request.split, self.state.metric, self.request.correction)
+        compared = self._compared(ended, self.seeds)
         own = {label: one.label for label, one in self.ablations.items() if one and one.label not in failed}
         judged = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
         document = {**head, "seeds": self.seeds, **judged, "asked": asdict(self.request)}
         document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
+        document["looks"] = [look.row for look in self.looks]
         document["failed"] = [failure(run, why) for run, why in self.failed]
         document["earlier"] = looks_before(self.last, document)
         return document | {"notes": notes_of(document)}
@@ -247,10 +294,9 @@ def tell(state: SearchState, work: Confirmation) -> None:
         say(f"note: the search has {len(work.best)} distinct configurations, fewer than --top {work.request.top}")
     for note in notes_of({"split": work.request.split}):
         say(f"note: {note}")
-    draws = any(run.run.draws for run in work.runs.values())
-    if work.request.seeds < 2 and draws:
+    if work.request.most < 2 and work.draws:
         say("note: one seed shows nothing of how much the seed matters")
-    if work.request.seeds > 1 and not draws:
+    if work.request.most > 1 and not work.draws:
         say("note: the seed changes nothing in these trainings: --seeds 1 tells as much")
 
 

@@ -75,12 +75,16 @@ class CrossedTest:
     `p` is below .05. All NaN where there is nothing to test with: one seed, or equal differences other than 0.
 
     seed_freedom  degrees of freedom of the seeds' mean square, for each of the N - 1 that a test alone would have
+    error         standard error of the mean difference; 0 where all differences are 0, or the seed changes nothing
+    freedom       degrees of freedom of the t-distribution that p comes from
     """
 
     p: float
     ci95: tuple[float, float]
     components: Components
     seed_freedom: float = 1.0
+    error: float = 0.0
+    freedom: float = math.inf
 
 
 UNKNOWN = CrossedTest(math.nan, (math.nan, math.nan), Components(math.nan, math.nan, math.nan), math.nan)
@@ -160,7 +164,7 @@ def _crossed(differences: np.ndarray, squares: tuple[float, float, float], seed_
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
     of_seed, of_query, residual = squares
     components = Components(max(0.0, of_seed - residual) / queries, max(0.0, of_query - residual) / seeds, residual)
-    return CrossedTest(p, (mean - half, mean + half), components, seed_freedom / (seeds - 1))
+    return CrossedTest(p, (mean - half, mean + half), components, seed_freedom / (seeds - 1), error, freedom)
 
 
 def detectable(

@@ -14,6 +14,7 @@ from scipy.special import stdtr
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted
 from trainables.evaluation.significance import bootstrap_ci
+from tune_cl.confirmation.looks import at_look
 from tune_cl.confirmation.request import Configuration, SeedRun, configurations, setting
 from tune_cl.confirmation.training import ended_result, read_values
 from tune_cl.confirmation.verdict import Corrected, comparison, first_level, judge, leader, power_of, verdict_of
@@ -26,12 +27,14 @@ Runs = Sequence[SeedRun]
 
 @dataclass(frozen=True)
 class Compared:
-    """What is compared on one split. `runs`: by label, of the same seeds; all have ended."""
+    """What is compared on one split. `runs`: by label, of the same seeds; all have ended. `max_seeds`: with looks after
+    each seed, the most seeds that there might be; None without looks."""
 
     runs: Mapping[str, Runs]
     split: str
     metric: str
     correction: str
+    max_seeds: int | None = None
 
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
@@ -47,7 +50,16 @@ class Compared:
         return values
 
     def judged(self, references: Mapping[str, str], left: int) -> dict[str, Corrected]:
-        """The test of each label against its reference, corrected over all of `references` (`left`: see `judge`)."""
+        """The test of each label against its reference, corrected over all of `references` (`left`: see `judge`) and
+        over all looks."""
+        tests = self.tests(references, left)
+        if self.max_seeds is None:
+            return tests
+        seeds = len(next(iter(self.values.values())))
+        return dict(zip(tests, at_look(list(tests.values()), seeds, self.max_seeds), strict=True))
+
+    def tests(self, references: Mapping[str, str], left: int) -> dict[str, Corrected]:
+        """Like `judged`, of this look alone."""
         pairs = [(self.values[label], self.values[reference]) for label, reference in references.items()]
         matters = [self.seed_matters(*labels) for labels in references.items()]
         return dict(zip(references, judge(pairs, self.correction, matters, left), strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count, islice
@@ -14,7 +14,7 @@ from typing import Any
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
-from trainables.evaluation.significance import CORRECTIONS
+from trainables.evaluation.significance import CORRECTIONS, MOST_SEEDS
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, TrialState, seedless, training_key
@@ -23,6 +23,7 @@ from tune_cl.space.wording import NAMED, off
 
 Document = Mapping[str, Any]
 
+FIRST_LOOK = 3  # seeds: two tell too little of how much the seed matters
 NEW = ("p_new", "p_new_adjusted", "ci95_new")
 NEEDED = {"split", "seeds", "baseline", "configurations", "verdict"}
 
@@ -37,10 +38,13 @@ class Request:
     correction: str = "holm"
     race: bool = False
     ablate: bool = False
+    until_settled: bool = False
+    max_seeds: int = 20
 
     def __post_init__(self) -> None:
         flags = {"--top": self.top, "--seeds": self.seeds}
         problems = [Problem(flag, f"{value} is below 1", "1 or more") for flag, value in flags.items() if value < 1]
+        problems += self._problems_of_looks() if self.until_settled else []
         try:
             _ = CORRECTIONS[self.correction]
         except ConfigError as error:
@@ -48,9 +52,23 @@ class Request:
         if problems:
             raise ConfigError(problems)
 
+    def _problems_of_looks(self) -> Iterator[Problem]:
+        if not FIRST_LOOK <= self.max_seeds <= MOST_SEEDS:
+            wrong = f"{self.max_seeds} is not between {FIRST_LOOK} and {MOST_SEEDS}"
+            yield Problem("--max-seeds", wrong, f"{FIRST_LOOK} or more: the first look is after {FIRST_LOOK} seeds")
+        if self.race:
+            right = "--until-settled alone: it gives hopeless configurations no more seeds by itself"
+            yield Problem("--race", "not together with --until-settled", right)
+
+    @property
+    def most(self) -> int:
+        """The largest number of seeds that it trains."""
+        return self.max_seeds if self.until_settled else self.seeds
+
     def command(self, search_folder: SearchFolder, address: str | None) -> str:
         """What a user types to ask for it."""
-        options = f"--top {self.top} --seeds {self.seeds} --split {self.split} --correction {self.correction}"
+        seeds = f"--until-settled --max-seeds {self.max_seeds}" if self.until_settled else f"--seeds {self.seeds}"
+        options = f"--top {self.top} {seeds} --split {self.split} --correction {self.correction}"
         flags = f"{' --race' if self.race else ''}{' --ablate' if self.ablate else ''}"
         return f"{search_folder.command('confirm', address)} {options}{flags}"
 
@@ -98,6 +116,8 @@ def _look(document: Document) -> dict[str, Any]:
     tested = [row["label"] for row in document["configurations"]]
     dropped = [one["label"] for one in document.get("dropped", [])]
     seen = {"seeds": document["seeds"], "configurations": tested, "dropped": dropped}
+    if document.get("looks"):
+        seen["max_seeds"] = document["asked"]["max_seeds"]
     return seen | {"correction": document.get("correction"), "verdict": document["verdict"]}
 
 

@@ -22,6 +22,8 @@ One line is one event, its kind under the key `event`; times are unix seconds. T
     interrupted   time                                             stopped, may be resumed
     search_end    best pareto cost seconds ended_by time [checkpoint]
     confirmation  label params seed metrics time [trial artifacts] one training of `confirm`
+    look          split max_seeds seeds label difference p_new     of `confirm --until-settled`
+                  boundary decision time
     artifact      path [folder]                                    a file or folder for the parent run
 
 Numbers that are not finite are written as NaN, Infinity and -Infinity, Python's extension of JSON, so that every value

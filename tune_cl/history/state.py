@@ -18,7 +18,7 @@ from tune_cl.space.space import Flat, identity
 
 RUNNING = "running"
 RAN_TO_THE_END = ("completed", "baseline")  # outcomes
-OUTSIDE = ("session", "confirmation")  # events before which the search did not run: that time is left out
+OUTSIDE = ("session", "confirmation", "look")  # events before which the search did not run: that time is left out
 NO_STANDING = (0, 0.0)  # of a configuration without a finished training
 
 
@@ -126,6 +126,7 @@ class SearchState:
     training_seconds: float = 0.0  # of all iterations; both are kept as sums, for budgets need them at every result
     end: Event | None = None
     confirmations: list[Event] = field(default_factory=list)
+    looks: list[Event] = field(default_factory=list)
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
     warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
 
@@ -232,6 +233,8 @@ class SearchState:
                 self.end, self.artifacts = event, set()
             case "confirmation":
                 self.confirmations.append(event)
+            case "look":
+                self.looks.append(event)
             case "warm_start":
                 self.warm_seeds.update(*(source.get("seeds", ()) for source in event["sources"]))
             case "artifact":

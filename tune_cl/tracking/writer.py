@@ -289,6 +289,12 @@ class Delivery:
             self.owe(key, event["artifacts"], None)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
 
+    def take_look(self, event: Event) -> None:
+        """A point of the parent run at as many steps as there were seeds."""
+        names = ("difference", "p_new", "boundary")
+        values = {f"confirm_{event['split']}_{name}": event[name] for name in names}
+        self.log(PARENT, points(values, event | {"iteration": event["seeds"]}))
+
     def take_forecast(self, event: Event) -> None:
         told = {key: value for key, value in event.items() if key not in ("event", "time")}
         self.store.log_tags(self.known(PARENT), layout.tags({"forecast": told}))
@@ -356,6 +362,7 @@ HANDLERS: dict[str, Callable[[Delivery, Event], None]] = {
     "end": Delivery.end_trial,
     "search_end": Delivery.end_search,
     "confirmation": Delivery.confirm,
+    "look": Delivery.take_look,
     "artifact": Delivery.take_artifact,
 }
 

@@ -5,9 +5,10 @@
 Trains the K configurations that were best on dev, and the baseline, with N new seeds each; applies each best dev
 checkpoint to the split once, and tests whether the differences hold for new queries and new trainings. Asked again with
 more seeds, it trains those that are missing. With --race, configurations that can no longer be the best on dev get no
-more seeds. With --ablate, each configuration is also compared with itself without its curriculum: where the search
-opened more than the curriculum, that shows what the curriculum is worth. docs/explanation/verdict.md explains the
-verdict."""
+more seeds. With --until-settled it trains one seed at a time and looks after each from the third on: it ends once the
+verdict is clear or hopeless, and all looks together err no more often than a single one. With --ablate, each
+configuration is also compared with itself without its curriculum: where the search opened more than the curriculum,
+that shows what the curriculum is worth. docs/explanation/verdict.md explains how the verdict is made."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from typing import Any
 
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted, wrapped
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.cli.options import add_name, add_session, require_ray, tracking_uri_of
@@ -41,7 +43,12 @@ THESE_SEEDS = "these seeds"  # the heading of a column of p-values
 def add_arguments(parser: ArgumentParser) -> None:
     add_name(parser)
     parser.add_argument("--top", type=int, default=3, metavar="K", help="configurations, best on dev (default 3)")
-    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="trainings of each (default 5)")
+    parser.add_argument("--seeds", type=int, metavar="N", help=f"trainings of each (default {Request.seeds})")
+    parser.add_argument(
+        "--until-settled", action="store_true", help="one more seed at a time until the verdict is clear"
+    )
+    most = f"the most trainings of each with --until-settled (default {Request.max_seeds})"
+    parser.add_argument("--max-seeds", type=int, metavar="N", help=most)
     parser.add_argument("--split", default="test", choices=("test", "dev"), help="what is compared on (default test)")
     names = f"{', '.join(CORRECTIONS)} (default %(default)s); bh is short for benjamini-hochberg"
     parser.add_argument("--correction", default="holm", help=names)
@@ -51,14 +58,33 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
+    request = _request(options)
     search_folder = existing_search_folder(options.storage, options.name)
     tracking_uri = tracking_uri_of(options, search_folder)
     search_folder = replace(search_folder, tracking_uri=tracking_uri)
     require_ray(options)
     from tune_cl.run_confirmation import confirm_search  # imports Ray and torch
 
-    request = Request(options.top, options.seeds, options.split, options.correction, options.race, options.ablate)
     return confirm_search(search_folder, request, tracking_uri, options.address)
+
+
+def _request(options: Namespace) -> Request:
+    """Raises ConfigError for options that do not go together."""
+    if options.until_settled and options.seeds is not None:
+        right = "--max-seeds, the most that it may train; or --seeds alone"
+        raise ConfigError(Problem("--seeds", "not together with --until-settled", right))
+    if options.max_seeds is not None and not options.until_settled:
+        raise ConfigError(Problem("--max-seeds", "without --until-settled", "both; or --seeds for a fixed number"))
+    given = {"seeds": options.seeds, "max_seeds": options.max_seeds}
+    return Request(
+        top=options.top,
+        split=options.split,
+        correction=options.correction,
+        race=options.race,
+        ablate=options.ablate,
+        until_settled=options.until_settled,
+        **{key: value for key, value in given.items() if value is not None},
+    )
 
 
 def render(document: dict[str, Any]) -> str:
@@ -69,8 +95,9 @@ def render(document: dict[str, Any]) -> str:
     notes = [
         f"{run['label']}, seed {run['seed']}: not tested, for it failed: {run['reason']}" for run in document["failed"]
     ]
-    notes += [f"{one['label']}: not tested, out of the race after seeds {one['seeds']}" for one in document["dropped"]]
+    notes += [f"{one['label']}: not tested, no more training after seeds {one['seeds']}" for one in document["dropped"]]
     lines = [*map(wrapped, _sentences(document)), "", head, "", table(columns, rows)]
+    lines += _looks(document)
     lines += [*map(wrapped, _intervals(document)), "", *_ablations(document)]
     lines += map(wrapped, notes)
     search_folder = replace(
@@ -78,6 +105,22 @@ def render(document: dict[str, Any]) -> str:
     )
     report = search_folder.command("report")
     return "\n".join([*lines, "", f"Read the report:  {report}"])
+
+
+def _looks(document: dict[str, Any]) -> list[str]:
+    """A table of the looks of --until-settled; empty without looks."""
+    columns = ["seeds", "configuration", "difference", "p", "settled at", "decision"]
+    rows = [_look(look) for look in document.get("looks", [])]
+    return ["", table(columns, rows), "p in the first table takes account of all looks."] if rows else []
+
+
+def _look(look: dict[str, Any]) -> tuple[str, ...]:
+    figures = f"{look['difference']:+.4f}", _p(look["p_new"]), _p(look["boundary"])
+    return str(look["seeds"]), look["label"], *figures, look["decision"]
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
 def _intervals(document: dict[str, Any]) -> list[str]:
@@ -105,10 +148,9 @@ def _figures(row: dict[str, Any]) -> tuple[str, ...]:
     spread = f"{row['mean']:.4f}" + (f" ± {row['sd']:.4f}" if len(row["runs"]) > 1 else "")
     if "difference" not in row:
         return spread, "-", "-", "-", ""
-    interval, p = interval_of(row), row["p_new_adjusted"]
+    interval = interval_of(row)
     difference = f"{row['difference']:+.4f}" + (f" [{interval[0]:+.4f}, {interval[1]:+.4f}]" if interval else "")
-    tested = "-" if p is None or math.isnan(p) else f"{p:.4f}"
-    return spread, difference, tested, f"{row['p_adjusted']:.4f}", row["marks"]
+    return spread, difference, _p(row["p_new_adjusted"]), f"{row['p_adjusted']:.4f}", row["marks"]
 
 
 def in_words(document: dict[str, Any]) -> str:

@@ -1,0 +1,199 @@
+"""`tune-cl confirm --until-settled`: when it ends, what the looks may spend, and what a kill changes: nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+from scipy.stats import multivariate_normal
+
+from tests.confirm_cases import confirm, crew, data, search_folder, state_of
+from trainables.core.errors import ConfigError, Interrupted
+from trainables.core.randomness import generator
+from trainables.evaluation.significance import Components
+from tune_cl.cli import main
+from tune_cl.confirmation import looks
+from tune_cl.confirmation.looks import boundary, conditional_power, look_at, nominal_levels, overall
+from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.verdict import judge
+from tune_cl.history.search_folder import SearchFolder
+
+__all__ = ["crew", "data", "search_folder"]
+
+
+def test_levels_spend_what_they_may() -> None:
+    """Against the normal distribution of the looks in several dimensions, by scipy's quadrature."""
+    levels = nominal_levels((1, 2, 3), 3)
+    bounds, times = -ndtri(levels / 2), np.arange(1, 4) / 3
+    for count in (2, 3):
+        time = times[:count]
+        correlation = np.sqrt(np.minimum.outer(time, time) / np.maximum.outer(time, time))
+        inside = multivariate_normal(np.zeros(count), correlation, abseps=1e-6).cdf(
+            bounds[:count], lower_limit=-bounds[:count]
+        )
+        assert 1 - inside == pytest.approx(0.05 * time[-1] ** 2, abs=1e-4)
+    assert levels[0] == pytest.approx(0.05 / 9, rel=1e-3)
+
+
+def test_levels_are_as_in_the_literature() -> None:
+    """Bounds of the power family t^2, five looks at two-sided .05: 3.09 at the first, near 2.11 at the last."""
+    bounds = -ndtri(nominal_levels((1, 2, 3, 4, 5), 5) / 2)
+    assert bounds == pytest.approx([3.0902, 2.714, 2.473, 2.281, 2.114], abs=2e-3)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(3, 40), st.data())
+def test_an_overall_p_is_at_most_5_percent_exactly_at_the_boundary(most: int, drawn: st.DataObject) -> None:
+    seeds = drawn.draw(st.integers(3, most))
+    level = boundary(seeds, most)
+    assert overall(level * 0.999, seeds, most) < 0.05 < overall(min(level * 1.001, 1), seeds, most)
+
+
+@settings(deadline=None)
+@given(st.floats(1e-6, 1), st.integers(3, 20))
+def test_looking_often_never_makes_p_smaller(p: float, seeds: int) -> None:
+    assert p <= overall(p, seeds, 20) <= 1
+
+
+def test_one_look_at_the_end_costs_nothing() -> None:
+    assert overall(0.03, 3, 3) == pytest.approx(0.03, rel=1e-3)
+
+
+def test_conditional_power_known_answers() -> None:
+    """Only seeds vary: with 4 of 16 seeds, error .01/4 at the end, difference 1.96 x .0025: an even chance."""
+    only_seeds = Components(1e-4, 0.0, 0.0)
+    above, below = conditional_power(np.array(1.959964 * 0.0025), only_seeds, 100, 4, 16, 0.05)
+    assert above == pytest.approx(0.5, abs=1e-6)
+    assert below < 0.02
+    # Only queries vary: nothing that further seeds bring can change the test.
+    only_queries = Components(0.0, 0.01, 0.0)
+    shown = [float(conditional_power(np.array(each), only_queries, 100, 4, 16, 0.05)[0]) for each in (0.019, 0.02)]
+    assert shown == [0.0, 1.0]
+
+
+def _judged(means: list[float], seeds: int, noise: float = 0.005) -> dict[str, Any]:
+    rng = generator(1, "looks")
+    baseline = rng.normal(0.5, 0.01, (seeds, 200))
+    pairs = [(baseline + mean + rng.normal(0, noise, (seeds, 200)), baseline) for mean in means]
+    return dict(zip("abc", judge(pairs, "holm"), strict=False))
+
+
+def test_a_clear_difference_is_settled_at_the_first_look() -> None:
+    found = look_at(_judged([0.0, 0.05], 3), "a", 200, 3, 20)
+    assert (found.decision, found.label, found.seeds) == ("better", "b", 3)
+    assert found.p_new <= found.boundary
+
+
+def test_only_the_recommended_one_can_make_it_worse() -> None:
+    judged = _judged([-0.05, 0.0], 3)
+    assert look_at(judged, "a", 200, 3, 20).decision == "worse"
+    found = look_at(judged, "b", 200, 3, 20)
+    assert found.decision != "worse"
+    assert "a" in found.hopeless
+
+
+def test_what_hardly_differs_is_hopeless_where_seeds_hardly_matter() -> None:
+    baseline = generator(2, "looks").normal(0.5, 0.1, (4, 150))
+    queries = generator(3, "looks").normal(0, 0.1, 150)
+    pair = (baseline + queries - queries.mean() + 0.001 + generator(4, "l").normal(0, 0.01, (4, 150)), baseline)
+    found = look_at({"a": judge([pair], "holm")[0]}, "a", 150, 4, 20)
+    assert found.decision == "hopeless"
+
+
+def test_the_last_look_decides() -> None:
+    judged = _judged([0.0, 0.0], 5, noise=0.2)
+    assert look_at(judged, "a", 200, 5, 5).decision == "no difference shown"
+
+
+def test_differences_that_are_all_equal_are_no_verdict() -> None:
+    baseline = np.tile(np.linspace(0, 1, 50), (3, 1))
+    found = look_at({"a": judge([(baseline + 0.01, baseline)], "holm")[0]}, "a", 50, 3, 20)
+    assert found.decision == "continue"
+    assert math.isnan(found.p_new)
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        (["--until-settled", "--seeds", "4"], "--seeds"),
+        (["--until-settled", "--max-seeds", "2"], "--max-seeds"),
+        (["--until-settled", "--race"], "--race"),
+        (["--max-seeds", "9"], "--max-seeds"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    options: list[str],
+    key: str,
+    search_folder: SearchFolder,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    storage = str(search_folder.storage)
+    assert main(["confirm", search_folder.name, "--storage", storage, *options]) == 2
+    assert f"{key}: " in capfd.readouterr().err
+
+
+def test_a_request_says_how_it_is_asked_for_again(search_folder: SearchFolder) -> None:
+    assert "--until-settled --max-seeds 7" in Request(until_settled=True, max_seeds=7).command(search_folder, None)
+    with pytest.raises(ConfigError):
+        Request(until_settled=True, max_seeds=101)
+
+
+class TestConfirmation:
+    """With real trainings of a tiny ranker."""
+
+    def test_looks_are_in_document_and_journal(self, search_folder: SearchFolder, crew: Any) -> None:
+        document = confirm(search_folder, until_settled=True, max_seeds=5, top=2)
+        seeds = [look["seeds"] for look in document["looks"]]
+        assert seeds == list(range(3, seeds[-1] + 1))
+        assert len(document["seeds"]) == seeds[-1]
+        assert all(look["decision"] == "continue" for look in document["looks"][:-1])
+        assert document["looks"][-1]["decision"] != "continue"
+        recorded = state_of(search_folder).looks
+        assert [look["seeds"] for look in recorded] == seeds
+        assert {row["label"] for row in document["configurations"]} | {one["label"] for one in document["dropped"]}
+
+    def test_p_values_follow_the_looks(
+        self,
+        search_folder: SearchFolder,
+        crew: Any,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """To the end, so that a fixed design with the same seeds can be asked for."""
+        monkeypatch.setattr(looks, "LEAST_POWER", 0.0)
+        document = confirm(search_folder, until_settled=True, max_seeds=4, top=1)
+        fixed = confirm(search_folder, seeds=4, top=1)
+        [row], [alone] = document["configurations"], fixed["configurations"]
+        assert row["p_new"] == pytest.approx(overall(alone["p_new"], 4, 4))
+        assert row["ci95_new"][0] < alone["ci95_new"][0]
+        assert (row["p_new"] <= 0.05) == (row["ci95_new"][0] > 0 or row["ci95_new"][1] < 0)
+        assert any("was read" in note for note in fixed["notes"])
+
+    def test_a_killed_one_goes_on(
+        self, search_folder: SearchFolder, crew: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(looks, "LEAST_POWER", 0.0)
+        crew.left = 10  # the first look has been taken
+        with pytest.raises(Interrupted) as stop:
+            confirm(search_folder, until_settled=True, max_seeds=5, top=2)
+        assert "--until-settled --max-seeds 5" in str(stop.value)
+        crew.left = 1000
+        again = confirm(search_folder, until_settled=True, max_seeds=5, top=2)
+        assert len(crew.trained) == len(set(crew.trained))
+        assert [look["seeds"] for look in state_of(search_folder).looks] == [one["seeds"] for one in again["looks"]]
+
+    def test_a_fixed_number_of_seeds_has_no_looks(self, search_folder: SearchFolder, crew: Any) -> None:
+        assert confirm(search_folder, seeds=3, top=1)["looks"] == []
+
+
+def test_intervals_exclude_zero_exactly_where_the_look_rejects() -> None:
+    for mean in np.linspace(-0.01, 0.01, 21):
+        judged = list(_judged([float(mean)], 4, noise=0.05).values())
+        [one] = looks.at_look([replace(judged[0])], 4, 12)
+        low, high = one.test.new.ci95
+        assert (one.test.new.p <= 0.05) == (low > 0 or high < 0)
