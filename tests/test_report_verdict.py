@@ -110,7 +110,9 @@ def test_p_values_that_were_not_corrected_are_not_called_adjusted(tmp_path: Path
     case = whole(tmp_path)
     case.write()
     for correction, column, latex in (("none", "p", "& $p$ \\\\"), ("holm", "p adjusted", "$p$ (adjusted)")):
-        case.confirm(correction=correction, queries=90, dropped=[], failed=[], storage="", seeds=[1, 2])
+        case.confirm(
+            correction=correction, queries=90, dropped=[], failed=[], storage="", tracking_uri="", seeds=[1, 2]
+        )
         path = case.search_folder.folder / "confirmation" / "test.json"
         document = json.loads(path.read_text())
         for row in (document["baseline"], *document["configurations"]):
