@@ -67,7 +67,9 @@ def test_a_search_that_is_done_is_confirmed_where_it_ran_and_sent_from_anywhere(
     lines = render(document).splitlines()
     (confirm,) = (line for line in lines if "tune-cl confirm" in line)
     (report,) = (line for line in lines if "tune-cl report" in line)
-    assert confirm.endswith(f" {storage} --address {CLUSTER}") and report.endswith(f" {storage}")
+    tracking = "--tracking-uri sqlite://"  # not the storage's own: the next commands need it too
+    assert confirm.endswith(f" {storage} {tracking} --address {CLUSTER}")
+    assert report.endswith(f" {storage} {tracking}")
     assert document["address"] == CLUSTER
 
 

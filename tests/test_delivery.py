@@ -13,11 +13,11 @@ from mlflow.entities import Metric
 
 from tests.support.tracking_cases import end_event, result_event, root, search_event, trial_event
 from tune_cl.history.journal import Event, Journal
+from tune_cl.tracking import delivery as module
 from tune_cl.tracking import layout
-from tune_cl.tracking import writer as module
 from tune_cl.tracking.cursor import Cursor, load
+from tune_cl.tracking.delivery import Delivery
 from tune_cl.tracking.mlflow_store import RunStore
-from tune_cl.tracking.writer import Delivery
 
 SEARCH = search_event("memory")
 

@@ -296,7 +296,7 @@ def test_a_report_does_not_look_whether_another_machine_s_driver_lives(
     with opened(begun(s3)):
         on_another_machine(monkeypatch, tmp_path / "other")
         search_folder = existing_search_folder(s3, "toy")
-        tracked(search_folder, search_folder.folder / "report.html", "sqlite://")
+        tracked(search_folder, search_folder.folder / "report.html", "<html>", "sqlite://")
     told = capsys.readouterr().err
     assert told.startswith("not logged to MLflow: search 'toy' is in use by process ") and "looking" not in told
 

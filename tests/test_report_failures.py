@@ -55,7 +55,7 @@ def test_storage_that_is_away_only_keeps_a_report_from_mlflow(
 ) -> None:
     search_folder = Case(tmp_path).write()
     monkeypatch.setattr(*((SearchFolder, "open") if at == "open" else (Journal, "append")), raising(OSError("NETWORK")))
-    tracked(search_folder, search_folder.folder / "report.html", "sqlite://")
+    tracked(search_folder, search_folder.folder / "report.html", "<html>", "sqlite://")
     assert capsys.readouterr().err == "not logged to MLflow: NETWORK\n"
 
 

@@ -36,8 +36,9 @@ from tune_cl.history.journal import Event, Journal
 from tune_cl.history.s3_mirror import MirroredJournal
 from tune_cl.history.search_folder import SearchFolder, new_search_folder, search_folder_of
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
+from tune_cl.tracking.delivery import Delivery
 from tune_cl.tracking.mlflow_store import Refused, RunStore
-from tune_cl.tracking.writer import Delivery, MlflowWriter, finish
+from tune_cl.tracking.writer import MlflowWriter, finish
 
 __all__ = ["database", "expected", "s3", "server"]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
-from tests.confirm_cases import confirm, crew, data, search_folder, state_of
+from tests.support.confirm_cases import confirm, crew, data, search_folder, state_of
 from trainables.core.errors import ConfigError, Interrupted
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import Components

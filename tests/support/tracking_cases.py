@@ -19,8 +19,9 @@ from mlflow.tracking import MlflowClient
 
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
+from tune_cl.tracking.delivery import Delivery
 from tune_cl.tracking.mlflow_store import RunStore
-from tune_cl.tracking.writer import Delivery, MlflowWriter
+from tune_cl.tracking.writer import MlflowWriter
 
 SECRET = "hunter2"
 FILES = ("artifacts", "checkpoint")  # keys of events that name a folder

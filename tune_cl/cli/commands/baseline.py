@@ -1,4 +1,11 @@
-"""Which parameters of a baseline are best on a split, and the ranking that parameters give."""
+"""Examples:
+  tune-cl baseline ../data/wikiqa bm25 --tune
+  tune-cl baseline ../data/nfcorpus sdm --retrieve --tune --set metric=ndcg@10
+
+Ranks the split's candidates, or, with --retrieve and where the candidates themselves were retrieved by BM25, the whole
+collection to a depth of data.top_k. --tune takes the parameters that are best on dev by `metric`, --optimize-on-test
+those that are best on test: a bound for BM25 and SDM, no fair baseline. `embedding` has nothing to tune. Parameters are
+set with --set data.bm25.k1, data.bm25.b, ranker.vectors and ranker.vector_size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What a difficulty looks like: the easiest and hardest instances as text, and the distribution as a picture."""
+"""Example: tune-cl score docstrings context_words --output difficulty.tsv
+
+Writes one line an instance: query id, document id(s), difficulty (higher = harder); with --plot also a picture. An
+instance is a query with one of its relevant documents, whose negatives are drawn in training. With --set
+training.negatives=all every pair of a relevant document and a lower-graded one is an instance, and with --set
+training.loss=pointwise as well every candidate. --set training.loss=pointwise alone gives two instances a relevant
+document: itself, and one drawn negative."""
 
 from __future__ import annotations
 
