@@ -27,6 +27,7 @@ from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.per_query import Accuracy, judge_of, probabilities
 from trainables.training import losses
 from trainables.training.materials import materials_key, prepare
+from trainables.training.pretrained import completed
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from tune_cl.cli.commands.rerank import execute as rerank
@@ -50,7 +51,7 @@ def make_run(**sections: Any) -> TrainingRun:
 
 
 def start(run: TrainingRun, data: RankingData) -> Training:
-    return Training(run, prepare(run, data), device="cpu")
+    return Training(run, completed(run, prepare(run, data)), device="cpu")
 
 
 def finish(training: Training) -> Training:

@@ -32,6 +32,7 @@ from trainables.training import pretrained as pretraining
 from trainables.training import pretrained as teacher
 from trainables.training.device import best_device, release, take
 from trainables.training.materials import NO_TEXTS, Materials, prepare
+from trainables.training.pretrained import completed
 from trainables.training.trainer import Training
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
@@ -250,7 +251,7 @@ def test_the_teacher_says_where_it_is_trained_and_leaves_the_device(
 
 def test_a_training_has_its_process_keep_freed_memory(data: RankingData) -> None:
     device.keep_freed_memory.cache_clear()
-    Training(small_run(), prepare(small_run(), data))
+    Training(small_run(), completed(small_run(), prepare(small_run(), data)))
     assert device.keep_freed_memory.cache_info().currsize == 1
 
 
