@@ -18,10 +18,12 @@ from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.space.space_files import find_space
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+OUTSIDE = tuple(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"))
+PAGES = (*OUTSIDE, *sorted((ROOT / "docs").rglob("*.md")))
 FENCED = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^    (tune-cl .*)$", re.MULTILINE)
 INLINE = re.compile(r"`(?:OMP_NUM_THREADS=1 )?(tune-cl [^`]+)`")
+LINK = re.compile(r"\]\((?!\w+:)([^)#]+)")
 FILE = re.compile(r"(?<![\w./])(?:tune_cl|trainables|search_spaces|tests|benchmarks|docs|deploy)/[\w/-]+\.\w+")
 PATTERN = re.compile(r"\.\.\.|\[--|[<|]|--\w+$")  # shows a form, or names an option: no whole command
 KEYS = {*configuration_fields(()), *SEARCH_KEYS, *(key for name in RANKERS for key in ranker_fields(name))}
@@ -62,6 +64,12 @@ def test_a_command_of_the_docs_is_taken(line: str) -> None:
 def test_files_that_a_page_names_are_there(page: Path) -> None:
     named = set(FILE.findall(page.read_text(encoding="utf-8")))
     assert not [file for file in sorted(named) if not (ROOT / file).exists()]
+
+
+@pytest.mark.parametrize("page", OUTSIDE, ids=lambda page: page.name)
+def test_links_of_pages_outside_the_site_lead_somewhere(page: Path) -> None:
+    """`make docs` checks those of docs/."""
+    assert [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (ROOT / link).exists()] == []
 
 
 def test_every_confirmation_of_the_results_page_has_its_table() -> None:
