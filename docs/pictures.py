@@ -3,7 +3,7 @@
     python docs/pictures.py                   runs the quickstart and its confirmation in a temporary folder
     python docs/pictures.py STORAGE/NAME      takes a search that has ended and been confirmed
 
-Needs Chromium (Debian: apt install chromium); `--browser` names another."""
+Needs Chromium (Debian: apt install chromium; `--browser` names another) and Pillow, which matplotlib brings."""
 
 from __future__ import annotations
 
