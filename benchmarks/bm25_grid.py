@@ -2,7 +2,7 @@
 
     python benchmarks/bm25_grid.py ../shared/data/trec/nfcorpus [--checked 8] [--pyserini 3] [--json]
 
-Times `choose` on dev over the whole collection, everything included, and two naive ways at some points, spread evenly
+Times `grid_best` on dev over the whole collection, all included, and two naive ways at some points, spread evenly
 over the grid: `Bm25` built anew and searched, and Pyserini searching a finished index. Both are judged by pytrec_eval.
 Their time for 840 points is the mean over the points measured, times 840. Pyserini starts a process for each point; the
 start, timed by a retrieval for one query, is subtracted. `cpu` compares processor time, which other work on the machine
@@ -33,7 +33,7 @@ from trainables.data.columns import RankingData
 from trainables.data.words import index_words, look_up
 from trainables.evaluation.metrics import Evaluator, parse_metrics
 from trainables.evaluation.trec_files import read_qrels
-from tune_cl.cli.commands.baseline import choose
+from tune_cl.cli.commands.baseline import grid_best
 from tune_cl.cli.commands.evaluate import per_query
 
 SPLIT = "dev"
@@ -111,7 +111,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
         return timed(lambda point: judged(data, qrels, run.metric, search(point)), points)
 
     def from_texts(_: Point) -> float:
-        return choose(Bm25Baseline(data, run, [SPLIT], collection=True), SPLIT).value
+        return grid_best(Bm25Baseline(data, run, [SPLIT], collection=True), SPLIT).value
 
     grid = timed(from_texts, [{}])
     baseline = Bm25Baseline(data, run, [SPLIT], collection=True)

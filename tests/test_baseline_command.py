@@ -109,7 +109,7 @@ def test_where_candidates_were_retrieved_the_collection_is_ranked(
         (["nothing"], "error: BASELINE: unknown value 'nothing'; known: bm25, embedding, sdm"),
         (
             ["embedding", "--optimize-on-test"],
-            "error: --optimize-on-test: embedding has no parameters to choose; leave --optimize-on-test out",
+            "error: --optimize-on-test: embedding has no parameters to tune; leave --optimize-on-test out",
         ),
         (["embedding", "--retrieve"], "error: --retrieve: embedding ranks candidates only; leave --retrieve out"),
         (["sdm", "--optimize-on-test", "--split", "dev"], "error: --optimize-on-test: reports test, not dev;"),
@@ -134,7 +134,7 @@ def test_what_is_best_on_dev_can_be_seen_there(folder: Path, tmp_path: Path, cap
     shown = capfd.readouterr()
     found = json.loads(shown.out)
     assert found["metrics"]["map"] == pytest.approx(found["chosen"]["value"])
-    assert "note: --tune chose on dev itself: its values there are a bound, no fair baseline" in shown.err
+    assert "note: --tune used dev itself: its dev values are a bound, not a fair baseline" in shown.err
 
 
 def test_a_missing_split_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

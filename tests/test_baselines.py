@@ -24,7 +24,7 @@ from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
 from trainables.data.settings import DataConfig
 from trainables.data.words import index_words, look_up
 from trainables.evaluation.metrics import Evaluator
-from tune_cl.cli.commands.baseline import choose, first_ranks, rank
+from tune_cl.cli.commands.baseline import first_ranks, grid_best, rank
 
 BASE = tiny_data()
 FEW = settings(max_examples=30)
@@ -204,14 +204,14 @@ def test_ranking_query_by_query_gives_what_ranking_at_once_gives(monkeypatch: py
     data = data_of(["cat", "dog cat", "bird"], ["cat", "cat dog", "dog bird dog"], [[0, 1, 0], [1, 0, 1], [0, 0, 1]])
     baseline = Bm25Baseline(data, run_of(data={"top_k": 2}), ["test"], collection=True)
     split, scores = rank(baseline, "test", baseline.defaults())
-    chosen = choose(baseline, "test")
+    chosen = grid_best(baseline, "test")
     monkeypatch.setattr("trainables.baselines.lexical.CELLS", 1)
     parts, parts_scores = rank(baseline, "test", baseline.defaults())
     columns = [f.name for f in fields(split) if getattr(split, f.name) is not None]
     assert len(columns) == len(fields(split)) - 1 and parts.given is None
     assert all(np.array_equal(getattr(parts, name), getattr(split, name), equal_nan=True) for name in columns)
     assert np.array_equal(parts_scores, scores)
-    assert choose(baseline, "test") == chosen
+    assert grid_best(baseline, "test") == chosen
 
 
 def test_documents_below_the_depth_count_as_not_retrieved() -> None:
@@ -229,7 +229,7 @@ def test_the_best_point_of_the_grid_is_chosen_and_the_first_of_equals(monkeypatc
     data = data_of(["cat"], ["cat", "cat cat dog dog dog dog dog dog", "dog"], [[1, 0, 0]])
     points = ({"k1": 2.0, "b": 0.0}, {"k1": 2.0, "b": 1.0}, {"k1": 3.0, "b": 1.0})
     monkeypatch.setattr(Bm25Baseline, "grid", points)
-    choice = choose(Bm25Baseline(data, RUN, ["test"]), "test")
+    choice = grid_best(Bm25Baseline(data, RUN, ["test"]), "test")
     assert (choice.params, choice.value, choice.points) == (points[1], 1.0, 3)
 
 

@@ -15,7 +15,7 @@ from tests.support.device_state import device_state
 from tests.support.report_cases import Case
 from trainables.config.keys import TrainingRun
 from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.cli.commands.check import _at_a_time, _in_short, _scheduler, _threads, _time, _told
+from tune_cl.cli.commands.check import _at_a_time, _by_topic, _in_short, _scheduler, _threads, _time
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.ray import slots as places
@@ -290,7 +290,7 @@ def test_before_the_first_trial_each_ranker_is_pre_trained_at_its_own_pace(
 def test_check_says_when_a_trial_is_judged(changed: list[str], judged: str | None, rungs: list[int]) -> None:
     told = _in_short(load_experiment("quickstart", changed))
     assert (told["judged"], told["rungs"]) == (judged, rungs)
-    assert (f"a trial is judged {judged}" in _scheduler(told)) == (judged is not None)
+    assert (f"trials are compared: {judged}" in _scheduler(told)) == (judged is not None)
 
 
 @pytest.mark.parametrize(
@@ -323,8 +323,8 @@ def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(
     searched = found["iterations_expected"] * 10 / 3600
     assert found["hours_forecast"] == pytest.approx(70 / 3600 + searched / 2)
     assert found["gpu_hours_forecast"] == pytest.approx(0.5 * (70 / 3600 + searched))
-    told = _told(found)
+    told = _by_topic(found)
     assert told["trials"] == "10, the baseline included, of at most 10 iterations"
     assert told["pre-training"] == "at most 7 iterations before the first trial" and told["GPU"].endswith(" hours")
     assert told["iterations"] == f"100 at most, about {found['iterations_expected']} expected"
-    assert _told(found | {"iterations_expected": 100})["iterations"] == "100 at most"
+    assert _by_topic(found | {"iterations_expected": 100})["iterations"] == "100 at most"

@@ -131,8 +131,8 @@ def test_list_names_what_there_is(kind: str, capfd: pytest.CaptureFixture[str]) 
         (["frobnicate"], "error: tune-cl: unknown command 'frobnicate'; known: "),
         (["evalute"], "error: tune-cl: unknown command 'evalute'; did you mean evaluate?"),
         (["pace", "rooot"], "error: curriculum.pacing: unknown value 'rooot'; did you mean root?"),
-        (["pace", "--at", "1", "root"], "error: --at: 'root' is no step; a pacing stands before --at; see "),
-        (["pace", "root", "--delta", "0"], "error: --delta: 0 is no start share; a number above 0 and at most 1"),
+        (["pace", "--at", "1", "root"], "error: --at: 'root' is not a step; PACING comes before --at; see "),
+        (["pace", "root", "--delta", "0"], "error: --delta: 0 is not a start share; a number above 0 and at most 1"),
         (["weigh", "--difficulty", ".5", "--m", "0"], "error: --m: 0 is below 1; a number of iterations of at least 1"),
         (
             ["weigh"],
@@ -156,9 +156,7 @@ def test_list_names_what_there_is(kind: str, capfd: pytest.CaptureFixture[str]) 
         ),
         (["run", "quickstart", "--name", "mlartifacts"], "error: --name: 'mlartifacts' is what MLflow keeps in the s"),
         (["run", "quickstart", "--name", 256 * "x"], f"error: --name: '{256 * 'x'}' is no name of a folder; "),
-        (["data", 5000 * "x"], f"error: {60 * 'x'}...: the name is too long; a shorter one"),
         (["report", 5000 * "x"], f"error: NAME: '{5000 * 'x'}' is no name of a search; "),
-        (["check", f"{5000 * 'x'}.yaml"], f"error: {60 * 'x'}...: the name is too long; a shorter one"),
         (
             ["check", "quickstart", "--set", f"seed={3000 * '['}{3000 * ']'}"],
             "error: --set seed:1: nested too deeply; ",
@@ -212,7 +210,7 @@ def test_rerank_orders_texts(folder: Path, tmp_path: Path, capfd: pytest.Capture
 def test_another_training_is_not_overwritten(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     train = ["train", "--data", str(folder), *SMALL_OPTIONS, "--output", str(tmp_path / "a")]
     document(capfd, *train)
-    assert "holds another training" in errors(capfd, *train, "--set", "seed=9")[-1]
+    assert "contains another training" in errors(capfd, *train, "--set", "seed=9")[-1]
 
 
 @pytest.mark.parametrize("taken", ["a-folder", "a-file/below"])
@@ -277,7 +275,7 @@ def test_documents_are_lines_and_their_ids_stand_once(tmp_path: Path) -> None:
     texts.write_text("a\tone\n\nb\ttwo\na\tthree\n", encoding="utf-8")
     with pytest.raises(DataError) as refused:
         _documents(texts)
-    assert str(refused.value) == f"error: {texts}:4: document 'a' stands in line 1 already; every id once"
+    assert str(refused.value) == f"error: {texts}:4: document 'a' is also in line 1; every id once"
 
 
 def test_auto_is_the_address_that_ray_finds(

@@ -34,7 +34,7 @@ def session(
 
     monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
     monkeypatch.setattr(runner, "_run", run)
-    monkeypatch.setattr(runner, "leave_report", lambda search_folder, journal: None)
+    monkeypatch.setattr(runner, "write_report", lambda search_folder, journal: None)
     monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no `seconds`
     search_folder = SearchFolder(folder, "toy")
     search_folder.folder.mkdir(parents=True)
@@ -94,7 +94,7 @@ def test_a_search_stopped_between_its_end_and_its_report_ends_with_the_next_resu
     if written:  # by a process that was killed before it could say so
         (search_folder.folder / "report.html").write_text("whole")
     for leave in (stop, lambda search_folder, journal: told.append(search_folder)):
-        monkeypatch.setattr(runner, "leave_report", leave)
+        monkeypatch.setattr(runner, "write_report", leave)
         with Journal(search_folder.folder) as journal:
             try:
                 runner._session(cast(Experiment, None), search_folder, journal, {}, "sqlite://", None)

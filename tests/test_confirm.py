@@ -224,7 +224,7 @@ def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(
     document = confirm(search_folder, seeds=2)
     assert [row["label"] for row in document["configurations"]] == [LABELS[1]]
     assert [(run["label"], run["seed"]) for run in document["failed"]] == [(LABELS[0], 3)]
-    assert "not tested, for it failed: the training loss became nan" in render(document)
+    assert "not tested, because it failed: the training loss became nan" in render(document)
     crew.fails = {"baseline, seed 4": "the training loss became nan"}
     with pytest.raises(WorkFailed, match=r"baseline, seed 4: the training loss became nan \(see /.*/seed-4\)"):
         confirm(search_folder, seeds=3)
@@ -254,9 +254,9 @@ def test_an_ablation_without_a_difference_is_no_finding_for_these_seeds_either()
     own = {"label": "plain, lr=0.02", "difference": 0.01, "p_adjusted": 0.3, "p_new_adjusted": 0.6, "runs": [1, 2]}
     own["seed_matters"] = True
     row = {"also_differs": ["training.lr"], "has_curriculum": True, "ablation": own}
-    assert of_curriculum(row, "map").endswith("+0.0100 map, p = 0.6; what its curriculum is worth is not shown.")
+    assert of_curriculum(row, "map").endswith("+0.0100 map, p = 0.6; an effect of its curriculum is not shown.")
     row["ablation"] = own | {"p_adjusted": 0.01}
-    assert of_curriculum(row, "map").endswith("p = 0.6; what its curriculum is worth is not shown.")
+    assert of_curriculum(row, "map").endswith("p = 0.6; an effect of its curriculum is not shown.")
 
 
 def test_configurations_that_are_the_same_without_their_curricula_share_an_ablation(
@@ -273,7 +273,7 @@ def test_configurations_that_are_the_same_without_their_curricula_share_an_ablat
 
 def test_a_difference_that_may_come_from_other_keys_is_said(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
     document = confirm(search_folder, top=1, seeds=1)
-    assert "It differs from the baseline in training.lr too: --ablate tells them apart." in render(document)
+    assert "It differs from the baseline in training.lr too: --ablate separates them." in render(document)
     assert "ablation" not in document["configurations"][0]
 
 

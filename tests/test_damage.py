@@ -270,7 +270,7 @@ def test_a_training_that_was_moved_goes_on_and_one_of_another_version_is_kept(
     ours = state.read_text()
     state.write_text(ours.replace('"run": {', '"run": {"later": 1, '))
     assert state.read_text() != ours and main(given) == BAD_INPUT
-    assert state.exists() and "cut holds another training" in capfd.readouterr().err
+    assert state.exists() and "cut contains another training" in capfd.readouterr().err
     state.write_text(ours)
     assert main(given) == DONE
     assert "going on after iteration 1" in capfd.readouterr().err

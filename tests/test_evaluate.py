@@ -121,7 +121,7 @@ def test_known_values_of_every_family() -> None:
 
 def test_the_highest_grade_is_a_level_and_one_above_is_none(files: dict[str, str]) -> None:
     assert evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32767)["runs"][0]["metrics"] == {"map": 0}
-    with pytest.raises(ConfigError, match="--relevance-level: 32768 is no grade; give 32767 or less"):
+    with pytest.raises(ConfigError, match="--relevance-level: 32768 is not a grade; give 32767 or less"):
         evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32768)
 
 

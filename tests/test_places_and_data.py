@@ -264,7 +264,7 @@ def test_a_baseline_without_parameters_has_nothing_to_tune(here: Path, capfd: py
         options = ["--set", "ranker.vector_size=8", "--output", "run.txt", "--json", *more]
         assert main(["baseline", "trec", "embedding", *options]) == DONE
         shown = capfd.readouterr()
-        assert ("note: nothing to tune: embedding has no parameters to choose\n" in shown.err) == bool(more)
+        assert ("note: nothing to tune: embedding has no parameters to tune\n" in shown.err) == bool(more)
         found.append({key: value for key, value in json.loads(shown.out).items() if key != "seconds"})
     assert found[0] == found[1]
 

@@ -1,9 +1,8 @@
-"""`tune-cl pace` and `tune-cl weigh`: values, pictures, and what they refuse."""
+"""`tune-cl pace` and `tune-cl weigh`: values, and what they refuse."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,28 +35,10 @@ def test_pace_takes_stages_and_reference(capfd: pytest.CaptureFixture[str]) -> N
     assert code[0] == pytest.approx(0.998126, abs=1e-6) and code[1] < 1
 
 
-def test_the_picture_of_a_pacing_names_it_among_others(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    document(capfd, "pace", "root", "--n", "20", "--plot", str(tmp_path / "pace.svg"))
-    picture = (tmp_path / "pace.svg").read_text(encoding="utf-8")
-    assert all(f">{name}<" in picture for name in ("root 20", "root 2", "linear", "step of 3", "geometric"))
-
-
-def test_the_picture_of_weights_names_the_difficulty_among_others(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    document(capfd, "weigh", "--difficulty", ".6", "--m", "inf", "--plot", str(tmp_path / "weigh.svg"))
-    picture = (tmp_path / "weigh.svg").read_text(encoding="utf-8")
-    assert all(f">D = {difficulty}<" in picture for difficulty in ("0", "0.25", "0.6", "1"))
-
-
-def test_all_problems_are_told_and_no_picture_is_drawn(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    picture = tmp_path / "pace.png"
-    options = ["--delta", "0", "--n", ".5", "--stages", "1", "--steps", "0", "--plot", str(picture)]
+def test_all_problems_are_reported_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    options = ["--delta", "0", "--n", ".5", "--stages", "1", "--steps", "0"]
     lines = errors(capfd, "pace", "step", *options)
     assert [line.split(": ")[1] for line in lines] == ["--delta", "--n", "--stages", "--steps"]
-    assert not picture.exists()
-    (line,) = errors(capfd, "weigh", "--difficulty", ".5", "--plot", str(tmp_path / "weigh.pdf"))
-    assert line.startswith("error: --plot: ") and ".png or .svg" in line
 
 
 @pytest.mark.parametrize("number", ["nan", "inf"])
@@ -82,14 +63,6 @@ def test_options_that_a_pacing_does_not_read_are_told(asked: str, idle: str, cap
     assert main(["pace", *asked.split()]) == DONE
     pacing = asked.split()[0]
     assert capfd.readouterr().err == (f"note: without effect on pacing {pacing}: {idle}\n" if idle else "")
-
-
-def test_a_picture_of_all_pacings_reads_all_options_but_the_root(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--n", "5", "--delta", ".2", "--stages", "4", "--reference", "code"]
-    assert main(["pace", "none", *options, "--plot", str(tmp_path / "pace.svg")]) == DONE
-    assert capfd.readouterr().err == "note: without effect on pacing none: --n\n"
 
 
 @pytest.mark.parametrize(

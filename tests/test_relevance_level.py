@@ -35,7 +35,7 @@ from trainables.training.checkpoint import read_json
 from trainables.training.materials import materials_key, prepare
 from trainables.training.trees import TreeTraining, stages
 from tune_cl.cli import DONE, main
-from tune_cl.cli.commands.baseline import choose, rank
+from tune_cl.cli.commands.baseline import grid_best, rank
 from tune_cl.cli.commands.evaluate import evaluate
 from tune_cl.confirmation.training import confirm_run
 from tune_cl.experiment.load import load_experiment
@@ -135,7 +135,7 @@ def test_the_baseline_command_judges_by_the_level(
 def test_a_baseline_s_parameters_are_chosen_by_the_level(graded: RankingData) -> None:
     run = validated({"evaluation": LEVEL_2, "metric": "map"})
     baseline = Bm25Baseline(graded, run, ["dev"])
-    choice = choose(baseline, "dev")
+    choice = grid_best(baseline, "dev")
     scores = rank(baseline, "dev", choice.params)[1]
     assert choice.value == pytest.approx(mean_at(2, graded, scores)) and choice.value != mean_at(1, graded, scores)
 

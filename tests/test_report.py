@@ -312,9 +312,9 @@ def test_rank_agreement_has_an_interval_that_holds_it() -> None:
 def test_an_early_look_that_wrongs_slow_curricula_is_seen() -> None:
     final, past = np.arange(10.0), np.array([1.0] * 5 + [8.0] * 5)
     found = slow_bias(np.where(past > 1, final - 5.5, final + 5), final, past)
-    assert found and found.places == pytest.approx(10) and found.p < 0.05
+    assert found and found.ranks == pytest.approx(10) and found.p < 0.05
     fair = slow_bias(final, final, past)
-    assert fair and fair.places == 0 and fair.p > 0.05
+    assert fair and fair.ranks == 0 and fair.p > 0.05
     assert slow_bias(final[:5], final[:5], past[:5]) is None
 
 

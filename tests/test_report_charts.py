@@ -21,8 +21,8 @@ from tune_cl.report.charts import (
     Interval,
     Line,
     Mark,
+    Polyline,
     Scale,
-    Traveller,
     axis_of,
     bars,
     frame,
@@ -191,8 +191,8 @@ def test_many_queries_share_bars_the_last_of_which_ends_with_them() -> None:
 LEAVES = {"pacing": Choice(options=("linear", "root")), "n": Integer(low=1, high=3), "delta": Uniform(low=0, high=1)}
 
 
-def traveller(number: int, place: float, dev: float, **chosen: object) -> Traveller:
-    return Traveller(f"t{number}", number, chosen, dev, place, "")
+def traveller(number: int, place: float, dev: float, **chosen: object) -> Polyline:
+    return Polyline(f"t{number}", number, chosen, dev, place, "")
 
 
 def test_a_trial_goes_through_its_choices_and_numbers_down_to_its_dev_value() -> None:

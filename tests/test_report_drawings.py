@@ -15,8 +15,8 @@ from tune_cl.report.charts import (
     END,
     START,
     Interval,
+    Polyline,
     Scale,
-    Traveller,
     _queries,
     axis_of,
     interval_chart,
@@ -56,7 +56,7 @@ def test_queries_that_gained_and_lost_are_counted_and_drawn_above_and_below_zero
 
 
 def test_parameters_stand_where_their_values_are() -> None:
-    travellers = [Traveller(f"t{i}", i, {"lr": lr}, 0.5, 0.5, "") for i, lr in enumerate((1e-4, 1e-3, 1e-2))]
+    travellers = [Polyline(f"t{i}", i, {"lr": lr}, 0.5, 0.5, "") for i, lr in enumerate((1e-4, 1e-3, 1e-2))]
     axis = axis_of("lr", LogUniform(low=1e-4, high=1e-2), travellers)
     assert axis({"lr": 1e-3}) == pytest.approx((START + END) / 2) and axis({}) == ABSENT
     assert {label: x for x, label in axis.ticks()}["0.001"] == pytest.approx((START + END) / 2)

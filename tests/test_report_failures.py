@@ -32,7 +32,7 @@ def test_a_result_stands_without_its_report(
     search_folder = Case(tmp_path).write()
     monkeypatch.setattr(file, "page", raising(error))
     with Journal(search_folder.folder) as journal:
-        file.leave_report(search_folder, journal)
+        file.write_report(search_folder, journal)
     told = capsys.readouterr().err
     assert told.startswith(f"no report: {error}; ") and "tune-cl report toy" in told
     assert [event["event"] for event in read_events(search_folder.journal)] == ["search"]

@@ -77,7 +77,7 @@ def test_what_is_beyond_chance_is_so_after_correction() -> None:
     search.searcher, state.counts = "tpe", lambda: {"stopped_early": 1}
     told = _how(findings, known[1:], ["curriculum.m"])
     assert "for 1 parameters: n. Trials stopped early count with the value they had reached" in told
-    assert "Trials chosen by tpe are not independent" in told and told.endswith("Too few trials or values for: m.")
+    assert "Trials sampled by tpe are not independent" in told and told.endswith("Too few trials or values for: m.")
 
 
 # -- fairness ----------------------------------------------------------------------------------------------------
@@ -164,11 +164,11 @@ def test_groups_of_five_and_more_are_split_by_pacing_and_by_m() -> None:
 @pytest.mark.parametrize(
     ("early", "told"),
     [
-        ([0.6, 0.7, 0.8, 0.9, 0.1, 0.2, 0.3, 0.4], ("8.0 places worse", "stopping early is unfair to slow curricula")),
-        ([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], ("0.0 places better", "no bias against them is shown")),
+        ([0.6, 0.7, 0.8, 0.9, 0.1, 0.2, 0.3, 0.4], ("8.0 ranks worse", "stopping early is unfair to slow curricula")),
+        ([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], ("0.0 ranks better", "no bias against them is shown")),
     ],
 )
-def test_slow_curricula_are_judged_at_the_first_rung(early: list[float], told: tuple[str, str]) -> None:
+def test_slow_curricula_are_compared_at_the_first_rung(early: list[float], told: tuple[str, str]) -> None:
     """The slow four end above the quick four. At iteration 1 they are below them, or not; later it does not matter."""
     curves = [[value, 1 + place / 10] for place, value in enumerate(early)]
     [shown] = fairness._slow(trials(*curves, past=[1] * 4 + [8] * 4))
@@ -179,7 +179,7 @@ def test_slow_curricula_are_judged_at_the_first_rung(early: list[float], told: t
 def test_a_bias_for_slow_curricula_is_none_against_them() -> None:
     curves = [[value, 1 - place / 10] for place, value in enumerate([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9])]
     [shown] = fairness._slow(trials(*curves, past=[1] * 4 + [8] * 4))
-    assert "places better" in shown and "p 0.0" in shown and "no bias against them is shown" in shown
+    assert "ranks better" in shown and "p 0.0" in shown and "no bias against them is shown" in shown
 
 
 @pytest.mark.parametrize("others", [3, 4])
@@ -207,7 +207,7 @@ def test_a_bias_that_may_be_chance_is_not_shown() -> None:
     curves = [[value, 1 + place / 10] for place, value in enumerate([0.1, 0.5, 0.2, 0.6, 0.3, 0.7, 0.4, 0.8])]
     [shown] = fairness._slow(trials(*curves, past=[1] * 4 + [8] * 4))
     p = re.search(r"p (0\.\d+)", shown)
-    assert p and 0.05 < float(p[1]) < 0.5 and "places worse" in shown and "no bias against them is shown" in shown
+    assert p and 0.05 < float(p[1]) < 0.5 and "ranks worse" in shown and "no bias against them is shown" in shown
 
 
 def test_audited_trials_are_held_against_the_best_and_the_median_of_those_let_through() -> None:
@@ -302,7 +302,7 @@ def test_shares_that_were_open_all_the_time_are_no_chart(tmp_path: Path) -> None
     for event in case.events:
         if event["event"] == "result":
             event["metrics"]["available_share"] = 1.0
-    assert "No trial held training data back" in report(case)[0].sections["pacing"]
+    assert "Every trial had all training data" in report(case)[0].sections["pacing"]
 
 
 # -- what is read ------------------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def test_failed_trials_are_drawn_where_there_is_room(tmp_path: Path, monkeypatch
     for most in (4, 3, 2, 1):
         monkeypatch.setattr(curves, "MOST_LINES", most)
         drawn[most] = [trial.trial for trial in curves.drawn(findings)]
-        left = "".join(curves._left_out(findings) or "")
+        left = "".join(curves._not_drawn(findings) or "")
         assert left == ("" if most == 4 else f"<p>Not drawn: {4 - most} of 5 trials.</p>")
     assert drawn == {
         4: ["t0000", "t0002", "t0001", "t0003", "t0004"], 3: ["t0000", "t0002", "t0001", "t0003"],

@@ -57,19 +57,19 @@ def test_differences_are_over_the_seeds_that_both_have(tmp_path: Path) -> None:
     [
         (
             ["search.scheduler=asha", "search.grace=curriculum"],
-            "No trial was judged before its own curriculum was",
+            "No trial was compared before its own curriculum was",
         ),
-        (["search.scheduler=model"], "judged while still inside their curriculum, too"),
+        (["search.scheduler=model"], "compared while still inside their curriculum, too"),
         (
             ["search.scheduler=model", "search.promotion=false"],
             "while still inside their curriculum (search.grace: 2).",
         ),
-        (["search.scheduler=pbt", "search.interval=2"], "judged while still inside their curriculum, too"),
+        (["search.scheduler=pbt", "search.interval=2"], "compared while still inside their curriculum, too"),
         (["search.scheduler=asha", "search.grace=scaled"], "planned for their rung, curriculum included"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[-1],
 )
-def test_it_says_when_trials_were_judged(options: list[str], told: str, tmp_path: Path) -> None:
+def test_it_says_when_trials_were_compared(options: list[str], told: str, tmp_path: Path) -> None:
     assert told in _stopping(found(tmp_path, "search.trials=8", *options))
 
 

@@ -45,7 +45,7 @@ def test_what_holds_for_these_seeds_alone_stands_in_the_second_line(tmp_path: Pa
 @pytest.mark.parametrize(
     ("ablation", "headline", "told"),
     [
-        (None, "Better than the baseline, but not shown to be so by its curriculum", "--ablate tells what its curric"),
+        (None, "Better than the baseline, but not shown to be so by its curriculum", "--ablate measures its curric"),
         (
             {"difference": 0.07, "p_new_adjusted": 0.01},
             "Yes: 'root n=2, turns' is better than the baseline",

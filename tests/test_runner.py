@@ -165,7 +165,7 @@ def test_a_report_of_before_the_end_is_not_the_search_s(
         report.write_text("at the end")
         journal.append(made)
 
-    monkeypatch.setattr(runner, "leave_report", leave)
+    monkeypatch.setattr(runner, "write_report", leave)
     for _ in range(2):
         sit(search_folder)
         assert report.read_text() == "at the end" and kinds(search_folder)[-2:] == ["search_end", "artifact"]
@@ -213,5 +213,5 @@ def test_before_it_loads_libraries_resume_says_that_a_search_is_done(
     place = case.write()
     monkeypatch.setattr(runner, "resume_search", interrupted)
     assert main(["resume", place.name, "--storage", str(place.storage)]) == INTERRUPTED
-    line = "'toy' is done; looking for what its report and MLflow lack\n"
+    line = "'toy' is finished; completing its report and MLflow's records\n"
     assert capsys.readouterr().err == line * done + "later\n"

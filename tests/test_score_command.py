@@ -13,7 +13,7 @@ from tests.support.builders import tiny_data
 from tests.support.data_folders import trec_files, write_folder
 from trainables.data.instances import make_instances
 from tune_cl.cli import main
-from tune_cl.cli.commands.score import DRAWN_ANEW, SHOWN, extremes
+from tune_cl.cli.commands.score import NOT_FIXED, SHOWN, extremes
 
 
 @pytest.fixture
@@ -124,4 +124,4 @@ def test_a_negative_that_is_drawn_anew_has_no_document(
     assert len(documents) == 2 * sum(map(bool, documents)) == 2 * len(set(documents) - {""})
     shown = [one for part in json.loads(capfd.readouterr().out)["examples"].values() for one in part]
     drawn = [one for one in shown if one["label"] == "other"]
-    assert drawn and {one["document"] for one in drawn} == {DRAWN_ANEW}
+    assert drawn and {one["document"] for one in drawn} == {NOT_FIXED}

@@ -24,7 +24,7 @@ HEADING = "*: the best dev value so far; open: the share of the training data in
 
 
 @pytest.fixture(scope="module")
-def search_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data to rank, the same data without a test split, and pairs to classify."""
     folder = tmp_path_factory.mktemp("train")
     for name, queries in (("data", {"train": 10, "dev": 5, "test": 5}), ("without", {"train": 10, "dev": 5})):
@@ -38,8 +38,8 @@ def command(data: Path, output: Path | None = None) -> list[str]:
     return ["train", "--data", str(data), *SMALL_OPTIONS, *where]
 
 
-def test_keys_without_effect_are_noted(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    asked = [*command(place / "data", tmp_path / "a"), "--set", "curriculum.delta=.3", "--set", "search.trials=3"]
+def test_keys_without_effect_are_noted(folders: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    asked = [*command(folders / "data", tmp_path / "a"), "--set", "curriculum.delta=.3", "--set", "search.trials=3"]
     assert main(asked) == DONE
     assert capfd.readouterr().err.startswith("note: without effect on this training: curriculum.delta, search.trials\n")
 
@@ -52,18 +52,18 @@ def test_a_key_that_holds_a_mapping_has_an_effect() -> None:
     ]
 
 
-def test_what_the_data_decided_is_noted(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_the_data_decided_is_noted(folders: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     notes = {
         "data": "candidates: the first 100 of the given run",
         "pairs": "pairs to classify (contradiction, entailment, neutral): loss cross_entropy, metric accuracy",
     }
     for name, note in notes.items():
-        assert main(command(place / name, tmp_path / name)) == DONE
+        assert main(command(folders / name, tmp_path / name)) == DONE
         assert f"note: {note}" in capfd.readouterr().err.splitlines()
 
 
-def test_a_star_marks_the_best_value_so_far(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([*command(place / "data", tmp_path / "a"), "--json"]) == DONE
+def test_a_star_marks_the_best_value_so_far(folders: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([*command(folders / "data", tmp_path / "a"), "--json"]) == DONE
     shown = capfd.readouterr()
     found, told = json.loads(shown.out), shown.err.splitlines()
     dev = found["dev"]
@@ -74,29 +74,29 @@ def test_a_star_marks_the_best_value_so_far(place: Path, tmp_path: Path, capfd: 
         (str(at), f"{value:.4f}", star) for at, (value, star) in enumerate(zip(dev, stars, strict=True), 1)
     ]
     assert told.count(HEADING) == 1 and "going on" not in shown.err
-    assert main(command(place / "data", tmp_path / "a")) == DONE
+    assert main(command(folders / "data", tmp_path / "a")) == DONE
     again = capfd.readouterr().err.splitlines()
-    assert "this training has ended before, after iteration 3" in again and HEADING not in again
+    assert "this training had ended after iteration 3" in again and HEADING not in again
 
 
 def test_each_configuration_has_a_folder_of_its_own(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    first = document(capfd, *command(place / "data"))
-    other = document(capfd, *command(place / "data"), "--set", "seed=4")
-    assert document(capfd, *command(place / "data")) == first and other["dev"] != first["dev"]
+    first = document(capfd, *command(folders / "data"))
+    other = document(capfd, *command(folders / "data"), "--set", "seed=4")
+    assert document(capfd, *command(folders / "data")) == first and other["dev"] != first["dev"]
     folders = sorted(tmp_path.glob("tune_cl_runs/train-conv_knrm-*"))
     assert sorted(Path(one["checkpoint"]).resolve() for one in (first, other)) == [one / "ranker" for one in folders]
 
 
 def test_the_result_in_words_has_the_best_value_the_test_and_the_files(
-    place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    folders: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "a"
-    found = document(capfd, *command(place / "data", output))
+    found = document(capfd, *command(folders / "data", output))
     assert found["dev_best"] == max(found["dev"]) == found["dev"][found["best_iteration"] - 1]
-    assert main(command(place / "data", output)) == DONE
+    assert main(command(folders / "data", output)) == DONE
     shown = capfd.readouterr().out.splitlines()
     assert shown[0] == f"best dev map {found['dev_best']:.4f} at iteration {found['best_iteration']} of 3"
     rows = [line.split() for line in shown]
@@ -104,22 +104,22 @@ def test_the_result_in_words_has_the_best_value_the_test_and_the_files(
     assert shown[-2:] == [f"run     {output / 'test.run.txt'}", f"ranker  {output / 'ranker'}"]
 
 
-def test_without_a_test_split_dev_is_ranked(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_test_split_dev_is_ranked(folders: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "a"
-    found = document(capfd, *command(place / "without", output))
+    found = document(capfd, *command(folders / "without", output))
     assert found["test"] is None and found["run_file"] == str(output / "dev.run.txt")
     assert len(Path(found["run_file"]).read_text().splitlines()) == 5 * 5
-    assert main(command(place / "without", output)) == DONE
+    assert main(command(folders / "without", output)) == DONE
     assert len(capfd.readouterr().out.splitlines()) == 4
 
 
 def test_the_command_that_goes_on_names_its_space(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def stop(*_: Any) -> str:
         raise KeyboardInterrupt
 
-    given = ["train", "quickstart", *command(place / "data", tmp_path / "a")[1:]]
+    given = ["train", "quickstart", *command(folders / "data", tmp_path / "a")[1:]]
     monkeypatch.setattr("tune_cl.cli.commands.train._progress", stop)
     assert main(given) == INTERRUPTED
     told = capfd.readouterr().err.splitlines()[-1].partition("with: ")[2]

@@ -15,11 +15,9 @@ from tests.support.panel_states import state_of, trial
 from tests.support.report_cases import Case
 from tests.support.terminal import result
 from trainables.core.errors import DataError
-from trainables.curriculum.pacing import PACINGS
 from trainables.data import load_data
 from trainables.evaluation.metrics import METRICS
 from tune_cl.cli import COMMANDS, DONE, Parser, main
-from tune_cl.cli.commands.pace import OTHERS
 from tune_cl.cli.search_result import render
 from tune_cl.cli.tables import table
 from tune_cl.experiment.forecast import forecast_of
@@ -176,7 +174,7 @@ def test_the_best_ranker_is_used_on_what_it_reads(params: dict[str, Any], task: 
 def test_a_best_ranker_that_was_not_kept_is_not_offered() -> None:
     """Each of its trial's checkpoints may be lost or damaged."""
     told = render(result(0.5, 0.4) | {"best_ranker": None}).splitlines()[-1]
-    assert told == "Use the best ranker:  it was not kept, for no checkpoint of t0001 could be read"
+    assert told == "Use the best ranker:  not saved: no checkpoint of t0001 could be read"
 
 
 # -- tables ------------------------------------------------------------------------------------------------------
@@ -273,7 +271,7 @@ def test_check_says_in_words_what_a_search_will_do(
     assert "trials 7, the baseline included, of at most 20 iterations" in shown
     assert "baseline curriculum.pacing none, curriculum.weighting none; never stopped early" in shown
     [scheduler] = [line for line in shown if line.startswith("scheduler")]
-    assert "asha: the best 1/4 of those at a rung go on; rungs at iterations 1, 4, 16; a trial is judged" in scheduler
+    assert "asha: the best 1/4 of those at a rung go on; rungs at iterations 1, 4, 16; trials are compared" in scheduler
     assert scheduler.endswith("not before its own curriculum is over")
     [teacher] = [line for line in shown if line.startswith("teacher")]
     assert teacher == "teacher at most 20 iterations before the first trial: one more training, which a scoring needs"
@@ -348,7 +346,3 @@ def test_a_path_that_is_not_there_is_told_in_a_line() -> None:
         load_data(load_experiment("quickstart", data="../nope").base_run().data)
     right = "a folder (tune-cl list data), docstrings or ir_datasets:NAME"
     assert str(refused.value) == f"error: data.source: '../nope' does not exist; {right}"
-
-
-def test_the_picture_of_a_pacing_draws_all_others() -> None:
-    assert {name for name, _ in OTHERS} == set(PACINGS) - {"none"}

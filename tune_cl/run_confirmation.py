@@ -44,7 +44,7 @@ from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_materials import completed, require_unchanged, untrained
 from tune_cl.ray.slots import require_room
-from tune_cl.report.page import leave_report
+from tune_cl.report.page import write_report
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 
@@ -280,7 +280,7 @@ def confirm_search(
                     command = request.command(search_folder, None)  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
-                leave_report(search_folder, journal)
+                write_report(search_folder, journal)
                 return document
     except KeyboardInterrupt:
         raise stopped(command) from None

@@ -35,7 +35,7 @@ from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_materials import completed, fingerprint, require_unchanged, untrained
 from tune_cl.ray.slots import Slots, at_a_time, require_room
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
-from tune_cl.report.page import leave_report, report_left
+from tune_cl.report.page import report_is_current, write_report
 from tune_cl.search.analysis import pareto, selection_bias
 from tune_cl.search.budget import cost_so_far
 from tune_cl.search.driver import BASELINE_TRIAL, Search
@@ -161,8 +161,8 @@ def _session(
         works = not state.end
         if works:
             state = _run(experiment, search_folder, journal, materials, address, state)
-        if works or not report_left(search_folder, state):  # stopped earlier, between its end and its report
-            leave_report(search_folder, journal)
+        if works or not report_is_current(search_folder, state):  # stopped earlier, between its end and its report
+            write_report(search_folder, journal)
         go_on = search_folder.command("resume")  # only tracking may be left, which needs no cluster
     except KeyboardInterrupt:
         if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return

@@ -27,9 +27,9 @@ from tune_cl.process import SIGNALS, program, silence, stoppable
 
 COMMANDS = {
     "run": "search a space of curricula and rankers",
-    "resume": "go on with a search after a stop, crash or kill",
+    "resume": "continue a search after a stop, crash or kill",
     "confirm": "did a curriculum beat the baseline? new seeds, paired tests, a verdict",
-    "report": "what a search found: an HTML page, a LaTeX table or CSV",
+    "report": "the results of a search: an HTML page, a LaTeX table or CSV",
     "check": "validate a search space and forecast its cost",
     "train": "one training, no search, no Ray",
     "rerank": "apply a trained ranker",
@@ -38,31 +38,27 @@ COMMANDS = {
     "weigh": "sample weight at given iterations",
     "baseline": "unsupervised baselines: bm25, sdm, embedding; tuned on dev if you want",
     "evaluate": "trec_eval metrics and paired tests of run files",
-    "data": "what a data set holds, and what its splits share",
+    "data": "contents of a data set, and the overlap of its splits",
     "cluster": "a cluster file for ray up or KubeRay, to fill in",
-    "list": "what there is: rankers, scorings, pacings, spaces, ...",
+    "list": "available rankers, scorings, pacings, spaces, ...",
 }
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-SHOWN = 60  # characters shown of a name that is too long
 
 
 class Parser(argparse.ArgumentParser):
     """Reports usage errors in the same form as all other errors."""
 
     def error(self, message: str) -> NoReturn:
-        place, wrong = self.prog, message
-        found = re.match(r"argument ([^:]+): (.*)", message)
-        if found:
-            place, wrong = found.group(1), found.group(2)
-        raise UserError(Problem(place, wrong, f"see {self.prog} --help"))
+        location, wrong = self.prog, message
+        if match := re.match(r"argument ([^:]+): (.*)", message):
+            location, wrong = match.groups()
+        raise UserError(Problem(location, wrong, f"see {self.prog} --help"))
 
 
 def console() -> NoReturn:
     """`tune-cl` as a process. Signals are ignored once the command is done: while Ray and other libraries shut down,
-    Ctrl-C would end in a traceback and status 1. The empty code makes Python forget a Ctrl-C that left other code in a
-    string, such as a dataclass has: it would end `python -m` by the signal, not with the status."""
+    Ctrl-C would end in a traceback and status 1."""
     status = main()
-    exec("")
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     sys.exit(status)
@@ -83,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(False, str(stop))
         return INTERRUPTED
     except KeyboardInterrupt as again:
-        _say(debug, _last_words(again, arguments))
+        _say(debug, _stop_message(again, arguments))
         return INTERRUPTED
     except WorkFailed as error:
         _say(debug, f"error: {error}")
@@ -92,19 +88,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         silence(sys.stdout.fileno())
         return FAILED
     except Exception as error:  # noqa: BLE001 - the last resort: a line for the user, the traceback under --debug
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            _say(debug, str(Problem(f"{str(error.filename)[:SHOWN]}...", "the name is too long", "a shorter one")))
-            return BAD_INPUT
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is not None:
-            _say(debug, f"error: {error.filename}: {error.strerror}; make room on that disk")
+            _say(debug, f"error: {error.filename}: {error.strerror}; free some space on that disk")
             return FAILED
         _say(debug, f"error: {type(error).__name__}: {error}; --debug shows where")
         return FAILED
 
 
-def _last_words(stop: BaseException | None, arguments: Sequence[str]) -> str:
-    """The message of an Interrupted, even if another Ctrl-C came while it was being handled. A command that raised none
-    goes on when it is given again: what it had in the cache by then, such as a teacher's iterations, is found there."""
+def _stop_message(stop: BaseException | None, arguments: Sequence[str]) -> str:
+    """The message of an Interrupted, even if another Ctrl-C came while it was being handled; without one, the command
+    itself, which continues from what it has cached."""
     while stop is not None and not isinstance(stop, Interrupted):
         stop = stop.__context__
     if stop:
@@ -132,14 +125,14 @@ def _run(arguments: list[str]) -> int:
         document = command.execute(options)
         print(visible(command.render(document)))
         return DONE
-    with _stdout_kept_clean() as stdout:
+    with _stdout_for_json() as stdout:
         document = command.execute(options)
         stdout.write(visible(json.dumps(_plain(document), ensure_ascii=False)) + "\n")
     return DONE
 
 
 def parser_of(name: str, command: ModuleType) -> Parser:
-    """What a command of COMMANDS takes."""
+    """The parser of a command's arguments."""
     parser = Parser(
         prog=f"tune-cl {name}",
         description=COMMANDS[name],
@@ -156,46 +149,41 @@ def parser_of(name: str, command: ModuleType) -> Parser:
 def _require_values(arguments: list[str]) -> None:
     """Raises UserError for options with an empty value, as from an unset shell variable: an empty path would mean the
     current folder."""
-    given = [*pairwise(arguments), *(part.split("=", 1) for part in arguments if "=" in part)]
-    empty = [option for option, value in given if option.startswith("--") and not value]
+    pairs = [*pairwise(arguments), *(part.split("=", 1) for part in arguments if "=" in part)]
+    empty = [option for option, value in pairs if option.startswith("--") and not value]
     if empty:
         raise UserError(Problem(option, "is empty", f"a value, or leave {option} out") for option in empty)
 
 
 def _prepare_streams() -> None:
-    """Prints `?` for characters that the terminal's encoding lacks: no result is lost for them. What would go to a
-    stream that the caller closed (`>&-`) goes nowhere; else the next file opened would have its number, and get it.
-    Warnings (`logging`) may quote what a server answered."""
+    """Prints `?` for characters that the terminal's encoding lacks, instead of failing with the result unprinted.
+    Warnings (`logging`) may quote a server's answer, so their control characters are escaped."""
     if logging.lastResort:
         logging.lastResort.setFormatter(VisibleLog())
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        stream = getattr(sys, name)
-        if stream is None:
-            silence(number)
-            setattr(sys, name, os.fdopen(number, "w"))
-        elif isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")
 
 
 @contextmanager
-def _stdout_kept_clean() -> Iterator[Any]:
-    """Yields the real stdout, while all that libraries and child processes write to file descriptor 1 goes to
+def _stdout_for_json() -> Iterator[Any]:
+    """Yields the real stdout; what libraries and child processes write to file descriptor 1 meanwhile goes to
     stderr."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    real = os.dup(1)
     os.dup2(2, 1)
     try:
         # backslashreplace: a byte of a file name that is not UTF-8 becomes an escape that is valid JSON as well
-        with os.fdopen(kept, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as stdout:
+        with os.fdopen(real, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as stdout:
             yield stdout
     finally:
         sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(real, 1)
+        os.close(real)
 
 
 def _plain(value: Any) -> Any:
-    """The value for JSON, which has no NaN or infinity: they become null, and the word used in configurations."""
+    """The value for JSON, which has no NaN and no infinity: they become null and, as in configurations, "inf"."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -216,7 +204,7 @@ def _overview() -> str:
             "",
             *lines,
             "",
-            "tune-cl COMMAND --help tells more.",
+            "tune-cl COMMAND --help explains a command.",
         ]
     )
 

@@ -25,7 +25,7 @@ from tune_cl.ray.address import require_cluster
 from tune_cl.space.parameters import Choice, Leaf
 from tune_cl.space.space import Flat, Space
 
-DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the forms of tune-cl list data"
+DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the formats of tune-cl list data"
 
 
 def add_experiment(parser: ArgumentParser) -> None:
@@ -45,8 +45,8 @@ def add_name(parser: ArgumentParser) -> None:
 
 def add_split(parser: ArgumentParser, default: str, what: str) -> None:
     """The option for a split; `what`: how it is used."""
-    told = f"whose {what} (default {default})"
-    parser.add_argument("--split", default=default, choices=["train", "dev", "test"], help=told)
+    explained = f"whose {what} (default {default})"
+    parser.add_argument("--split", default=default, choices=["train", "dev", "test"], help=explained)
 
 
 def add_overrides(parser: ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def add_overrides(parser: ArgumentParser) -> None:
 
 
 def add_session(parser: ArgumentParser) -> None:
-    """Options for where a search runs and keeps its state."""
+    """Options for where a search runs and stores its state."""
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
     parser.add_argument(
         "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
@@ -73,24 +73,24 @@ def add_session(parser: ArgumentParser) -> None:
 
 
 def experiment_of(options: Namespace) -> Experiment:
-    """The experiment given by the options of `add_experiment` and `add_overrides`. Raises ConfigError for what is wrong
-    with it, DataError if its data is not there."""
+    """The experiment given by the options of `add_experiment` and `add_overrides`. Raises ConfigError if it is invalid,
+    DataError if its data does not exist."""
     flags = {"search.trials": options.trials, "training.max_iterations": options.max_iterations, "seed": options.seed}
-    given = [f"{key}={value}" for key, value in flags.items() if value is not None]
-    experiment = load_experiment(options.space, [*given, *options.overrides], options.data, options.ranker)
+    overrides = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    experiment = load_experiment(options.space, [*overrides, *options.overrides], options.data, options.ranker)
     require_source(experiment.base_run().data.source)
     return experiment
 
 
 def tracking_uri_of(options: Namespace, search_folder: SearchFolder) -> str:
-    """Where a search that has begun is tracked, by the options of `add_session` and its first event."""
+    """The tracking URI of an existing search, by the options of `add_session` and its first event."""
     first = replay(islice(read_events(search_folder.journal), 1))
     return resolve_tracking_uri(search_folder.storage, options.tracking_uri, first.tracking_uri)
 
 
 def require_ray(options: Namespace) -> None:
-    """Raises ConfigError if no trials can run by the options of `add_session`: the cluster does not answer, or the
-    environment opens a local Ray to everybody and the user has not said that this is wanted."""
+    """Raises ConfigError if the cluster does not answer, or if the environment opens a local Ray to everybody without
+    --allow-open-ray."""
     require_cluster(options.address)
     if options.address is None and is_open():
         mode = repr(os.environ[AUTH_MODE])
@@ -101,7 +101,7 @@ def require_ray(options: Namespace) -> None:
 
 
 DATA = ("data.source", "training.pretrain_data")
-PATHS = {  # keys that may name a local file or folder, each with the one value that never does
+PATHS = {  # keys whose value may be a local path, each with the one value that never is
     **dict.fromkeys(DATA, DOCSTRINGS),
     "ranker.vectors": TRAINED_VECTORS,
     "curriculum.vectors": TRAINED_VECTORS,
@@ -110,14 +110,16 @@ PATHS = {  # keys that may name a local file or folder, each with the one value 
 
 
 def in_any_folder(experiment: Experiment) -> Experiment:
-    """The experiment with its relative paths made absolute, for its trials work in other folders, and `resume` and
-    `confirm` may be called elsewhere."""
+    """The experiment with absolute paths: trials work in other folders, and `resume` and `confirm` may be called from
+    other folders."""
     space, search = experiment.space, experiment.search
     return replace(
         experiment,
         fixed=_absolutes(experiment.fixed),
         baseline=_absolutes(experiment.baseline),
-        space=Space({key: _moved(key, leaf) for key, leaf in space.leaves.items()}, _absolutes(space.context)),
+        space=Space(
+            {key: _with_absolute_paths(key, leaf) for key, leaf in space.leaves.items()}, _absolutes(space.context)
+        ),
         search=search.model_copy(update={"points": tuple(map(_absolutes, search.points))}),
     )
 
@@ -126,7 +128,7 @@ def _absolutes(flat: Mapping[str, Any]) -> Flat:
     return {key: absolute(key, value) for key, value in flat.items()}
 
 
-def _moved(key: str, leaf: Leaf) -> Leaf:
+def _with_absolute_paths(key: str, leaf: Leaf) -> Leaf:
     when = {other: tuple(absolute(other, value) for value in values) for other, values in leaf.when.items()}
     if isinstance(leaf, Choice):
         leaf = replace(leaf, options=tuple(absolute(key, option) for option in leaf.options))
@@ -134,7 +136,7 @@ def _moved(key: str, leaf: Leaf) -> Leaf:
 
 
 def absolute(key: str, value: Any) -> Any:
-    """The absolute path if the key's value is the path of a local file or folder, else the value."""
+    """The absolute path if the key's value is the path of an existing file or folder, else the value."""
     if key == "curriculum.teacher.ranker" and isinstance(value, Mapping):
         return {name: absolute(f"ranker.{name}", one) for name, one in value.items()}
     if key not in PATHS or not isinstance(value, str) or value == PATHS[key] or value.startswith("ir_datasets:"):

@@ -59,8 +59,8 @@ def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, nam
 
 
 def _above(best: Shown, baseline: Shown) -> tuple[float, int, str]:
-    """By how much the trial is above the baseline on dev, over the seeds that both have; the number of these seeds; and
-    words on them if either has others."""
+    """The difference from the baseline on dev over the seeds that both have, the number of these seeds, and a remark
+    on them if either has others."""
     own, other = (dict(zip(trial.get("seeds", ()), trial.get("devs", ()), strict=True)) for trial in (best, baseline))
     difference = over_shared_seeds(own, other)
     if difference is None:
@@ -74,13 +74,15 @@ def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bo
     if best is None:
         return "No trial besides the baseline gave a dev value, so there is nothing to compare it with."
     difference, seeds, over = _above(best, baseline)
-    told = f"{difference:+.4f} {metric}"
+    change = f"{difference:+.4f} {metric}"
     if difference <= 0:
-        return f"No trial was above the baseline on dev: the best of them ({best['trial_id']}) is at {told}{over}."
+        return f"No trial was above the baseline on dev: the best of them ({best['trial_id']}) is at {change}{over}."
     if not won:
-        return f"{told} on dev{over}, but with fewer seeds than the baseline, which stays the best."
+        return f"{change} on dev{over}, but with fewer seeds than the baseline, which stays the best."
     several = "a few seeds" if seeds > 1 else "one seed"
-    return f"{told} on dev{over}. The best of many trials on {several} looks better than it is: this is no verdict yet."
+    return (
+        f"{change} on dev{over}. The best of many trials on {several} looks better than it is: this is no verdict yet."
+    )
 
 
 def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
@@ -98,14 +100,14 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
 
 
 def _use(document: Shown) -> str:
-    """The command that applies the best ranker, or why there is none to apply."""
+    """The command that applies the best ranker, or why none was saved."""
     if ranker := document["best_ranker"]:
         return f"{program('tune-cl')} rerank {quote(ranker)} {_task(document)}"
-    return f"it was not kept, for no checkpoint of {document['best']['trial_id']} could be read"
+    return f"not saved: no checkpoint of {document['best']['trial_id']} could be read"
 
 
 def _task(document: Shown) -> str:
-    """What to apply the best ranker to: one that reads features or a run's scores takes no bare texts."""
+    """The arguments for its input: a ranker that reads features or a run's scores cannot rank bare texts."""
     params = document["best"]["params"]
     name = params.get("ranker.name", document["ranker"])
     trees = name in RANKERS and RANKERS[name].grows_trees
@@ -113,9 +115,9 @@ def _task(document: Shown) -> str:
 
 
 def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:
-    """Whether the best trial may owe its gain to its curriculum or to other keys, for both differ."""
-    found = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
-    return found["has_curriculum"] and bool(found["also_differs"])
+    """Whether both the curriculum and other keys differ from the baseline, so that either may explain the gain."""
+    differing = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
+    return differing["has_curriculum"] and bool(differing["also_differs"])
 
 
 def _open_mlflow(document: Shown) -> list[str]:

@@ -16,13 +16,13 @@ from rich.table import Table
 from trainables.core.prose import visible
 
 FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # matches numbers and intervals
-ENDLESS = 100_000
+UNLIMITED = 100_000  # characters: a row of a file or pipe stays on one line
 GAP, LEAST = 3, 8  # characters between columns, and the fewest of a text column
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Aligned columns: numbers are right-aligned, floats have four decimals. If room is scarce, texts are broken
-    (between words if those fit); numbers and intervals are broken only if nothing else helps."""
+    """Aligned columns: numbers are right-aligned, floats have four decimals. On a narrow terminal texts are wrapped,
+    between words if those fit; numbers and intervals are wrapped only if nothing else helps."""
     rows = [[_cell(value) for value in row] for row in rows]
     cells = list(zip(*rows, strict=True)) or [()] * len(columns)
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -35,7 +35,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _widths(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | list[None]:
-    """The width of each column in characters; None if there is no room even for LEAST characters of each text."""
+    """The width of each column in characters; None if not even LEAST characters of each text fit."""
     free = width_of_output() - GAP * (len(headings) - 1)
     whole = [max(map(len, (heading, *column))) for heading, column in zip(headings, cells, strict=True)]
     words = [_longest_word(heading, column) for heading, column in zip(headings, cells, strict=True)]
@@ -75,8 +75,8 @@ def plain(renderable: object) -> str:
 
 
 def width_of_output() -> int:
-    """The terminal's width in characters; in a file or pipe COLUMNS if set, else so many that a row stays on a line."""
-    return Console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else ENDLESS
+    """The terminal's width in characters; for a file or pipe COLUMNS if set, else UNLIMITED."""
+    return Console().width if sys.stdout.isatty() or "COLUMNS" in os.environ else UNLIMITED
 
 
 def _cell(value: object) -> str:

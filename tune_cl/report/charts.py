@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from markupsafe import escape
 
 from trainables.core.prose import counted
-from tune_cl.report.markup import Html, coordinate, cut, key_name, number, plain, tag
+from tune_cl.report.markup import Markup, cut, key_name, number, plain
 from tune_cl.space.parameters import Integer, Leaf, LogUniform, Range
 
 WIDTH = 480.0
@@ -42,27 +43,43 @@ class Scale:
 
 def scale(values: Iterable[float], start: float, end: float) -> Scale:
     """A scale for all finite values, with MARGIN of their span free on either side."""
-    known = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
-    low, high = min(known), max(known)
+    finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(finite), max(finite)
     room = (high - low) * MARGIN or max(abs(high), 1.0) * 0.05
     return Scale(low - room, high + room, start, end)
 
 
-def drawing(height: float, label: str, *children: object) -> Html:
+def tag(name: str, *children: Markup | str | None, **attributes: object) -> Markup:
+    """An element. Texts are escaped; None among children or attributes is left out.
+
+    `class_` gives `class`, `data_tip` gives `data-tip`. Floats are coordinates.
+    """
+    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
+    shown = {key: coordinate(value) if isinstance(value, float) else value for key, value in given.items()}
+    text = "".join(f' {key}="{escape(value)}"' for key, value in shown.items())
+    return Markup(f"<{name}{text}>{''.join(escape(child) for child in children if child is not None)}</{name}>")
+
+
+def coordinate(value: float) -> str:
+    """A length in an SVG: tenths of a pixel suffice and keep the file small."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def drawing(height: float, label: str, *children: Markup | str | None) -> Markup:
     """An SVG, with `label` for those who cannot see it."""
     box = f"0 0 {coordinate(WIDTH)} {coordinate(height)}"
     return tag("svg", *children, viewBox=box, role="img", aria_label=label)
 
 
-def text(x: float, y: float, words: object, role: str = "tick", anchor: str = "middle") -> Html:
+def text(x: float, y: float, words: str, role: str = "tick", anchor: str = "middle") -> Markup:
     return tag("text", words, x=x, y=y, class_=role, text_anchor=anchor)
 
 
-def rule(x1: float, y1: float, x2: float, y2: float, role: str) -> Html:
+def rule(x1: float, y1: float, x2: float, y2: float, role: str) -> Markup:
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=role)
 
 
-def frame(x: Scale, y: Scale, x_label: str, y_label: str, bottom: float, whole: bool = False) -> list[Html]:
+def frame(x: Scale, y: Scale, x_label: str, y_label: str, bottom: float, whole: bool = False) -> list[Markup]:
     """Grid, ticks and names of both axes. `whole`: x takes whole numbers."""
     parts = [text(4.0, 16.0, y_label, "axis", "start"), text(RIGHT, bottom + 36, x_label, "axis", "end")]
     for tick in y.ticks():
@@ -98,7 +115,7 @@ ORDER = ("failed", "trial", "baseline", "best")  # later ones are drawn on top
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark on a line; its `role` is curriculum (a dot), stopped (a cross) or found (a ring)."""
+    """A mark on a line; its `role` is curriculum (a dot), stopped (a cross) or highlight (a ring)."""
 
     at: Point
     role: str
@@ -132,7 +149,7 @@ def line_chart(
     stepped: bool = False,
     level: float | None = None,
     whole: bool = True,
-) -> Html:
+) -> Markup:
     """Lines over a common x. `level`: the y of a dashed line, the baseline's value."""
     points = [point for line in lines for point in line.points]
     bottom = HEIGHT - BOTTOM
@@ -147,7 +164,7 @@ def line_chart(
     return drawing(HEIGHT, f"{y_label} over {x_label}", *parts)
 
 
-def _line(line: Line, x: Scale, y: Scale, stepped: bool) -> Html:
+def _line(line: Line, x: Scale, y: Scale, stepped: bool) -> Markup:
     """The line with its marks, and a wider invisible line that is easier to point at."""
     d = path([(x(at), y(value)) for at, value in line.points], stepped)
     strokes = [tag("path", d=d, class_="hit"), tag("path", d=d, class_="stroke")]
@@ -155,14 +172,14 @@ def _line(line: Line, x: Scale, y: Scale, stepped: bool) -> Html:
     return tag("g", *strokes, *marks, class_=f"line {line.role}", data_trial=line.trial, data_tip=line.tip)
 
 
-def _mark(mark: Mark, x: float, y: float) -> Html:
+def _mark(mark: Mark, x: float, y: float) -> Markup:
     if mark.role == "stopped":
         cross = path([(x - 4, y - 4), (x + 4, y + 4), (math.nan, 0), (x - 4, y + 4), (x + 4, y - 4)])
         return tag("path", d=cross, class_="cross", data_tip=mark.tip)
     return tag("circle", cx=x, cy=y, r=4.0, class_=mark.role, data_tip=mark.tip)
 
 
-def interval_chart(names: Sequence[str], pairs: Sequence[tuple[Interval, Interval]], x_label: str) -> Html:
+def interval_chart(names: Sequence[str], pairs: Sequence[tuple[Interval, Interval]], x_label: str) -> Markup:
     """A row for each group, with two means and their intervals: (best, baseline)."""
     bottom = 12 + ROW * len(names)
     x = scale([end for pair in pairs for it in pair for end in (it.mean, it.low, it.high)], NAMES, RIGHT)
@@ -178,7 +195,7 @@ def interval_chart(names: Sequence[str], pairs: Sequence[tuple[Interval, Interva
     return drawing(bottom + 44, f"{x_label} by group", *parts)
 
 
-def share_chart(names: Sequence[str], shares: Sequence[float], chances: Sequence[float], x_label: str) -> Html:
+def share_chart(names: Sequence[str], shares: Sequence[float], chances: Sequence[float], x_label: str) -> Markup:
     """Rows with a bar from 0 to the share, and a tick at what chance reaches."""
     bottom = 12 + ROW * len(names)
     x = Scale(0.0, max([*shares, *chances, 0.05]) * 1.05, NAMES, RIGHT)
@@ -193,7 +210,7 @@ def share_chart(names: Sequence[str], shares: Sequence[float], chances: Sequence
     return drawing(bottom + 44, x_label, *parts)
 
 
-def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Html]:
+def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Markup]:
     parts = [text(RIGHT, bottom + 38, x_label, "axis", "end")]
     for tick in x.ticks():
         parts += [rule(x(tick), 8.0, x(tick), bottom, "grid")]
@@ -201,11 +218,11 @@ def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Html]:
     return parts
 
 
-def _row_name(name: str, middle: float) -> Html:
+def _row_name(name: str, middle: float) -> Markup:
     return tag("g", text(NAMES - 10, middle + 4, cut(name, 18), "name", "end"), data_tip=name)
 
 
-def strip_chart(differences: np.ndarray, y_label: str) -> Html:
+def strip_chart(differences: np.ndarray, y_label: str) -> Markup:
     """The differences of queries [Q], sorted, as bars from zero; if there are many, several queries share a bar."""
     columns, each, count = bars(differences), queries_a_bar(len(differences)), len(differences)
     bottom = HEIGHT - BOTTOM
@@ -245,12 +262,12 @@ ABSENT_NAME = "absent"
 
 
 @dataclass(frozen=True)
-class Traveller:
-    """A trial as a line. `chosen`: its opened parameters that exist; `place`: its rank from 0 (worst) to 1."""
+class Polyline:
+    """A trial as a line across the axes. `values`: of the opened parameters it has; `rank`: from 0 (worst) to 1."""
 
     trial: str
     number: int
-    chosen: Mapping[str, Any]
+    values: Mapping[str, Any]
     dev: float
     rank: float
     tip: str
@@ -258,7 +275,7 @@ class Traveller:
 
 @dataclass(frozen=True)
 class Axis:
-    """Where one parameter's values are: choices by name, numbers by `scale` (`whole`: whole numbers)."""
+    """The positions of a parameter's values: names by `positions`, numbers by `scale` (`whole`: whole numbers)."""
 
     key: str
     positions: Mapping[str, float]
@@ -266,10 +283,10 @@ class Axis:
     log: bool = False
     whole: bool = False
 
-    def __call__(self, chosen: Mapping[str, Any]) -> float:
-        if self.key not in chosen:
+    def __call__(self, values: Mapping[str, Any]) -> float:
+        if self.key not in values:
             return ABSENT
-        value = chosen[self.key]
+        value = values[self.key]
         if self.scale is None:
             return self.positions[plain(value)]
         return self.scale(math.log10(value) if self.log else value)
@@ -281,9 +298,9 @@ class Axis:
         return [(self.scale(tick), f"{10**tick:.3g}" if self.log else f"{tick:g}") for tick in ticks]
 
 
-def axis_of(key: str, leaf: Leaf, travellers: Sequence[Traveller]) -> Axis:
+def axis_of(key: str, leaf: Leaf, trials: Sequence[Polyline]) -> Axis:
     """The axis of an opened parameter: its listed values evenly spaced, or the range that the trials cover."""
-    seen = [traveller.chosen[key] for traveller in travellers if key in traveller.chosen]
+    seen = [trial.values[key] for trial in trials if key in trial.values]
     if isinstance(leaf, Range):
         log, whole = isinstance(leaf, LogUniform), isinstance(leaf, Integer)
         return Axis(key, {}, scale([math.log10(value) if log else value for value in seen], START, END), log, whole)
@@ -292,33 +309,33 @@ def axis_of(key: str, leaf: Leaf, travellers: Sequence[Traveller]) -> Axis:
     return Axis(key, {name: START + i * step for i, name in enumerate(names)}, None)
 
 
-def parallel_chart(leaves: Mapping[str, Leaf], travellers: Sequence[Traveller], metric: str) -> Html:
+def parallel_chart(leaves: Mapping[str, Leaf], trials: Sequence[Polyline], metric: str) -> Markup:
     """All opened parameters and the dev value; the better a trial's rank, the stronger its colour."""
-    axes = [axis_of(key, leaf, travellers) for key, leaf in leaves.items()]
-    values = scale([traveller.dev for traveller in travellers], START, END)
+    axes = [axis_of(key, leaf, trials) for key, leaf in leaves.items()]
+    dev = scale([trial.dev for trial in trials], START, END)
     heights = [44 + AXIS_HEIGHT * row for row in range(len(axes) + 1)]
     parts = []
-    for traveller in sorted(travellers, key=lambda traveller: traveller.rank):
-        nudge = traveller.number * 7 % 13 - 6.0  # keeps lines through the same choices apart
-        across = [axis(traveller.chosen) + (0 if axis.scale else nudge) for axis in axes]
+    for trial in sorted(trials, key=lambda trial: trial.rank):
+        nudge = trial.number * 7 % 13 - 6.0  # separates lines through the same value
+        across = [axis(trial.values) + (0 if axis.scale else nudge) for axis in axes]
         points = list(zip(across, heights[:-1], strict=True))
-        parts.append(_travel([*points, (values(traveller.dev), heights[-1])], traveller))
+        parts.append(_polyline([*points, (dev(trial.dev), heights[-1])], trial))
     for axis, y in zip(axes, heights[:-1], strict=True):
-        absent = any(axis.key not in traveller.chosen for traveller in travellers)
+        absent = any(axis.key not in trial.values for trial in trials)
         parts += _axis(key_name(axis.key), axis.ticks(), y, absent)
-    parts += _axis(f"dev {metric}", [(values(tick), f"{tick:g}") for tick in values.ticks()], heights[-1], False)
+    parts += _axis(f"dev {metric}", [(dev(tick), f"{tick:g}") for tick in dev.ticks()], heights[-1], False)
     return drawing(heights[-1] + 34, "parameters and dev value of each trial", *parts)
 
 
-def _travel(points: Sequence[tuple[float, float]], traveller: Traveller) -> Html:
+def _polyline(points: Sequence[tuple[float, float]], trial: Polyline) -> Markup:
     d = path(points)
-    colour = f"--mix:{100 * traveller.rank:.0f}%"
-    tip = f"{traveller.tip}: {number(traveller.dev)}"
+    colour = f"--mix:{100 * trial.rank:.0f}%"
+    tip = f"{trial.tip}: {number(trial.dev)}"
     strokes = [tag("path", d=d, class_="hit"), tag("path", d=d, class_="stroke")]
-    return tag("g", *strokes, class_="line way", style=colour, data_trial=traveller.trial, data_tip=tip)
+    return tag("g", *strokes, class_="line way", style=colour, data_trial=trial.trial, data_tip=tip)
 
 
-def _axis(name: str, ticks: Sequence[tuple[float, str]], y: float, absent: bool) -> list[Html]:
+def _axis(name: str, ticks: Sequence[tuple[float, str]], y: float, absent: bool) -> list[Markup]:
     parts = [rule(START - 10, y, END + 10, y, "zero"), text(START - 10, y - 10, name, "axis halo", "start")]
     apart = (END - START) / max(len(ticks) - 1, 1)
     crowded = LETTER * max((len(label) for _, label in ticks), default=0) > apart / 1.5  # outer labels shift inward

@@ -1,4 +1,4 @@
-"""What a report is made of: the journal, the experiment and, if there is one, the confirmation."""
+"""The contents of a report: the journal, the experiment and, if there is one, the confirmation; their statistics."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class Findings:
         """The baseline, then the best trial of each configuration in `ranked`, with the dev value that ranks it and the
         number of seeds that this is a mean of (`search.repeats`)."""
         finals = self.state.finals() if self.state.repeats else {}
-        found: dict[str, tuple[TrialState, float, int]] = {}
+        best: dict[str, tuple[TrialState, float, int]] = {}
         for trial, at in [*([self.baseline] if self.baseline else []), *self.ranked]:
             values = finals.get(trial.configuration, [at.dev])
-            found.setdefault(trial.configuration, (trial, fmean(values), len(values)))
-        return list(found.values())
+            best.setdefault(trial.configuration, (trial, fmean(values), len(values)))
+        return list(best.values())
 
     def above(self, trial: TrialState, dev: float) -> float | None:
         """By how much a trial is above the baseline: over the seeds that both configurations have, else by `dev`. None
@@ -112,8 +112,8 @@ class Findings:
     def ended(self) -> list[tuple[TrialState, Dev]]:
         """The trials in `ranked`, and the baseline, that ran to the end, without repeats: seeds of a configuration are
         no independent trials."""
-        known = [*self.ranked, *([self.baseline] if self.baseline else [])]
-        return [(trial, at) for trial, at in known if trial.outcome in RAN_TO_THE_END and not trial.repeat_of]
+        valid = [*self.ranked, *([self.baseline] if self.baseline else [])]
+        return [(trial, at) for trial, at in valid if trial.outcome in RAN_TO_THE_END and not trial.repeat_of]
 
     @cached_property
     def pairs(self) -> list[tuple[TrialState, TrialState]]:
@@ -135,7 +135,7 @@ class Findings:
 
 
 def gather(search_folder: SearchFolder) -> Findings:
-    """Reads a search without holding it, so that a running one can be reported.
+    """Reads a search without locking it, so that a running one can be reported.
 
     Raises DataError for a damaged journal or confirmation.
     """
@@ -157,9 +157,9 @@ def _walk(search_folder: SearchFolder) -> tuple[SearchState, list[Reached]]:
 
 
 def _confirmation(search_folder: SearchFolder) -> Document | None:
-    """The verdict on test; without one, what was found on dev, where the configurations were chosen."""
-    found = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
-    return next((document for document in found if document), None)
+    """The verdict on test, else the comparison on dev, which also selected the configurations."""
+    documents = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
+    return next((document for document in documents if document), None)
 
 
 def words(trial: TrialState) -> str:
@@ -167,7 +167,7 @@ def words(trial: TrialState) -> str:
     return f"{trial.trial} {'baseline' if trial.baseline else trial_words(trial.chosen, trial.params)}"
 
 
-FEWEST_TRIALS = 8  # permutations of fewer values tell nothing
+FEWEST_TRIALS = 8  # permutations of fewer values are too few
 FEWEST_ENDED = 5
 PERMUTATIONS = 1000
 MOST_GROUPS = 6  # up to so many distinct numbers are a group each; more are cut into thirds
@@ -249,8 +249,8 @@ class RankAgreement:
 def rank_agreement(early: np.ndarray, final: np.ndarray) -> RankAgreement | None:
     """τ with a 95 % interval: atanh τ has the variance .437 / (n - 4) (Fieller, Hartley & Pearson 1957).
 
-    For the interval, τ = ±1 is reduced by half an exchanged pair, for a handful of trials never proves perfection. None
-    for fewer than FEWEST_ENDED trials, or if all early or all final values are equal.
+    For the interval, τ = ±1 is reduced by half an exchanged pair, because a handful of trials never proves perfection.
+    None for fewer than FEWEST_ENDED trials, or if all early or all final values are equal.
     """
     n = len(final)
     if n < FEWEST_ENDED:
@@ -266,11 +266,11 @@ def rank_agreement(early: np.ndarray, final: np.ndarray) -> RankAgreement | None
 
 @dataclass(frozen=True)
 class SlowBias:
-    """How many `places` worse trials with long curricula ranked early than at the end, minus that of the others."""
+    """By how many `ranks` trials with long curricula stood lower early than at the end, minus that of the others."""
 
     slow: int
     fast: int
-    places: float
+    ranks: float
     p: float
 
 

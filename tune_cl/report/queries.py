@@ -31,7 +31,23 @@ from tune_cl.report.findings import (
     slow_bias,
     words,
 )
-from tune_cl.report.markup import NONE, Html, cut, figure, legend, number, p_value, paragraph, plain, signed, table, tag
+from tune_cl.report.markup import (
+    BLOCKS,
+    NONE,
+    Markup,
+    cut,
+    details,
+    figure,
+    heading,
+    legend,
+    number,
+    p_value,
+    paragraph,
+    plain,
+    side_by_side,
+    signed,
+    table,
+)
 
 MOST_TURNS = 8  # queries with so many or more share a group
 MOST_DOMAINS = 12
@@ -68,7 +84,7 @@ class PerQuery:
 
 
 def per_query(findings: Findings) -> PerQuery:
-    """Means over seeds from the confirmation's files; without a confirmation, what trials left on dev.
+    """Means over seeds from the confirmation's files; without a confirmation, the values of trials on dev.
 
     Raises NothingToShow if there is nothing to compare, DataError if data or files are missing or have changed.
     """
@@ -80,7 +96,7 @@ def per_query(findings: Findings) -> PerQuery:
     rows = [row for row, name in enumerate(ids) if name in ours and name in theirs]
     if not rows:
         raise DataError(Problem(str(best[0]), f"holds no query of {split}", "files of a search on this data"))
-    values = [np.array([known[ids[row]] for row in rows]) for known in (ours, theirs)]
+    values = [np.array([means[ids[row]] for row in rows]) for means in (ours, theirs)]
     return PerQuery(data, split, label, np.array(rows), values[0], values[1])
 
 
@@ -123,7 +139,7 @@ def _tables(entry: Document, folder: Path) -> list[Path]:
 
 
 def _mean(files: Sequence[Path], metric: str) -> dict[str, float]:
-    """Means over the files, by query id; queries that any file lacks are left out."""
+    """Means over the files, by query id; queries that any file lacks are omitted."""
     tables = [read_per_query(path, metric) for path in files]
     common = [name for name in tables[0] if all(name in table for table in tables)]
     return {name: sum(table[name] for table in tables) / len(tables) for name in common}
@@ -155,7 +171,7 @@ def by_domain(values: PerQuery) -> Groups:
 def by_length(values: PerQuery) -> Groups:
     """Three groups of about equal size by mean words of an utterance (the scoring `context_words`), short to long.
 
-    Queries of equal length stay together, so a group may be empty: it is left out.
+    Queries of equal length stay together, so a group may be empty: it is omitted.
     """
     data, query = values.data, values.query
     counts = np.concatenate([[0], np.cumsum(word_counts(data.utterances))])
@@ -186,12 +202,12 @@ def values_of(findings: Findings) -> PerQuery | str:
     return f"There are no values of single queries to show: {why}."
 
 
-def groups_section(findings: Findings, values: PerQuery | str) -> list[Html]:
+def groups_section(findings: Findings, values: PerQuery | str) -> list[Markup]:
     """The metric by number of turns, by domain and by length: best against baseline."""
     if isinstance(values, str):
         return [paragraph(values)]
     queries = f"{counted(len(values.row), 'query')} of {values.split}"
-    told = f"{values.label}, against the baseline; {queries}."
+    text = f"{values.label}, against the baseline; {queries}."
     kinds = [("By number of turns", by_turns(values)), ("By domain", by_domain(values)),
              ("By difficulty: mean words of an utterance", by_length(values))]  # fmt: skip
     charts = [_group_figure(title, groups, findings.metric, values) for title, groups in kinds if len(groups) > 1]
@@ -201,16 +217,16 @@ def groups_section(findings: Findings, values: PerQuery | str) -> list[Html]:
         "little: the two are paired. Groups are many, so one that stands out may do so by chance."
     )
     keys = legend(KEYS)
-    return [paragraph(told), keys, tag("div", *charts, class_="charts"), *map(paragraph, single), paragraph(note)]
+    return [paragraph(text), keys, side_by_side(*charts), *map(paragraph, single), paragraph(note)]
 
 
-def _group_figure(title: str, groups: Groups, metric: str, values: PerQuery) -> Html:
+def _group_figure(title: str, groups: Groups, metric: str, values: PerQuery) -> Markup:
     names = [f"{name} ({int(member.sum())})" for name, member in groups]
     pairs = [(mean_interval(values.best[member]), mean_interval(values.baseline[member])) for _, member in groups]
     return figure(title, interval_chart(names, pairs, metric))
 
 
-def changes_section(findings: Findings, values: PerQuery | str) -> list[Html]:
+def changes_section(findings: Findings, values: PerQuery | str) -> list[Markup]:
     """Sorted differences, and the texts of the queries that changed most."""
     if isinstance(values, str):
         return [paragraph(values)]
@@ -219,7 +235,7 @@ def changes_section(findings: Findings, values: PerQuery | str) -> list[Html]:
     gained = [int(at) for at in order[:SHOWN] if values.differences[at] > 0]
     lost = [int(at) for at in order[::-1][:SHOWN] if values.differences[at] < 0]
     return [
-        tag("div", figure(_title(values), chart, paragraph(values.label)), class_="charts"),
+        side_by_side(figure(_title(values), chart, paragraph(values.label))),
         *_queries("Gained most", gained, findings, values),
         *_queries("Lost most", lost, findings, values),
     ]
@@ -232,22 +248,22 @@ def _title(values: PerQuery) -> str:
     return f"Queries of {values.split}: each bar is the mean of {each} neighbouring queries"
 
 
-def _queries(title: str, chosen: list[int], findings: Findings, values: PerQuery) -> list[Html]:
-    if not chosen:
+def _queries(title: str, indices: list[int], findings: Findings, values: PerQuery) -> list[Markup]:
+    if not indices:
         return [paragraph(f"{title}: none.")]
-    return [tag("h3", title), *(_query(at, findings, values) for at in chosen)]
+    return [heading(title), *(_query(at, findings, values) for at in indices)]
 
 
-def _query(at: int, findings: Findings, values: PerQuery) -> Html:
+def _query(index: int, findings: Findings, values: PerQuery) -> Markup:
     """A query's values, its text, and its first relevant candidate; for a pair, its second sentence instead."""
-    data, query = values.data, int(values.query[at])
+    data, query = values.data, int(values.query[index])
     text = cut(data.query_text(query), TEXT)
-    change = f"{number(values.baseline[at], 3)} → {number(values.best[at], 3)} "
-    summary = tag("summary", tag("b", signed(float(values.differences[at]), 3)), f" ({change.strip()}) ", cut(text, 90))
-    name = tag("span", f"{data.query_ids[query]}, {counted(int(data.turns[query]), 'turn')}", class_="muted")
-    label, document = _answer(int(values.row[at]), findings, values)
-    texts = paragraph(tag("b", "Query "), text), paragraph(tag("b", f"{label} "), document)
-    return tag("details", summary, name, *texts)
+    difference = signed(float(values.differences[index]), 3)
+    change = f"{number(values.baseline[index], 3)} → {number(values.best[index], 3)}"
+    name = f"{data.query_ids[query]}, {counted(int(data.turns[query]), 'turn')}"
+    return BLOCKS.query(
+        difference, change, cut(text, 90), name, text, *_answer(int(values.row[index]), findings, values)
+    )
 
 
 def _answer(row: int, findings: Findings, values: PerQuery) -> tuple[str, str]:
@@ -256,11 +272,11 @@ def _answer(row: int, findings: Findings, values: PerQuery) -> tuple[str, str]:
     level = findings.experiment.base_run().evaluation.relevance_level
     start, end = int(split.offsets[row]), int(split.offsets[row + 1])
     pair = data.task == "classification"
-    found = [0] if pair else np.flatnonzero(split.grade[start:end] >= level).tolist()
-    if not found:
+    relevant = [0] if pair else np.flatnonzero(split.grade[start:end] >= level).tolist()
+    if not relevant:
         return "Relevant", "no candidate of this query is relevant"
     label = data.classes[split.grade[start]].capitalize() if pair else "Relevant"
-    return label, cut(data.documents[int(split.document[start + found[0]])], TEXT)
+    return label, cut(data.documents[int(split.document[start + relevant[0]])], TEXT)
 
 
 LEVEL = 0.05
@@ -268,13 +284,13 @@ SPLITS = ("curriculum.pacing", "curriculum.m", "curriculum.objective_switch", "c
 Ended = list[tuple[TrialState, Dev]]
 
 
-def ranking_section(findings: Findings) -> list[Html]:
-    """How well the values at each rung would have ranked the trials that ran to the end, audited ones included."""
+def ranking_section(findings: Findings) -> list[Markup]:
+    """Rank correlation of the values at each rung with the final ones, over all trials that ran to the end."""
     ended = findings.ended
     parts = [paragraph(_stopping(findings)), *_audit(findings)]
     if len(ended) < FEWEST_ENDED:
-        told = f"Too few trials ran to the end ({len(ended)}) to say how well early values ranked them: "
-        return [*parts, paragraph(f"{told}at least {FEWEST_ENDED} are needed.")]
+        text = f"Too few trials ran to the end ({len(ended)}) to say how well early values ranked them: "
+        return [*parts, paragraph(f"{text}at least {FEWEST_ENDED} are needed.")]
     lines = [(rung, *_agreement(findings, ended, rung)) for rung in findings.experiment.rungs]
     parts.append(table(["rung (iteration)", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3]))
     parts.append(paragraph(_over_whom(findings)))
@@ -294,25 +310,25 @@ def _stopping(findings: Findings) -> str:
     if search.scheduler == "none":
         return f"No scheduler stopped trials; the table says how well early values would have ranked them.{also}"
     stopped = len(ended) - others.total()
-    told = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early.{also}"
+    text = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early.{also}"
     if finished := len(audited(findings)):
-        told += f" It would have stopped {finished} more, which were finished on purpose (search.audit)."
-    if _judges_inside(findings):
-        return f"{told} Trials were judged while still inside their curriculum, too."
+        text += f" It would have stopped {finished} more, which were finished on purpose (search.audit)."
+    if _compares_inside(findings):
+        return f"{text} Trials were compared while still inside their curriculum, too."
     if search.grace == "scaled":
-        return f"{told} Trials were judged after trainings that were planned for their rung, curriculum included."
+        return f"{text} Trials were compared after trainings that were planned for their rung, curriculum included."
     if search.grace == "curriculum":
-        return f"{told} No trial was judged before its own curriculum was over."
-    return f"{told} Trials could be judged while still inside their curriculum (search.grace: {search.grace})."
+        return f"{text} No trial was compared before its own curriculum was over."
+    return f"{text} Trials could be compared while still inside their curriculum (search.grace: {search.grace})."
 
 
-def _judges_inside(findings: Findings) -> bool:
-    """Whether the scheduler judges trials inside their curricula whatever `search.grace` says."""
+def _compares_inside(findings: Findings) -> bool:
+    """Whether the scheduler compares trials inside their curricula regardless of `search.grace`."""
     scheduler = findings.experiment.search.scheduler
     return scheduler == "pbt" or (scheduler == "model" and findings.experiment.setup.promotion)
 
 
-def _audit(findings: Findings) -> list[Html]:
+def _audit(findings: Findings) -> list[Markup]:
     """What stopping would have cost, as far as the audited trials show."""
     finished = audited(findings)
     passed = [at.dev for trial, at in findings.ended if trial.audit is None and not trial.baseline]
@@ -322,33 +338,33 @@ def _audit(findings: Findings) -> list[Html]:
     above = sum(at.dev > best for _, at in finished)
     usual = float(np.median(passed))
     level = sum(at.dev > usual for _, at in finished)
-    told = (
+    text = (
         f"Of the {len(finished)} audited trials {above} ended above the best trial that was let through "
         f"({number(best)}), {level} above the median of those ({number(usual)}). "
     )
     if above:
-        told += f"Stopping would have lost {number(top[1].dev - best)} {findings.metric} ({words(top[0])})."
+        text += f"Stopping would have lost {number(top[1].dev - best)} {findings.metric} ({words(top[0])})."
     else:
-        told += f"Stopping lost nothing among them: the best of them ended at {number(top[1].dev)}."
-    return [paragraph(told)]
+        text += f"Stopping lost nothing among them: the best of them ended at {number(top[1].dev)}."
+    return [paragraph(text)]
 
 
 def _over_whom(findings: Findings) -> str:
-    told = f"Rank correlation of the best value up to each rung with the final one, over {len(findings.ended)} trials."
+    text = f"Rank correlation of the best value up to each rung with the final one, over {len(findings.ended)} trials."
     search = findings.experiment.search
     if search.scheduler == "none":
-        return told
+        return text
     if search.scheduler == "pbt":
-        return f"{told} None was stopped, but a copy of another trial went on with that one's weights."
+        return f"{text} None was stopped, but a copy of another trial went on with that one's weights."
     if audited(findings):
         return (
-            f"{told} The audited ones are a sample of the stopped, so each stands for several: the stopped "
+            f"{text} The audited ones are a sample of the stopped, so each stands for several: the stopped "
             "count for too little in τ."
         )
-    told += " Only trials that were let through ran to the end: how the stopped ones would have ended is not known."
+    text += " Only trials that were let through ran to the end: how the stopped ones would have ended is not known."
     if search.grace == "scaled":
-        return f"{told} The values at a rung are those of the trainings planned for it; the baseline had none."
-    return f"{told} search.audit: N finishes up to N of them to find out."
+        return f"{text} The values at a rung are those of the trainings planned for it; the baseline had none."
+    return f"{text} search.audit: N finishes up to N of them to find out."
 
 
 def _until(findings: Findings, trial: TrialState, rung: int) -> float:
@@ -368,20 +384,20 @@ def _early_and_final(findings: Findings, ended: Ended, rung: int) -> tuple[np.nd
     """Best value up to the rung, final value and end of the curriculum of the trials with a value by then, [N] each."""
     lines = [(_until(findings, trial, rung), at.dev, findings.past_curriculum(trial)) for trial, at in ended]
     early, final, past = np.array(lines, np.float64).reshape(-1, 3).T
-    known = ~np.isnan(early)
-    return early[known], final[known], past[known]
+    valid = ~np.isnan(early)
+    return early[valid], final[valid], past[valid]
 
 
 def _agreement(findings: Findings, ended: Ended, rung: int) -> tuple[object, ...]:
     """The number of trials, τ and its interval, as table cells."""
     early, final, _ = _early_and_final(findings, ended, rung)
-    found: RankAgreement | None = rank_agreement(early, final)
-    if not found:
+    agreement: RankAgreement | None = rank_agreement(early, final)
+    if not agreement:
         return len(final), NONE, "too few, or all equal"
-    return found.trials, number(found.tau, 2), f"[{number(found.low, 2)}, {number(found.high, 2)}]"
+    return agreement.trials, number(agreement.tau, 2), f"[{number(agreement.low, 2)}, {number(agreement.high, 2)}]"
 
 
-def _splits(findings: Findings) -> list[Html]:
+def _splits(findings: Findings) -> list[Markup]:
     """The same within trials that have a value of an opened key in common, for keys that divide curricula by kind."""
     keys = [key for key in SPLITS if key in findings.experiment.space.leaves]
     groups: dict[tuple[str, str], Ended] = defaultdict(list)
@@ -396,31 +412,31 @@ def _splits(findings: Findings) -> list[Html]:
         return [paragraph(few)] if keys else []
     lines = [(f"{key} {value}", rung, *_agreement(findings, ended, rung))
              for (key, value), ended in large.items() for rung in findings.experiment.rungs]  # fmt: skip
-    told = table(["trials with", "rung", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3, 4])
-    return [tag("details", tag("summary", f"Split by {names}"), told)]
+    shown = table(["trials with", "rung", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3, 4])
+    return [details(f"Split by {names}", shown)]
 
 
-def _slow(findings: Findings) -> list[Html]:
+def _slow(findings: Findings) -> list[Markup]:
     """Whether the first rung is unfair to slow curricula."""
     rungs = findings.experiment.rungs
-    found = slow_bias(*_early_and_final(findings, findings.ended, rungs[0])) if rungs else None
-    if not found:
-        told = "Too few slow and quick curricula ran to the end to say whether stopping early is unfair to slow ones."
-        return [paragraph(told)]
-    way = "worse" if found.places > 0 else "better"
-    told = (
-        f"At iteration {rungs[0]} the {found.slow} trials with the longer curricula stood on average "
-        f"{abs(found.places):.1f} places {way} than at the end, set against the other {found.fast} "
-        f"(Mann-Whitney p {p_value(found.p)}): "
+    bias = slow_bias(*_early_and_final(findings, findings.ended, rungs[0])) if rungs else None
+    if not bias:
+        text = "Too few slow and quick curricula ran to the end to say whether stopping early is unfair to slow ones."
+        return [paragraph(text)]
+    way = "worse" if bias.ranks > 0 else "better"
+    text = (
+        f"At iteration {rungs[0]} the {bias.slow} trials with the longer curricula stood on average "
+        f"{abs(bias.ranks):.1f} ranks {way} than at the end, relative to the other {bias.fast} "
+        f"(Mann-Whitney p {p_value(bias.p)}): "
     )
-    biased = found.p <= LEVEL and found.places > 0
+    biased = bias.p <= LEVEL and bias.ranks > 0
     search = findings.experiment.search
     if not biased:
-        told += "no bias against them is shown."
+        text += "no bias against them is shown."
     elif search.scheduler in ("none", "pbt"):
-        told += "stopping early would be unfair to slow curricula."
-    elif search.grace == "curriculum" and not _judges_inside(findings):
-        told += "stopping early would be unfair to slow curricula without this grace (search.grace: curriculum)."
+        text += "stopping early would be unfair to slow curricula."
+    elif search.grace == "curriculum" and not _compares_inside(findings):
+        text += "stopping early would be unfair to slow curricula without this grace (search.grace: curriculum)."
     else:
-        told += "stopping early is unfair to slow curricula."
-    return [paragraph(told)]
+        text += "stopping early is unfair to slow curricula."
+    return [paragraph(text)]

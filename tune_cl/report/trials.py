@@ -11,12 +11,14 @@ import numpy as np
 from trainables.core.prose import counted
 from tune_cl.confirmation.request import Request
 from tune_cl.history.state import TrialState
-from tune_cl.report.charts import Line, Mark, Traveller, line_chart, parallel_chart, share_chart
+from tune_cl.report.charts import Line, Mark, Polyline, line_chart, parallel_chart, share_chart
 from tune_cl.report.findings import FEWEST_TRIALS, PERMUTATIONS, Findings, Importance, Reached, importance, words
 from tune_cl.report.markup import (
+    BLOCKS,
     NONE,
-    Html,
+    Markup,
     code,
+    details,
     figure,
     key_name,
     legend,
@@ -24,8 +26,8 @@ from tune_cl.report.markup import (
     p_value,
     paragraph,
     plain,
+    side_by_side,
     table,
-    tag,
 )
 from tune_cl.search.analysis import Priced, front, priced
 
@@ -55,12 +57,12 @@ def tip(findings: Findings, trial: TrialState) -> str:
     return f"{words(trial)}: {reached}; {(trial.outcome or 'running').replace('_', ' ')}"
 
 
-def _left_out(findings: Findings) -> Html | None:
-    left = len(findings.state.trials) - len(drawn(findings))
-    return paragraph(f"Not drawn: {left} of {len(findings.state.trials)} trials.") if left > 0 else None
+def _not_drawn(findings: Findings) -> Markup | None:
+    missing = len(findings.state.trials) - len(drawn(findings))
+    return paragraph(f"Not drawn: {missing} of {len(findings.state.trials)} trials.") if missing > 0 else None
 
 
-def learning_section(findings: Findings) -> list[Html]:
+def learning_section(findings: Findings) -> list[Markup]:
     """The dev metric over iterations, with a line for each trial."""
     lines = [_learning_line(findings, trial) for trial in drawn(findings) if trial.results]
     if not lines:
@@ -70,8 +72,7 @@ def learning_section(findings: Findings) -> list[Html]:
     signs += [("cross", "stopped early")]
     signs += [("failed", "failed")] if findings.state.counts()["failed"] else []
     chart, keys = line_chart(lines, "iteration", f"dev {findings.metric}"), legend(signs)
-    return [tag("div", figure("Each trial on dev", chart, keys, _left_out(findings)), _outcomes(findings),
-                class_="charts")]  # fmt: skip
+    return [side_by_side(figure("Each trial on dev", chart, keys, _not_drawn(findings)), _outcomes(findings))]
 
 
 def _learning_line(findings: Findings, trial: TrialState) -> Line:
@@ -86,17 +87,17 @@ def _learning_line(findings: Findings, trial: TrialState) -> Line:
     return Line(trial.trial, role(findings, trial), tip(findings, trial), list(dev.items()), marks)
 
 
-def _outcomes(findings: Findings) -> Html:
+def _outcomes(findings: Findings) -> Markup:
     """How trials ended, and why failed ones did."""
     counts = findings.state.counts()
-    told = table(["outcome", "trials"], [(name.replace("_", " "), count) for name, count in counts.items()], [1])
+    shown = table(["outcome", "trials"], [(name.replace("_", " "), count) for name, count in counts.items()], [1])
     failed = [trial for trial in findings.state.by_number() if trial.outcome == "failed"]
-    reasons = [tag("li", f"{words(trial)}: {trial.reason or 'no reason given'}") for trial in failed[:10]]
-    more = f"{len(failed)} failed; the first {len(reasons)}:" if len(failed) > len(reasons) else "Failed:"
-    return tag("div", told, *([paragraph(more), tag("ul", *reasons)] if reasons else []))
+    reasons = [f"{words(trial)}: {trial.reason or 'no reason given'}" for trial in failed[:10]]
+    heading = f"{len(failed)} failed; the first {len(reasons)}:" if len(failed) > len(reasons) else "Failed:"
+    return BLOCKS.outcomes(shown, heading, reasons)
 
 
-def cost_section(findings: Findings) -> list[Html]:
+def cost_section(findings: Findings) -> list[Markup]:
     """The best value so far, over what the search had cost by then."""
     best = _best_so_far(findings)
     if not best:
@@ -108,12 +109,12 @@ def cost_section(findings: Findings) -> list[Html]:
         ("Over time", "seconds", "seconds", False),
     ):
         lines = [_step_line(findings, best, key)]
-        signs = [("best", "best trial so far"), ("found", "moment it was found")]
+        signs = [("best", "best trial so far"), ("highlight", "moment it was found")]
         signs += [("level", "the baseline, at its best")] if level is not None else []
         chart = line_chart(lines, unit, f"best dev {findings.metric} so far", True, level, whole)
         charts.append(figure(title, chart, legend(signs)))
     return [
-        tag("div", *charts, class_="charts"),
+        side_by_side(*charts),
         paragraph("Time counts while the search ran, not while it was stopped."),
     ]
 
@@ -132,7 +133,7 @@ def _step_line(findings: Findings, risen: list[Reached], key: str) -> Line:
     end = getattr(findings.reached[-1], key)
     points = [(getattr(at, key), at.dev) for at in risen]
     marks = [
-        Mark(point, "found", f"{number(at.dev)} by {words(findings.state.trials[at.trial])}, {_when(at)}")
+        Mark(point, "highlight", f"{number(at.dev)} by {words(findings.state.trials[at.trial])}, {_when(at)}")
         for point, at in zip(points, risen, strict=True)
     ]
     return Line("", "best", "best so far", [*points, (end, risen[-1].dev)], marks)
@@ -142,7 +143,7 @@ def _when(at: Reached) -> str:
     return f"its iteration {at.iteration}, after {at.iterations} iterations and {at.seconds:.0f} s of the search"
 
 
-def pacing_section(findings: Findings) -> list[Html]:
+def pacing_section(findings: Findings) -> list[Markup]:
     """The share of the training data that was open, as reported by the trials."""
     lines = []
     for trial in drawn(findings):
@@ -151,7 +152,7 @@ def pacing_section(findings: Findings) -> list[Html]:
         if shares:
             lines.append(Line(trial.trial, role(findings, trial), tip(findings, trial), list(shares.items())))
     if not any(share < 1 for line in lines for _, share in line.points):
-        return [paragraph("No trial held training data back: all of it was open at all times.")]
+        return [paragraph("Every trial had all training data available at all times.")]
     chart = line_chart(lines, "iteration", "share of the training data open")
     note = paragraph(
         "The share of the documents that the trees of each iteration grow on: those of the subset before the switch."
@@ -160,10 +161,10 @@ def pacing_section(findings: Findings) -> list[Html]:
         "length together are drawn from what was open at the first of them."
     )
     keys = legend(KEYS)
-    return [tag("div", figure("Each trial in training", chart, keys, note, _left_out(findings)), class_="charts")]
+    return [side_by_side(figure("Each trial in training", chart, keys, note, _not_drawn(findings)))]
 
 
-def spent_section(findings: Findings) -> list[Html]:
+def spent_section(findings: Findings) -> list[Markup]:
     """What the search cost, beside its forecast."""
     state = findings.state
     end, forecast = state.end or {}, state.forecast
@@ -178,12 +179,12 @@ def spent_section(findings: Findings) -> list[Html]:
     ]
     if "cost_forecast" in forecast:
         lines.append(("cost of that, at search.price", forecast["cost_forecast"], cost.get("price")))
-    told = table(["", "forecast", "true"], [(name, _amount(before), _amount(after)) for name, before, after in lines],
+    shown = table(["", "forecast", "true"], [(name, _amount(before), _amount(after)) for name, before, after in lines],
                  [1, 2])  # fmt: skip
     notes = ["The forecast of the time leaves out what starting takes: Ray, its workers, and reading the data."]
     if not state.end:
-        notes.append("The search has not come to its end; hours reserved are known then.")
-    return [told, *map(paragraph, notes)]
+        notes.append("The search has not come to its end; reserved hours are counted at its end.")
+    return [shown, *map(paragraph, notes)]
 
 
 def _seconds(hours: float | None) -> int | None:
@@ -199,76 +200,76 @@ def _amount(value: float | None) -> str:
 LEVEL = 0.05
 
 
-def parameters_section(findings: Findings) -> list[Html]:
+def parameters_section(findings: Findings) -> list[Markup]:
     """Parallel coordinates, and how much of the trials' differences goes with each parameter."""
     leaves = findings.experiment.space.leaves
     ranked = findings.ranked
     if not ranked:
         return [paragraph("No trial besides the baseline has given a dev value yet.")]
-    travellers = [
-        Traveller(trial.trial, trial.number, trial.chosen, at.dev, 1 - place / max(len(ranked) - 1, 1),
+    lines = [
+        Polyline(trial.trial, trial.number, trial.chosen, at.dev, 1 - rank / max(len(ranked) - 1, 1),
                   words(trial))
-        for place, (trial, at) in enumerate(ranked)
+        for rank, (trial, at) in enumerate(ranked)
     ][:MOST_LINES]  # fmt: skip
     note = (
         "A line is a trial, from top to bottom; the better its rank on dev, the stronger its colour. A parameter that "
-        "does not exist under a trial's other choices is absent, not zero. The baseline is no point of the space."
+        "does not exist beside a trial's other values is absent, not zero. The baseline is not a point of the space."
     )
-    chart = parallel_chart(leaves, travellers, findings.metric)
-    return [tag("div", figure("What the trials chose", chart, paragraph(note)), _importance(findings), class_="charts")]
+    chart = parallel_chart(leaves, lines, findings.metric)
+    return [side_by_side(figure("Parameters of the trials", chart, paragraph(note)), _importance(findings))]
 
 
-def _importance(findings: Findings) -> Html:
-    known, passed = importances(findings)
-    head = tag("figcaption", "Parameters that go with dev quality")
-    if not known:
-        told = (
+def _importance(findings: Findings) -> Markup:
+    measured, skipped = importances(findings)
+    title = "Parameters that go with dev quality"
+    if not measured:
+        text = (
             f"Not computed: no parameter exists, with two or more values, in at least {FEWEST_TRIALS} trials that "
             f"gave different dev values ({len(findings.ranked)} trials gave one)."
         )
-        return tag("figure", head, paragraph(told))
-    names = [key_name(found.key) for found in known]
-    chart = share_chart(names, [found.share for found in known], [found.chance for found in known], "share of variance")
-    lines = [(name, found.trials, number(found.share, 2), p_value(found.p), found.best)
-             for name, found in zip(names, known, strict=True)]  # fmt: skip
-    told = table(["parameter", "trials", "share", "p", "highest mean"], lines, [1, 2, 3])
-    return tag("figure", head, chart, paragraph(_how(findings, known, passed)), told)
+        return figure(title, paragraph(text))
+    names = [key_name(one.key) for one in measured]
+    chart = share_chart(names, [one.share for one in measured], [one.chance for one in measured], "share of variance")
+    lines = [(name, one.trials, number(one.share, 2), p_value(one.p), one.best)
+             for name, one in zip(names, measured, strict=True)]  # fmt: skip
+    measures = table(["parameter", "trials", "share", "p", "highest mean"], lines, [1, 2, 3])
+    return figure(title, chart, paragraph(_how(findings, measured, skipped)), measures)
 
 
 def importances(findings: Findings) -> tuple[list[Importance], list[str]]:
     """The importances of opened parameters, largest first, and the keys for which none can be computed."""
-    known, passed = [], []
+    measured, skipped = [], []
     for key in findings.experiment.space.leaves:
         present = [(trial.chosen[key], dev) for trial, dev, _ in findings.standings
                    if key in trial.chosen and not trial.baseline]  # fmt: skip
         values = [value for value, _ in present]
-        found = importance(key, values, np.array([dev for _, dev in present]), [plain(value) for value in values])
-        if found:
-            known.append(found)
+        one = importance(key, values, np.array([dev for _, dev in present]), [plain(value) for value in values])
+        if one:
+            measured.append(one)
         else:
-            passed.append(key)
-    return sorted(known, key=lambda found: -found.share), passed
+            skipped.append(key)
+    return sorted(measured, key=lambda one: -one.share), skipped
 
 
-def _how(findings: Findings, known: list[Importance], passed: list[str]) -> str:
-    clear = [key_name(found.key) for found in known if found.p <= LEVEL / len(known)]
-    told = (
+def _how(findings: Findings, measured: list[Importance], skipped: list[str]) -> str:
+    clear = [key_name(one.key) for one in measured if one.p <= LEVEL / len(measured)]
+    text = (
         "Share of the variance of the dev ranks that lies between the values of a parameter (a range is cut into "
         "thirds), over the trials in which it exists. The dashed tick is what the share stays below in 95 of 100 "
         f"random exchanges of the dev values ({PERMUTATIONS} drawn); p is uncorrected. "
     )
-    told += f"Beyond chance after correction for {len(known)} parameters: {', '.join(clear) or 'none'}. "
+    text += f"Beyond chance after correction for {len(measured)} parameters: {', '.join(clear) or 'none'}. "
     if findings.state.counts()["stopped_early"]:
-        told += "Trials stopped early count with the value they had reached, which may be too low. "
+        text += "Trials stopped early count with the value they had reached, which may be too low. "
     if findings.experiment.search.searcher != "random":
         searcher = findings.experiment.search.searcher
-        told += f"Trials chosen by {searcher} are not independent, so p is only a rough guide. "
-    if passed:
-        told += f"Too few trials or values for: {', '.join(map(key_name, passed))}."
-    return told
+        text += f"Trials sampled by {searcher} are not independent, so p is only a rough guide. "
+    if skipped:
+        text += f"Too few trials or values for: {', '.join(map(key_name, skipped))}."
+    return text
 
 
-def repeat_section(findings: Findings) -> list[Html]:
+def repeat_section(findings: Findings) -> list[Markup]:
     """The commands that repeat the search, and its versions, seeds and data."""
     state, search_folder, rankers = findings.state, findings.search_folder, findings.experiment.rankers
     facts = [
@@ -282,49 +283,47 @@ def repeat_section(findings: Findings) -> list[Html]:
         ("git commit", (state.git_commit or NONE)[:12]),
         *sorted(state.versions.items()),
     ]  # fmt: skip
-    again = replace(
-        search_folder, name="again" if search_folder.name != "again" else "once-more"
-    )  # the old name is taken
+    again = replace(search_folder, name="again" if search_folder.name != "again" else "once-more")
     run = again.command("run search.yaml --name")
     asked = (findings.confirmation or {}).get("asked")
     confirm = Request(**asked).command(again, None) if asked else again.command("confirm")
     commands = [run, confirm, again.command("report")]
     text = "The search as it was, with everything the command line changed; save it as search.yaml:"
     return [
-        code(*commands),
-        tag("details", tag("summary", text), code(state.yaml.rstrip())),
+        code("\n".join(commands)),
+        details(text, code(state.yaml.rstrip())),
         table(["", ""], facts),
     ]
 
 
 SIGNS = [
     ("curriculum", "a trial at its best"),
-    ("found", "in the Pareto set"),
+    ("highlight", "in the Pareto set"),
     ("level", "the baseline, at its best"),
 ]
 
 
-def tradeoff_section(findings: Findings) -> list[Html]:
+def tradeoff_section(findings: Findings) -> list[Markup]:
     """Each trial's best dev value over the seconds of training it took, and the Pareto set."""
     trials = priced(findings.state)
     if not trials:
         return [paragraph("No trial has given a dev value yet.")]
-    kept = front(trials)
+    pareto = front(trials)
     others = [Line(trial.trial_id, "trial", _tip(findings, trial), [_at(trial)],
                    [Mark(_at(trial), "curriculum", _tip(findings, trial))])
-              for trial in trials if trial not in kept]  # fmt: skip
-    rings = [Mark(_at(trial), "found", _tip(findings, trial)) for trial in kept]
-    line = Line("", "best", "Pareto set", [_at(trial) for trial in kept], rings)
+              for trial in trials if trial not in pareto]  # fmt: skip
+    rings = [Mark(_at(trial), "highlight", _tip(findings, trial)) for trial in pareto]
+    line = Line("", "best", "Pareto set", [_at(trial) for trial in pareto], rings)
     level = findings.baseline[1].dev if findings.baseline else None
     chart = line_chart([*others, line], "seconds of training", f"best dev {findings.metric}", True, level, False)
     rows = [(words(findings.state.trials[trial.trial_id]), number(trial.dev), trial.iterations, f"{trial.seconds:.1f}")
-            for trial in kept]  # fmt: skip
-    told = table(["Pareto set", f"dev {findings.metric}", "iterations", "seconds"], rows, [1, 2, 3])
+            for trial in pareto]  # fmt: skip
+    shown = table(["Pareto set", f"dev {findings.metric}", "iterations", "seconds"], rows, [1, 2, 3])
     note = paragraph(
         "The Pareto set: no trial was better with as little training. Training until the best value was reached, "
         "evaluation included; trials share the machine, so seconds differ by chance, iterations do not."
     )
-    return [tag("div", figure("Each trial at its best", chart, legend(SIGNS), note), told, class_="charts")]
+    return [side_by_side(figure("Each trial at its best", chart, legend(SIGNS), note), shown)]
 
 
 def _at(trial: Priced) -> tuple[float, float]:
@@ -372,7 +371,7 @@ def _first(values: Mapping[int, float], level: float, trees: int) -> int | None:
     return min(reached) * trees if reached else None
 
 
-def trees_section(findings: Findings) -> list[Html]:
+def trees_section(findings: Findings) -> list[Markup]:
     """The best curriculum against plain training under the same seed if the search's rankers grow trees; else empty."""
     best, baseline = next(iter(findings.pairs), (None, None))
     if baseline is None or best is None or not {TREES} <= baseline.params.keys() & best.params.keys():

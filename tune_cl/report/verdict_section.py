@@ -21,7 +21,7 @@ from tune_cl.confirmation.verdict import (
 )
 from tune_cl.history.state import RAN_TO_THE_END, RUNNING, TrialState
 from tune_cl.report.findings import Document, Findings, words
-from tune_cl.report.markup import Html, code, number, p_value, paragraph, signed, table, tag
+from tune_cl.report.markup import BLOCKS, Markup, code, heading, number, p_value, paragraph, signed, table
 
 MOST_ROWS = 10  # trials in the table without a confirmation
 CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
@@ -46,13 +46,12 @@ def rows(findings: Findings) -> list[Row]:
     """The baseline, then the confirmed configurations or, without a confirmation, the best trials on dev."""
     if confirmed := findings.confirmation:
         return [confirmed_row(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
-    known = findings.standings
     return [
         Row(
             words(trial), dev, None, seeds,
             difference=None if trial.baseline else findings.above(trial, dev),
         )
-        for trial, dev, seeds in known[: MOST_ROWS + bool(findings.baseline)]
+        for trial, dev, seeds in findings.standings[: MOST_ROWS + bool(findings.baseline)]
     ]  # fmt: skip
 
 
@@ -71,19 +70,20 @@ def best_row(entries: list[Row]) -> Row | None:
 # -- sections ----------------------------------------------------------------------------------------------------
 
 
-def verdict_section(findings: Findings) -> Html:
+def verdict_section(findings: Findings) -> Markup:
     """The confirmation's verdict, or what dev shows so far and the command that confirms it."""
     confirmed = findings.confirmation
     if confirmed:
         colour = "" if confirmed["split"] == "dev" else confirmed["verdict"].split()[0]
-        return tag("div", *_verdict(findings, confirmed), class_=f"verdict {colour}".rstrip())
-    told = [tag("strong", "No verdict yet: nothing has been confirmed"), paragraph(_on_dev(findings))]
+        headline, *others = _verdict(findings, confirmed)
+        return BLOCKS.verdict(colour, headline, *(paragraph(text) for text in others if text))
+    parts = [paragraph(_on_dev(findings))]
     if findings.ranked:
         command = findings.search_folder.command("confirm")
-        told += [paragraph("Confirm it on held-out queries with several seeds:"), code(command)]
+        parts += [paragraph("Confirm it on held-out queries with several seeds:"), code(command)]
     elif not findings.state.end:
-        told += [paragraph("The search has not ended. Go on with:"), code(findings.search_folder.command("resume"))]
-    return tag("div", *told, class_="verdict")
+        parts += [paragraph("The search has not ended. Go on with:"), code(findings.search_folder.command("resume"))]
+    return BLOCKS.verdict("", "No verdict yet: nothing has been confirmed", *parts)
 
 
 def _on_dev(findings: Findings) -> str:
@@ -92,15 +92,15 @@ def _on_dev(findings: Findings) -> str:
         return "No trial besides the baseline has given a dev value."
     trial, dev, seeds = findings.standings[1 if baseline else 0]
     at = f"the mean over {seeds} seeds" if seeds > 1 else f"at iteration {ranked[0][1].iteration}"
-    told = f"Best on dev so far: {words(trial)}, {metric} {number(dev)} {at}"
+    text = f"Best on dev so far: {words(trial)}, {metric} {number(dev)} {at}"
     difference = findings.above(trial, dev)
     if difference is None:
-        return f"{told}. The baseline gave no dev value, so there is nothing to compare with."
-    told += f", against {number(findings.standings[0][1])} of the baseline ({signed(difference)}). "
+        return f"{text}. The baseline gave no dev value, so there is nothing to compare with."
+    text += f", against {number(findings.standings[0][1])} of the baseline ({signed(difference)}). "
     if difference <= 0:
-        return told + "No trial was above the baseline on dev."
+        return text + "No trial was above the baseline on dev."
     caution = CAUTION.replace("one seed", "a few seeds") if seeds > 1 else CAUTION
-    return f"{told}It is the best of {len(ranked)} trials. {caution}"
+    return f"{text}It is the best of {len(ranked)} trials. {caution}"
 
 
 OF_MORE_THAN_THE_CURRICULUM = {
@@ -130,7 +130,8 @@ def _headline(findings: Findings, confirmed: Document) -> str:
     return sentence(confirmed)
 
 
-def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
+def _verdict(findings: Findings, confirmed: Document) -> list[str]:
+    """The headline, then sentences, some of them empty."""
     notes = (f"{note[0].upper()}{note[1:]}." for note in notes_of(confirmed))
     parts = [_headline(findings, confirmed), of_these_seeds(confirmed), *notes]
     top, seeds = leader(confirmed), confirmed["seeds"]
@@ -147,15 +148,14 @@ def _verdict(findings: Findings, confirmed: Document) -> list[Html]:
     parts.append(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
     if top and confirmed["verdict"] == "no difference shown":
         parts.append("That is not proof of equality.")
-    headline, *others = parts
-    return [tag("strong", headline), *(paragraph(text) for text in others if text)]
+    return parts
 
 
 SAME_TREES = "The seed changes nothing in these trainings: with others they would be the same."
 
 
 def _tested_words(entry: Document) -> str:
-    """A difference with its interval and p for new seeds; where nothing is known of these, for the seeds at hand."""
+    """A difference with its interval and p for new seeds or, without these, for the seeds of the confirmation."""
     interval = interval_of(entry)
     low, high = interval or entry.get("ci95") or (None, None)
     p = f"p {p_value(entry['p_new_adjusted'] if interval else entry['p_adjusted'])}"
@@ -179,12 +179,12 @@ def _ablation(findings: Findings, top: Document) -> str:
     if not top.get("has_curriculum", True):
         own = "It has no other curriculum than the baseline: what" if findings.over_curricula else "What"
         return f"{own} differs is {', '.join(others)}."
-    told = f"It differs from the baseline in {', '.join(others)} too"
+    text = f"It differs from the baseline in {', '.join(others)} too"
     if "ablation" not in top:
-        return f"{told}: {findings.search_folder.command('confirm')} --ablate tells what its curriculum is worth."
+        return f"{text}: {findings.search_folder.command('confirm')} --ablate measures its curriculum alone."
     own = top["ablation"]
     return (
-        f"{told}. Without its curriculum it has {findings.metric} {number(own['mean'])}: a difference of "
+        f"{text}. Without its curriculum it has {findings.metric} {number(own['mean'])}: a difference of "
         f"{_tested_words(own)}."
     )
 
@@ -195,7 +195,7 @@ def _correction(confirmed: Document) -> str:
     return f" after correction ({confirmed['correction']}) over {over}" if corrected(confirmed) else ", uncorrected"
 
 
-def configurations_section(findings: Findings) -> list[Html]:
+def configurations_section(findings: Findings) -> list[Markup]:
     """The table of configurations: confirmed ones or, without a confirmation, the best trials on dev."""
     entries = rows(findings)
     if not entries:
@@ -205,7 +205,7 @@ def configurations_section(findings: Findings) -> list[Html]:
     return _standings_section(findings, entries)
 
 
-def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Row]) -> list[Html]:
+def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Row]) -> list[Markup]:
     """Means and SDs over seeds, differences and marks; the highest mean is bold."""
     best, seeds = best_row(entries), statistics.mode(row.seeds for row in entries)
     values, adjusted = f"{findings.metric} on {confirmed['split']}", corrected(confirmed)
@@ -220,7 +220,7 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
     return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
 
 
-def _standings_section(findings: Findings, entries: list[Row]) -> list[Html]:
+def _standings_section(findings: Findings, entries: list[Row]) -> list[Markup]:
     """The best trials on dev beside the baseline, and how far each was trained: one stopped early might have become
     better."""
     best = best_row(entries)
@@ -228,8 +228,8 @@ def _standings_section(findings: Findings, entries: list[Row]) -> list[Html]:
         [_name(row), _value(row, row is best), signed(row.difference), _trained(trial, findings.metric)]
         for row, (trial, _, _) in zip(entries, findings.standings, strict=False)
     ]
-    left = len(findings.standings) - len(entries)
-    more = f" Not shown: {left} more; tune-cl report --format csv writes all." if left else ""
+    missing = len(findings.standings) - len(entries)
+    more = f" Not shown: {missing} more; tune-cl report --format csv writes all." if missing else ""
     several = max(row.seeds for row in entries) > 1
     each = "the mean over its seeds where it has several" if several else "one seed each, so no SD and no test"
     each += ", and the difference over the seeds that it has in common with the baseline" if several else ""
@@ -244,15 +244,13 @@ def _trained(trial: TrialState, metric: str) -> str:
     return f"{len(trial.dev(metric))}{ended}"
 
 
-def _name(row: Row) -> Html:
-    return tag("div", row.label, class_="wide")
+def _name(row: Row) -> Markup:
+    return BLOCKS.wide(row.label)
 
 
-def _value(row: Row, best: bool) -> Html:
+def _value(row: Row, best: bool) -> Markup:
     spread = f" ({number(row.sd)})" if row.sd is not None else ""
-    return tag(
-        "span", tag("b" if best else "span", number(row.mean)), tag("sup", row.marks) if row.marks else None, spread
-    )
+    return BLOCKS.marked(number(row.mean), row.marks, best, spread)
 
 
 def tested(row: Row) -> list[str]:
@@ -261,7 +259,7 @@ def tested(row: Row) -> list[str]:
     return ["", ""] if row.difference is None else [f"[{signed(low)}, {signed(high)}]", p_value(row.p_adjusted)]
 
 
-def tables_section(findings: Findings) -> list[Html]:
+def tables_section(findings: Findings) -> list[Markup]:
     """The best trials on dev; once confirmed, the configurations with trial ids, then those with an ablation beside
     it."""
     return [*configurations_section(_with_ids(findings)), *_ablations_section(findings)]
@@ -295,7 +293,7 @@ def mean(entry: Document) -> str:
     return f"{number(entry['mean'])}{spread}"
 
 
-def _ablations_section(findings: Findings) -> list[Html]:
+def _ablations_section(findings: Findings) -> list[Markup]:
     pairs = ablations(findings)
     if not pairs:
         return []
@@ -306,11 +304,15 @@ def _ablations_section(findings: Findings) -> list[Html]:
         "baseline's curriculum. † above that at 95 %, ‡ at 99 % confidence after correction, which is over the rows of "
         "this table."
     )
-    return [tag("h3", "What the curriculum is worth"), table(columns, map(_row, pairs), range(2, 6)), paragraph(note)]
+    return [
+        heading("What the curriculum is worth"),
+        table(columns, [_row(pair) for pair in pairs], range(2, 6)),
+        paragraph(note),
+    ]
 
 
 def _row(pair: tuple[Document, Document]) -> tuple[object, ...]:
-    names = (tag("div", named(each), class_="wide") for each in pair)
+    names = (BLOCKS.wide(named(each)) for each in pair)
     row = confirmed_row(pair[1])
-    difference = tag("span", signed(row.difference), tag("sup", row.marks) if row.marks else None)
+    difference = BLOCKS.marked(signed(row.difference), row.marks)
     return *names, mean(pair[1]), difference, *tested(row)

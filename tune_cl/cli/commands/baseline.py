@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The best point of a grid. `params`: all parameters; `value`: of the metric there; `points`: number tried."""
+class GridBest:
+    """The best point of a grid. `params`: all parameters; `value`: the metric there; `points`: number of points."""
 
     params: Params
     value: float
     points: int
 
 
-def choose(baseline: Baseline, name: str) -> Choice:
+def grid_best(baseline: Baseline, name: str) -> GridBest:
     """The point of the baseline's grid with the highest mean of `metric` on a split; the first of ties."""
     run, defaults = baseline.run, baseline.defaults()
     points = [{**defaults, **point} for point in baseline.grid]
     totals = np.zeros(len(points))
     for pool in baseline.pools(name):
         score = baseline.scorer(pool.split)
-        judge = Evaluator(pool.split, baseline.data.document_ids, run.evaluation.relevance_level, pool.depth)
-        totals += [judge(score(point), [run.metric])[run.metric].sum() for point in points]
+        evaluator = Evaluator(pool.split, baseline.data.document_ids, run.evaluation.relevance_level, pool.depth)
+        totals += [evaluator(score(point), [run.metric])[run.metric].sum() for point in points]
     values = totals / len(baseline.data.splits[name])
     best = int(np.argmax(values))
-    return Choice(points[best], float(values[best]), len(points))
+    return GridBest(points[best], float(values[best]), len(points))
 
 
 def rank(baseline: Baseline, name: str, params: Params) -> tuple[Split, np.ndarray]:
@@ -102,8 +102,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     baseline = _prepare(kind, run, options, setting)
     if idle := [key for key in parse_overrides(options.overrides) if not key.startswith(_read(kind, setting))]:
         say(f"note: without effect on this baseline: {', '.join(idle)}")
-    choice = _choose(baseline, setting)
-    params = choice.params if choice else baseline.defaults()
+    tuned = _tuned(baseline, setting)
+    params = tuned.params if tuned else baseline.defaults()
     split, scores = rank(baseline, options.split, params)
     data = baseline.data
     values = Evaluator(split, data.document_ids, run.evaluation.relevance_level)(scores)
@@ -117,18 +117,18 @@ def execute(options: Namespace) -> dict[str, Any]:
         "split": options.split,
         "queries": len(split),
         "ranked": "collection" if baseline.collection else "candidates",
-        "chosen": choice and {"metric": run.metric, "value": choice.value, "points": choice.points},
+        "chosen": tuned and {"metric": run.metric, "value": tuned.value, "points": tuned.points},
         "seconds": time.perf_counter() - started,
     }
 
 
 def _setting(options: Namespace, kind: type[Baseline]) -> str:
-    """default, tuned or optimized_on_test; raises ConfigError if the options do not go together."""
+    """default, tuned or optimized_on_test; raises ConfigError for options that exclude each other."""
     from trainables.core.errors import ConfigError, Problem
 
     problems, tunes, flag = [], options.tune and bool(kind.grid), "--optimize-on-test"
     if options.optimize_on_test and not kind.grid:
-        problems.append(Problem(flag, f"{options.baseline} has no parameters to choose", f"leave {flag} out"))
+        problems.append(Problem(flag, f"{options.baseline} has no parameters to tune", f"leave {flag} out"))
     if options.optimize_on_test and options.split != "test":
         problems.append(Problem(flag, f"reports test, not {options.split}", "leave --split out"))
     if options.retrieve and not kind.retrieves:
@@ -136,16 +136,16 @@ def _setting(options: Namespace, kind: type[Baseline]) -> str:
     if problems:
         raise ConfigError(problems)
     if tunes and options.split == "dev":
-        say("note: --tune chose on dev itself: its values there are a bound, no fair baseline")
+        say("note: --tune used dev itself: its dev values are a bound, not a fair baseline")
     if options.tune and not tunes:
-        say(f"note: nothing to tune: {options.baseline} has no parameters to choose")
+        say(f"note: nothing to tune: {options.baseline} has no parameters to tune")
     return "tuned" if tunes else "optimized_on_test" if options.optimize_on_test else "default"
 
 
 def _read(kind: type[Baseline], setting: str) -> tuple[str, ...]:
-    """How the keys begin that have an effect."""
-    chosen = () if setting == "default" else ("metric",)
-    return ("data.", "evaluation.", *chosen, *(("ranker.",) if kind.ranker else ()))
+    """The prefixes of the keys that have an effect."""
+    tuned_by = () if setting == "default" else ("metric",)
+    return ("data.", "evaluation.", *tuned_by, *(("ranker.",) if kind.ranker else ()))
 
 
 def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting: str) -> Baseline:
@@ -165,14 +165,13 @@ def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting
     return kind(data, run, splits, collection)
 
 
-def _choose(baseline: Baseline, setting: str) -> Choice | None:
-    """The best parameters under the setting; None if it chooses nothing."""
-
+def _tuned(baseline: Baseline, setting: str) -> GridBest | None:
+    """The best parameters of the grid; None for default parameters."""
     name = {"tuned": "dev", "optimized_on_test": "test"}.get(setting)
     if name is None:
         return None
     say(f"trying {len(baseline.grid)} settings on {name}")
-    return choose(baseline, name)
+    return grid_best(baseline, name)
 
 
 def render(document: dict[str, Any]) -> str:

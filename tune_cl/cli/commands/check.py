@@ -43,12 +43,12 @@ def execute(options: Namespace) -> dict[str, Any]:
     run, resources = experiment.base_run(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
     pace = partial(seconds_per_iteration, threads=_threads(resources), device=device)
-    known = untrained(experiment)
-    materials = known[materials_key(run)]
+    by_key = untrained(experiment)
+    materials = by_key[materials_key(run)]
     warmed = _warm_start(experiment, materials.data.digest, options.storage)
-    paces = paces_of(experiment, lambda run: pace(run, materials_for(run, known)))
+    paces = paces_of(experiment, lambda run: pace(run, materials_for(run, by_key)))
     teacher = teacher_run(run, materials.data.task)
-    taught = teacher.training.max_iterations if any_needs(experiment.scorings, "teacher") else 0
+    teaching_iterations = teacher.training.max_iterations if any_needs(experiment.scorings, "teacher") else 0
     notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -57,25 +57,25 @@ def execute(options: Namespace) -> dict[str, Any]:
         say(f"note: {note}")
     document = describe(experiment, _at_a_time(experiment.search))
     starts = _pretrained(experiment)
-    teaching = taught * pace(*prepare_teacher(run, materials.data)) if taught else 0.0
+    teaching = teaching_iterations * pace(*prepare_teacher(run, materials.data)) if teaching_iterations else 0.0
     before = sum(start.training.pretrain_iterations * paces.of(start) for start in starts) + teaching
     return document | {
         **_in_short(experiment),
         "pretraining_iterations": sum(start.training.pretrain_iterations for start in starts),
-        "teacher_iterations": taught,
+        "teacher_iterations": teaching_iterations,
         **_spent(experiment, document["iterations_expected"], paces, before / 3600),
     }
 
 
 def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float) -> dict[str, Any]:
-    """What a search takes if its trials would make so many iterations, and what ends it. `before`: hours before the
-    first trial, which no budget counts."""
+    """The cost of a search whose trials make so many iterations, and the budget that ends it. `before`: hours before
+    the first trial, which no budget counts."""
     search = experiment.search
-    span, told = forecast_by(paces, experiment, iterations, _at_a_time(search))
+    span, costs = forecast_by(paces, experiment, iterations, _at_a_time(search))
     used_up = search.iterations is not None and iterations >= search.iterations
     return {
         "cost_forecast": None,
-        **told,
+        **costs,
         "hours_forecast": before + span.hours,
         "gpu_hours_forecast": (before + span.training) * search.resources.gpu,
         "budgets": budgets(search),
@@ -85,8 +85,7 @@ def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float)
 
 
 def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
-    """Notes on what the searches in `search.warm_start` contribute. Like `run`, raises ConfigError for one that does
-    not exist."""
+    """Notes on what the searches in `search.warm_start` contribute. Raises ConfigError for one that does not exist."""
     if not experiment.search.warm_start:
         return []
     from tune_cl.search.warm_start import notes_of, warm_start
@@ -109,7 +108,7 @@ def _pretrained(experiment: Experiment) -> list[TrainingRun]:
 
 
 def _too_large(experiment: Experiment) -> list[str]:
-    """What a trial needs and this machine lacks, though a cluster's nodes may have it."""
+    """Resources of a trial that this machine lacks; the nodes of a cluster may have them."""
     from tune_cl.ray.slots import lacking  # imports Ray
 
     return [f"{problem.location}: {problem.wrong}" for problem in lacking(experiment.search.resources)]
@@ -122,7 +121,7 @@ def _at_a_time(search: SearchConfig) -> int:
 
 
 def _in_short(experiment: Experiment) -> dict[str, Any]:
-    """What a search of the space does, apart from its size and cost."""
+    """What a search of the space does, without its size and cost."""
     search = experiment.search
     return {
         "space": experiment.name,
@@ -141,7 +140,7 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
 
 
 def _judged(experiment: Experiment) -> str | None:
-    """When trials are judged, in words; None if they never are."""
+    """When the scheduler compares trials, in words; None if it never does."""
     search = experiment.search
     if search.scheduler == "none":
         return None
@@ -157,19 +156,19 @@ def _judged(experiment: Experiment) -> str | None:
 
 
 def render(document: dict[str, Any]) -> str:
-    rows = {name: told for name, told in _told(document).items() if told}
+    rows = {topic: text for topic, text in _by_topic(document).items() if text}
     return table([f"space {document['space']}", ""], rows.items())
 
 
-def _told(document: dict[str, Any]) -> dict[str, str]:
+def _by_topic(document: dict[str, Any]) -> dict[str, str]:
     """The document in words, by topic."""
     trials, most = document["trials"], document["iterations_at_most"]
     expected, combinations = document["iterations_expected"], document["combinations"]
     many = "any number of" if combinations is None else f"{combinations:,}"
     some = f" ({document['conditional']} only beside certain values of others)" if document["conditional"] else ""
-    baseline = ", ".join(f"{key} {_written(value)}" for key, value in document["baseline"].items())
+    baseline = ", ".join(f"{key} {_value(value)}" for key, value in document["baseline"].items())
     before = document["pretraining_iterations"]
-    seconds, places = document["seconds_per_iteration"], document["at_a_time"]
+    seconds, slots = document["seconds_per_iteration"], document["at_a_time"]
     mean = " on average" if len(document["paces"]) > 1 else ""
     time = f"{_time(document['hours_forecast'])} without start-up"
     return {
@@ -185,7 +184,7 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
         "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
         "teacher": _before(document["teacher_iterations"], ": one more training, which a scoring needs"),
         "pre-training": _before(before),
-        "time here": f"{time}, {places} at a time, {seconds:.3g} s an iteration{mean}",
+        "time here": f"{time}, {slots} at a time, {seconds:.3g} s an iteration{mean}",
         "an iteration": _paces(document["paces"]),
         "budgets": _budgets(document),
         "cost": f"{document['cost_forecast']:.3g} at search.price" if document["cost_forecast"] is not None else "",
@@ -193,35 +192,35 @@ def _told(document: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _written(value: Any) -> str:
+def _value(value: Any) -> str:
     return short(value) if isinstance(value, float) else on_a_line(value)
 
 
 def _scheduler(document: dict[str, Any]) -> str:
     summary = SCHEDULERS.entries[document["scheduler"]].summary
-    told = f"{document['scheduler']}: {summary.replace('reduction_factor', format(document['reduction_factor'], 'g'))}"
+    text = f"{document['scheduler']}: {summary.replace('reduction_factor', format(document['reduction_factor'], 'g'))}"
     if rungs := document["rungs"]:
-        told += f"; {'rungs at iterations' if len(rungs) > 1 else 'a rung at iteration'} {', '.join(map(str, rungs))}"
-    return told + (f"; a trial is judged {document['judged']}" if document["judged"] else "")
+        text += f"; {'rungs at iterations' if len(rungs) > 1 else 'a rung at iteration'} {', '.join(map(str, rungs))}"
+    return text + (f"; trials are compared: {document['judged']}" if document["judged"] else "")
 
 
 def _paces(paces: list[dict[str, Any]]) -> str:
-    """What an iteration of each kind of training takes, if there are several kinds."""
-    told = [f"{_kind(pace['of'])} {pace['seconds_per_iteration']:.3g} s" for pace in paces]
+    """Seconds per iteration of each kind of training, if there are several kinds."""
+    shown = [f"{_kind(pace['of'])} {pace['seconds_per_iteration']:.3g} s" for pace in paces]
     trials = [counted(round(pace["trials"]), "trial") for pace in paces]
-    return ", ".join(map("{} ({})".format, told, trials)) if len(paces) > 1 else ""
+    return ", ".join(map("{} ({})".format, shown, trials)) if len(paces) > 1 else ""
 
 
 def _kind(values: dict[str, Any]) -> str:
-    """The values of opened keys that tell trainings apart; rankers and encoders by name alone."""
+    """The values of opened keys that distinguish kinds of trainings; rankers and encoders by name alone."""
     named = ("ranker.name", "ranker.model")
     return " ".join(str(of) if key in named else f"{key.rpartition('.')[2]} {of}" for key, of in values.items())
 
 
 def _budgets(document: dict[str, Any]) -> str:
-    told = ", ".join(f"{key} {_written(limit)}" for key, limit in document["budgets"].items())
+    limits = ", ".join(f"{key} {_value(limit)}" for key, limit in document["budgets"].items())
     ends = document["ends_by"] or "none is"
-    return f"{told}: the first that is reached ends the search; by this forecast {ends}" if told else ""
+    return f"{limits}: the first that is reached ends the search; by this forecast {ends}" if limits else ""
 
 
 def _before(iterations: int, what: str = "") -> str:

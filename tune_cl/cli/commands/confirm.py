@@ -93,7 +93,8 @@ def render(document: dict[str, Any]) -> str:
     columns = ["configuration", "mean ± sd", "difference [95 %]", p_heading(document), THESE_SEEDS, ""]
     rows = [_row(row) for row in (document["baseline"], *document["configurations"])]
     notes = [
-        f"{run['label']}, seed {run['seed']}: not tested, for it failed: {run['reason']}" for run in document["failed"]
+        f"{run['label']}, seed {run['seed']}: not tested, because it failed: {run['reason']}"
+        for run in document["failed"]
     ]
     notes += [f"{one['label']}: not tested, no more training after seeds {one['seeds']}" for one in document["dropped"]]
     lines = [*map(wrapped, _sentences(document)), "", head, "", table(columns, rows)]
@@ -124,7 +125,7 @@ def _p(value: float | None) -> str:
 
 
 def _intervals(document: dict[str, Any]) -> list[str]:
-    """A line on why an interval may exclude 0 though no difference is shown."""
+    """A line on why an interval may exclude 0 although no difference is shown."""
     count = len(document["configurations"])
     if count < 2 or not corrected(document):
         return []
@@ -159,14 +160,14 @@ def in_words(document: dict[str, Any]) -> str:
 
 
 def _sentences(document: dict[str, Any]) -> list[str]:
-    """What was found, what holds for these trainings alone, and what it does not say."""
+    """The verdict, what holds for these trainings alone, and remarks."""
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
     curriculum = of_curriculum(row, metric, any(one["has_curriculum"] for one in document["configurations"]))
     notes = [f"Note: {note}." for note in notes_of(document)]
     highest = _higher(document) if document["verdict"] == "no difference shown" else ""
-    told = (sentence(document), of_these_seeds(document), highest.strip(), curriculum.strip(), *notes)
-    return [one for one in told if one]
+    sentences = (sentence(document), of_these_seeds(document), highest.strip(), curriculum.strip(), *notes)
+    return [one for one in sentences if one]
 
 
 def _higher(document: dict[str, Any]) -> str:
@@ -185,9 +186,9 @@ def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> s
     if not row["has_curriculum"]:
         return f" {'It has no other curriculum than the baseline: what' if curricula else 'What'} differs is {keys}."
     if "ablation" not in row:
-        return f" It differs from the baseline in {keys} too: --ablate tells them apart."
+        return f" It differs from the baseline in {keys} too: --ablate separates them."
     ablation = row["ablation"]
     p = ablation["p_new_adjusted"]
     difference = f"{ablation['difference']:+.4f} {metric}" + ("" if p is None or math.isnan(p) else f", p = {p:.2g}")
-    told = f" Against '{ablation['label']}', which is the same without its curriculum: {difference}"
-    return f"{told}." if shown(p) else f"{told}; what its curriculum is worth is not shown."
+    text = f" Against '{ablation['label']}', which is the same without its curriculum: {difference}"
+    return f"{text}." if shown(p) else f"{text}; an effect of its curriculum is not shown."

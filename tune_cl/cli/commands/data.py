@@ -1,7 +1,7 @@
 """Example: tune-cl data ../data/wikiqa
 
-Shows what a data set holds, what its splits share, and two examples a split. Texts or queries in two splits make a
-test too easy."""
+Shows the size of each split, the overlap of splits, and two examples from each. Queries or texts in two splits make
+the test too easy."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def execute(options: Namespace) -> dict[str, Any]:
 def _examples(data: RankingData, split: Split) -> list[dict[str, Any]]:
     """The first queries of a split, with their best-graded and worst-graded candidates."""
     examples = []
-    for place in range(min(EXAMPLES, len(split))):
-        rows = range(int(split.offsets[place]), int(split.offsets[place + 1]))
+    for index in range(min(EXAMPLES, len(split))):
+        rows = range(int(split.offsets[index]), int(split.offsets[index + 1]))
         graded = sorted(rows, key=lambda row: -split.grade[row])
-        chosen = graded if len(graded) <= SHOWN else [graded[0], graded[-1]]
-        query = int(split.query[place])
+        shown = graded if len(graded) <= SHOWN else [graded[0], graded[-1]]
+        query = int(split.query[index])
         candidates = [
             {"document": data.document_ids[int(split.document[row])], "grade": int(split.grade[row]),
              **({"class": data.classes[int(split.grade[row])]} if data.classes else {}),
              "text": data.documents[int(split.document[row])]}
-            for row in chosen
+            for row in shown
         ]  # fmt: skip
         utterances = data.query_utterances(query)
         examples.append({"query": data.query_ids[query], "utterances": utterances, "candidates": candidates})

@@ -1,7 +1,7 @@
 """Example: tune-cl evaluate qrels.test.txt bm25.run ranker.run --metrics map,ndcg@20 --relevance-level 2
 
-Judges TREC run files as trec_eval does, averaged over all queries of the qrels (trec_eval -c). From the second run on,
-a paired t-test over queries against the first run."""
+Evaluates TREC run files as trec_eval does, averaged over all queries of the qrels (trec_eval -c). Each run from the
+second on is compared with the first by a paired t-test over queries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("qrels", metavar="QRELS", help="TREC qrels file, plain or .gz")
     parser.add_argument("runs", metavar="RUN", nargs="+", help="TREC run files; the first is the reference")
     names = ",".join(name for name in METRICS if name != ACCURACY)  # of rankings accuracy is p@1
-    parser.add_argument("--metrics", default=names, help=f"parted by commas; {METRIC_FORMS} (default %(default)s)")
+    parser.add_argument("--metrics", default=names, help=f"separated by commas; {METRIC_FORMS} (default %(default)s)")
     parser.add_argument("--relevance-level", type=int, default=1, metavar="N", help="lowest relevant grade (default 1)")
     parser.add_argument("--correction", help=f"{', '.join(CORRECTIONS)} (default {CORRECTION})")
 
@@ -49,7 +49,7 @@ def execute(options: Namespace) -> dict[str, Any]:
 def evaluate(
     qrels: str, runs: list[str], metrics: list[str], relevance_level: int = 1, correction: str = CORRECTION
 ) -> dict[str, Any]:
-    """Judges TREC runs with pytrec_eval; each from the second on is compared with the first by a paired t-test.
+    """Evaluates TREC runs with pytrec_eval; each from the second on is compared with the first by a paired t-test.
 
     Means are over all queries of the qrels (trec_eval's -c): a query that the run lacks counts 0, and
     `queries_missing` says how many those are; queries without judgments are ignored. A note on stderr says if no
@@ -86,8 +86,8 @@ def per_query(qrels: Qrels, run: Run, metrics: Mapping[str, Metric], relevance_l
     measures = {_measure(metric) for metric in metrics.values()}
     # A negative grade counts as 0 in all these measures, but pytrec_eval crashes or hangs on a query with no other.
     judged = {query: {document: max(grade, 0) for document, grade in grades.items()} for query, grades in qrels.items()}
-    judge = pytrec_eval.RelevanceEvaluator(judged, measures, relevance_level=relevance_level)
-    results = judge.evaluate({query: ranked for query, ranked in run.items() if query in qrels})
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, measures, relevance_level=relevance_level)
+    results = evaluator.evaluate({query: ranked for query, ranked in run.items() if query in qrels})
     values = {}
     for name, metric in metrics.items():
         key = _measure(metric).replace(".", "_")
@@ -111,7 +111,7 @@ def _check_options(runs: list[str], metrics: list[str], relevance_level: int, co
     if relevance_level < 1:
         problems.append(Problem("--relevance-level", f"{relevance_level} is below 1", "give 1 or more"))
     if relevance_level > MAX_GRADE:
-        problems.append(Problem("--relevance-level", f"{relevance_level} is no grade", f"give {MAX_GRADE} or less"))
+        problems.append(Problem("--relevance-level", f"{relevance_level} is not a grade", f"give {MAX_GRADE} or less"))
     if not metrics:
         problems.append(Problem("--metrics", "no metric", "name at least one, such as map"))
     if not runs:

@@ -19,7 +19,7 @@ from tune_cl.cli.options import add_name, tracking_uri_of
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchFolder, existing_search_folder
 
 SUFFIXES = {"html": ".html", "latex": ".tex", "csv": ".csv"}
-COPIES = "reports"  # the folder, in that of the search, of reports that were written elsewhere
+COPIES = "reports"  # in the search's folder: copies of reports that were written elsewhere
 TRACKING_SECONDS = 20.0  # for which the report waits for MLflow
 
 
@@ -50,8 +50,7 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 
 def _in_folder(search_folder: SearchFolder, output: Path, text: str) -> Path:
-    """The file, or a copy within the search's folder of one that is elsewhere: what the journal names is sent to MLflow
-    only from there."""
+    """The file, or a copy of it in the search's folder: MLflow gets only files from there."""
     if output.resolve().is_relative_to(search_folder.folder.resolve()):
         return output
     copy = search_folder.folder / COPIES / output.name
@@ -67,8 +66,7 @@ def _text(findings: Any, form: str) -> str:
 
 
 def tracked(search_folder: SearchFolder, output: Path, text: str, uri: str) -> None:
-    """Sends the file, which holds the text, to MLflow as an artifact of the search. What prevents that is only
-    printed."""
+    """Sends the file, which contains the text, to MLflow as an artifact of the search. A failure is only printed."""
     from tune_cl.report.page import artifact_event
     from tune_cl.tracking.writer import MlflowWriter, finish
 
@@ -78,10 +76,10 @@ def tracked(search_folder: SearchFolder, output: Path, text: str, uri: str) -> N
             writer = MlflowWriter(journal, uri)
             writer.start()
             finish(writer, search_folder.command("resume"), TRACKING_SECONDS)
-    except ConfigError as held:
-        say(f"not logged to MLflow: {held.problems[0].wrong}")
-    except (OSError, WorkFailed) as away:
-        say(f"not logged to MLflow: {away}")
+    except ConfigError as error:
+        say(f"not logged to MLflow: {error.problems[0].wrong}")
+    except (OSError, WorkFailed) as error:
+        say(f"not logged to MLflow: {error}")
 
 
 def render(document: dict[str, Any]) -> str:

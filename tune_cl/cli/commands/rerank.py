@@ -2,8 +2,8 @@
   tune-cl rerank runs/model --data ../data/mediqa --split test --output mediqa.run.txt
   tune-cl rerank runs/model --query "how do I sort a table" --documents answers.txt
 
-DOCUMENTS has one document a line: its text, or its id, a tab and its text. A ranker that was trained on pairs to
-classify gives their classes: of data as predictions (TSV), of documents with the query as the first sentence."""
+DOCUMENTS has one document a line: its text, or its id, a tab and its text. A ranker that was trained to classify pairs
+predicts classes: of the pairs of DATA (as TSV), or of each document with the query as the first sentence."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--data", help=f"re-rank the candidates of {DATA_HELP}")
     add_split(parser, SPLIT, "candidates are re-ranked")
-    parser.set_defaults(split=None)  # to tell whether it was given
+    parser.set_defaults(split=None)  # shows whether it was given
     parser.add_argument(
         "--output", type=Path, help="file to write (default: rerank.SPLIT.run.txt, or .predictions.tsv)"
     )
@@ -65,10 +65,10 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 
 def _require_none_of_data(options: Namespace) -> None:
-    """Raises UserError for options that the ranking of documents for a text does not read."""
+    """Raises UserError for options that have no effect on the ranking of documents for a text."""
     wrong = {
-        "output": "names a file for the ranking of data, and that of a text is printed",
-        "split": "names a part of data, and a text has none",
+        "output": "is for the ranking of data; the ranking for a text is printed",
+        "split": "is for data; a text has no splits",
     }
     given = [key for key in wrong if getattr(options, key) is not None]
     if given:
@@ -102,7 +102,7 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
     if text is None:
         raise DataError(problems)
     texts: dict[str, str] = {}
-    known: dict[str, int] = {}
+    line_of: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):  # read_text would end lines at a lone CR too
         line = line.removesuffix("\r")
         if line.strip():
@@ -111,16 +111,16 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
             if not name.strip():
                 problems.append(Problem(f"{path}:{number}", "no id before the tab", "id, tab, text, or a text alone"))
             elif not text.strip():
-                problems.append(Problem(f"{path}:{number}", f"document '{name}' has no text", "a text behind the tab"))
-            elif name in known:
-                wrong = f"document '{name}' stands in line {known[name]} already"
+                problems.append(Problem(f"{path}:{number}", f"document '{name}' has no text", "a text after the tab"))
+            elif name in line_of:
+                wrong = f"document '{name}' is also in line {line_of[name]}"
                 problems.append(Problem(f"{path}:{number}", wrong, "every id once"))
             else:
-                texts[name], known[name] = text, number
+                texts[name], line_of[name] = text, number
     if problems:
         raise DataError(problems)
     if not texts:
-        raise DataError(Problem(str(path), "holds no document", "one document a line"))
+        raise DataError(Problem(str(path), "has no documents", "one document a line"))
     return list(texts), list(texts.values())
 
 

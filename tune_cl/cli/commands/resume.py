@@ -1,7 +1,7 @@
 """Example: tune-cl resume quickstart
 
-Nothing finished is done again; open trials go on from their last checkpoint. A search that is done only has what
-MLflow still lacks sent."""
+Nothing finished is repeated; open trials continue from their last checkpoint. For a finished search, only what MLflow
+lacks is sent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     search_folder = replace(search_folder, tracking_uri=tracking_uri)
     require_ray(options)
     if replay(read_events(search_folder.journal)).end:
-        say(f"'{search_folder.name}' is done; looking for what its report and MLflow lack")
+        say(f"'{search_folder.name}' is finished; completing its report and MLflow's records")
     from tune_cl.run_search import resume_search  # imports Ray and torch
 
     return resume_search(search_folder, tracking_uri, options.address)

@@ -3,7 +3,7 @@
   tune-cl run penha2020_pacing --data ../data/msdialog --ranker bert --set ranker.model=bert-base-uncased
   tune-cl run my_space.yaml --trials 40 --address auto --storage /shared/runs
 
-tune-cl check says beforehand what a search will do and cost; tune-cl resume goes on with one that was stopped."""
+tune-cl check forecasts what a search will do and cost; tune-cl resume continues one that was stopped."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from trainables.core.errors import ConfigError, Problem
+from trainables.core.files import output_file, replacing, require_file, write_text
 from trainables.core.prose import say
 from trainables.curriculum.sampler import easy_first
 from trainables.data.columns import RankingData, Split
@@ -27,9 +29,10 @@ from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
 from tune_cl.cli.tables import table
 
 SHOWN = 3
-DRAWN_ANEW = "(drawn anew each time among the less relevant candidates)"
+NOT_FIXED = "(drawn each time from the less relevant candidates)"
 LETTERS = 300  # of a text
 BINS = 40
+FORMATS = (".png", ".svg")
 WIDTH = 110  # of the printed examples
 PICTURE_WIDTH, PICTURE_LINES = 62, 3  # of a text in the picture
 
@@ -62,21 +65,16 @@ def _example(data: RankingData, split: Split, instances: Instances, values: np.n
     query = int(split.query[instances.query[row]])
     positive = int(instances.fixed_positive[row])
     shown = positive if positive != NONE else int(instances.negative[row])
-    document = DRAWN_ANEW if shown == DRAWN else data.documents[int(split.document[shown])]
+    document = NOT_FIXED if shown == DRAWN else data.documents[int(split.document[shown])]
     texts = [shorten(text, LETTERS, placeholder=" ...") for text in (data.query_text(query), document)]
     label = "other" if positive == NONE else data.classes[split.grade[positive]] if data.classes else "relevant"
     return Example(float(values[row]), data.query_ids[query], *texts, label=label)
 
 
-def as_document(found: Mapping[str, list[Example]]) -> dict[str, list[dict[str, Any]]]:
-    """The examples, for JSON."""
-    return {name: [asdict(example) for example in examples] for name, examples in found.items()}
-
-
-def as_text(found: Mapping[str, list[dict[str, Any]]]) -> str:
+def as_text(document: Mapping[str, list[dict[str, Any]]]) -> str:
     """The examples of a document, a block each."""
     blocks = []
-    for name, examples in found.items():
+    for name, examples in document.items():
         blocks.append(f"\n{name}:")
         for example in examples:
             lines = [f"  {example['value']:.4g}  {example['query_id']}"]
@@ -89,30 +87,35 @@ def _indented(label: str, text: str) -> list[str]:
     return wrap(label + text, WIDTH, initial_indent="    ", subsequent_indent="      ")
 
 
-def plot_difficulty(path: Path, name: str, values: np.ndarray, found: Mapping[str, list[Example]]) -> None:
+def plot_difficulty(path: Path, name: str, values: np.ndarray, examples: Mapping[str, list[Example]]) -> None:
     """Writes a histogram of the values, above the examples as text, as PNG or SVG."""
+    from matplotlib import rc_context  # here: it loads slowly, and few ask for a picture
     from matplotlib.figure import Figure
-
-    from tune_cl.cli.plots import save_figure
 
     figure = Figure(figsize=(10, 7.5), layout="constrained")
     axes = figure.subplot_mosaic([["values", "values"], ["easiest", "hardest"]], height_ratios=[1, 1.3])
     _histogram(axes["values"], values)
     axes["values"].set(xlabel=f"{name} (higher = harder)", ylabel="instances")
     axes["values"].set_title(f"Difficulty {name} of {len(values):,} instances", loc="left")
-    for side, examples in found.items():
+    for side, shown in examples.items():
         axes[side].set_axis_off()
         axes[side].set_title(side, loc="left")
-        axes[side].text(0, 1, "\n\n".join(map(_caption, examples)), va="top", fontsize=8, parse_math=False)
-    save_figure(figure, path)
+        axes[side].text(0, 1, "\n\n".join(map(_caption, shown)), va="top", fontsize=8, parse_math=False)
+    kind = path.suffix.lower().removeprefix(".")
+    with (
+        output_file(path) as file,
+        replacing(file) as temporary,
+        rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}),  # pyright: ignore[reportArgumentType]
+    ):
+        figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})
 
 
 def _histogram(axes: Any, values: np.ndarray) -> None:
     """A histogram; if there are few distinct values, such as numbers of turns, a bar at each."""
-    places, counts = np.unique(values, return_counts=True)
-    if len(places) <= BINS:
-        gap = np.diff(places).min(initial=np.inf)
-        axes.bar(places, counts, width=0.8 * (gap if np.isfinite(gap) else 1.0))
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) <= BINS:
+        gap = np.diff(distinct).min(initial=np.inf)
+        axes.bar(distinct, counts, width=0.8 * (gap if np.isfinite(gap) else 1.0))
     else:
         axes.hist(values, BINS)
     axes.spines[["top", "right"]].set_visible(False)
@@ -136,16 +139,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     from trainables.config.task_fit import require_scoring
-    from trainables.core.files import output_file, require_file, write_text
     from trainables.curriculum.scoring import SCORINGS, difficulty
     from trainables.data import load_data
     from trainables.data.columns import required_split
-    from tune_cl.cli.plots import require_format
     from tune_cl.experiment.load import load_training_run
 
     SCORINGS[options.scoring]  # raises for an unknown name before the data is read
     if options.plot:
-        require_format(options.plot)
+        _require_format(options.plot)
     output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
     require_file("--output", output)
     run = load_training_run(None, options.overrides, options.data)
@@ -168,9 +169,9 @@ def execute(options: Namespace) -> dict[str, Any]:
         say(f"note: {begins}: it measures the ranker's own loss, which only a training has")
     with output_file(output) as file:
         write_text(file, "".join(_lines(data, split, instances, values)))
-    found = extremes(data, split, instances, values)
+    examples = extremes(data, split, instances, values)
     if options.plot:
-        plot_difficulty(options.plot, options.scoring, values, found)
+        plot_difficulty(options.plot, options.scoring, values, examples)
     return {
         "count": len(values),
         "min": float(values.min()),
@@ -180,22 +181,27 @@ def execute(options: Namespace) -> dict[str, Any]:
         "cached": cached,
         "output": str(output),
         "plot": str(options.plot) if options.plot else None,
-        "examples": as_document(found),
+        "examples": {name: [asdict(one) for one in side] for name, side in examples.items()},
     }
 
 
-def _lines(data, split, instances, values):
+def _require_format(path: Path) -> None:
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigError(Problem("--plot", f"'{path}' names no format", f"a file ending in {' or '.join(FORMATS)}"))
+    require_file("--plot", path)
+
+
+def _lines(data: RankingData, split: Split, instances: Instances, values: np.ndarray) -> Iterator[str]:
     """TSV lines: query id, the instance's fixed documents joined by a space, value."""
-    query_ids = [data.query_ids[query] for query in split.query]
+    query_ids = [data.query_ids[query] for query in split.query.tolist()]
     columns = (instances.query, instances.fixed_positive, instances.negative, values)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     for query, positive, negative, value in rows:
-        documents = " ".join(data.document_ids[split.document[row]] for row in (positive, negative) if row >= 0)
+        documents = " ".join(data.document_ids[int(split.document[row])] for row in (positive, negative) if row >= 0)
         yield f"{query_ids[query]}\t{documents}\t{value!r}\n"
 
 
 def render(document: dict[str, Any]) -> str:
-
     examples = document["examples"]
     values = {key: value for key, value in document.items() if key != "examples"}
     return table(["", "value"], values.items()) + "\n" + as_text(examples)

@@ -2,8 +2,8 @@
   tune-cl train --data ../data/wikiqa --ranker conv_knrm
   tune-cl train --data docstrings --ranker bert --set ranker.model=tiny --set curriculum.pacing=root --output runs/root
 
-SPACE gives the configuration to start from; what it leaves open takes the baseline's value. A training that was
-stopped goes on from the last iteration saved when the same command is given again."""
+SPACE is the configuration to start from; opened keys have the baseline's values. The same command again continues a
+training that was stopped, from the last saved iteration."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="where the ranker, its run and its state go (default: a folder of its own for each configuration)",
+        help="folder for the ranker, its run and its state (default: one for each configuration)",
     )
     add_overrides(parser)
 
@@ -58,19 +58,19 @@ def execute(options: Namespace) -> dict[str, Any]:
     run = run.model_copy(update={"data": data})
     require_folder("--output", output)
     try:
-        return _whole(run, output, options.overrides)
+        return _train_and_test(run, output, options.overrides)
     except KeyboardInterrupt:
-        raise Interrupted(f"stopped; what is saved is kept. Go on with: {command(options)}") from None
+        raise Interrupted(f"stopped; saved iterations are kept. Go on with: {command(options)}") from None
 
 
-def _whole(run: TrainingRun, output: Path, overrides: Sequence[str]) -> dict[str, Any]:
+def _train_and_test(run: TrainingRun, output: Path, overrides: Sequence[str]) -> dict[str, Any]:
     """Trains, then applies the best weights to test."""
     from trainables.training.factory import training_notes  # imports torch: input first
     from trainables.training.materials import prepare
 
     materials = prepare(run)
     notes = [*unused(run, overrides), *materials.data.notes, *training_notes(run, materials)]
-    training = _take_up(run, materials, output, notes.append)
+    training = _new_or_resumed(run, materials, output, notes.append)
     for note in notes:  # printed only now that all input has been accepted
         say(f"note: {note}")
     say(training.machine)
@@ -100,8 +100,8 @@ def default_output(run: TrainingRun) -> Path:
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
 
 
-def _take_up(run: TrainingRun, materials: Materials, output: Path, say: Callable[[str], None]) -> AnyTraining:
-    """A training that goes on from the last saved state, if there is a sound one.
+def _new_or_resumed(run: TrainingRun, materials: Materials, output: Path, say: Callable[[str], None]) -> AnyTraining:
+    """A training that continues from the last saved state, if there is a sound one.
 
     Raises ConfigError if `output` holds a training of another configuration, or of other data or vectors.
     """
@@ -112,12 +112,12 @@ def _take_up(run: TrainingRun, materials: Materials, output: Path, say: Callable
 
     read = output / "files.json"
     if latest := latest_iteration(output / STATES):
-        kept = read_json(read) if read.exists() else {}
-        if not _fits(run, materials, latest) or changed_files(files_of([run]), kept):
+        recorded = read_json(read) if read.exists() else {}
+        if not _fits(run, materials, latest) or changed_files(files_of([run]), recorded):
             raise ConfigError(
                 Problem(
                     "--output",
-                    f"{output} holds another training: of other keys, data or vectors",
+                    f"{output} contains another training: of other keys, data or vectors",
                     "another folder, or remove that one",
                 )
             )
@@ -127,7 +127,7 @@ def _take_up(run: TrainingRun, materials: Materials, output: Path, say: Callable
 
 
 def _fits(run: TrainingRun, materials: Materials, state: Path) -> bool:
-    """Whether a state is of this training, or damaged, so that no training can go on from it."""
+    """Whether a state is of this training; a damaged one is too, since no training can continue from it."""
     from trainables.training.progress import is_of
     from trainables.training.saves import DAMAGED
 
@@ -142,7 +142,7 @@ def _train(training: AnyTraining, output: Path) -> None:
     from trainables.training.saves import iterations
 
     if training.iteration:
-        state = "this training has ended before," if training.finished else "going on"
+        state = "this training had ended" if training.finished else "going on"
         print(f"{state} after iteration {training.iteration}", file=sys.stderr)
     if not training.finished:
         print("*: the best dev value so far; open: the share of the training data in use", file=sys.stderr)

@@ -1,23 +1,19 @@
-"""Example: tune-cl weigh --difficulty .25 --m 20 --at 0 5 10 20 --plot weights.svg
+"""Example: tune-cl weigh --difficulty .25 --m 20 --at 0 5 10 20
 
 W(t, i) = D + (i / m)(1 - D) until iteration m, then 1 (MacAvaney et al. 2020, Eq. 3). In that paper the
-difficulty D is 1 for the easiest samples; --anti turns it round. --plot draws the named D among 0, .25, .5, .75, 1."""
+difficulty D is 1 for the easiest samples; --anti turns it round."""
 
 from __future__ import annotations
 
 import math
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.curriculum.weighting import weights
-from tune_cl.cli.plots import require_format
 from tune_cl.cli.tables import table
-
-OTHERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -32,36 +28,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="iterations, counted from 0 (default: 0 to m, eleven of them)",
     )
     parser.add_argument("--anti", action="store_true", help="hard samples weigh more")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: this difficulty among others")
 
 
 def execute(options: Namespace) -> list[dict[str, Any]]:
     _check(options)
     iterations = options.at if options.at is not None else _default(options.m)
-    if options.plot:
-        _plot(options)
-    return [{"iteration": i, "weight": _weight(options, options.difficulty, i)} for i in iterations]
-
-
-def _weight(options: Namespace, difficulty: float, iteration: int) -> float:
-    ease = 1 - difficulty if options.anti else difficulty
-    return float(weights(np.asarray(ease), iteration, options.m))
-
-
-def _plot(options: Namespace) -> None:
-    """Plots the weights for the asked D among those for others, to a little beyond m."""
-    from tune_cl.cli.plots import (
-        Curve,
-        save_curves,  # imports matplotlib
-    )
-
-    iterations = range(round(1.2 * _default(options.m)[-1]) + 1)
-    curves = [
-        Curve(f"D = {shown:g}", [(i, _weight(options, shown, i)) for i in iterations], shown == options.difficulty)
-        for shown in sorted({*OTHERS, options.difficulty})
-    ]
-    title = f"Weight of a sample (m = {options.m:g}{', anti' if options.anti else ''})"
-    save_curves(options.plot, title, "iteration", "weight", curves)
+    ease = np.asarray(1 - options.difficulty if options.anti else options.difficulty)
+    return [{"iteration": i, "weight": float(weights(ease, i, options.m))} for i in iterations]
 
 
 def _default(m: float) -> list[int]:
@@ -70,8 +43,6 @@ def _default(m: float) -> list[int]:
 
 
 def _check(options: Namespace) -> None:
-    if options.plot:
-        require_format(options.plot)
     problems = []
     if not 0 <= options.difficulty <= 1:
         problems.append(Problem("--difficulty", f"{options.difficulty:g} is out of range", "a number in [0, 1]"))
