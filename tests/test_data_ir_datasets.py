@@ -100,8 +100,8 @@ def test_usual_parts(registered: str) -> None:
     ("source", "wrong"),
     [
         ("", "names no dataset"),
-        ("no-such-thing", "knows no 'no-such-thing'"),
-        ("{}?train=other", "knows no 'tune-cl-test/other'"),
+        ("no-such-thing", "no-such-thing"),
+        ("{}?train=other", "has no 'tune-cl-test/other'"),
         ("{}?eval=train", "does not give each split once"),
         ("{}?", "does not give each split once"),
         ("{}?train=train&dev=", "does not give each split once"),
