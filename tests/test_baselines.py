@@ -189,7 +189,7 @@ def assert_best_of_all(baseline: Baseline, name: str, params: dict[str, float]) 
 
 
 def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("trainables.core.countdown.SECONDS", 0.0)
+    monkeypatch.setattr("trainables.core.prose.PROGRESS_SECONDS", 0.0)
     monkeypatch.setattr("trainables.baselines.lexical._DOCUMENTS", 2)
     monkeypatch.setattr("trainables.baselines.lexical.CELLS", 1)
     data = data_of(["cat", "dog cat"], ["cat", "cat dog", "dog bird dog"])

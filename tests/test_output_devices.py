@@ -43,13 +43,6 @@ def test_a_pipe_is_written_to(pipe: Path, tmp_path: Path) -> None:
         os.close(reader)
 
 
-def test_an_open_file_is_written_to(open_file: Path) -> None:
-    require_file("--output", open_file)
-    write_output(open_file, "a run\n")
-    assert open_file.is_symlink() and open_file.read_text() == "a run\n"
-    assert (open_file.parent / "opened").read_text() == "a run\n"
-
-
 def test_a_descriptor_is_written_to(open_file: Path) -> None:
     """As `--output >(gzip > run.gz)` gives one, in a folder where no file can be made."""
     descriptor = Path("/dev/fd", open_file.readlink().name)

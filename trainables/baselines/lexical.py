@@ -13,8 +13,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from trainables.config.keys import TrainingRun
-from trainables.core.countdown import Countdown
 from trainables.core.errors import DataError, Problem
+from trainables.core.prose import Countdown
 from trainables.data.columns import NO_RANK, RankingData, Rated, Split, TextColumn, require_texts_to_rank
 from trainables.data.combine import some_queries
 from trainables.data.readers.assembly import grades_of
@@ -195,6 +195,7 @@ class Postings:
         return np.cumsum([len(rows) for rows in best]), np.concatenate(best)
 
     def matches(self, split: Split) -> Matches:
+        """What the queries and candidates of a split share, term by term."""
         return self.match(split, self.numbers(split), self.counts, self.idf)
 
     def match(self, split: Split, queries: Sequence[Sequence[int]], counts: csr_array, idf: np.ndarray) -> Matches:

@@ -32,7 +32,7 @@ def require_file(option: str, path: Path) -> None:
 def require_folder(option: str, path: Path) -> None:
     """Raises ConfigError if the folder cannot be written to, or is missing and cannot be made. Leaves nothing behind.
 
-    It tries this in a temporary folder, placed where the first new folder would be. Permissions would not tell: a
+    It tries this in a temporary folder where the first new folder would be: permission bits are no answer, since a
     special file system may refuse what they allow, and they allow root everything.
     """
     if ".." in path.parts:  # this may follow a folder that does not exist yet
@@ -59,23 +59,19 @@ def folder_on_the_way(option: str, path: Path) -> Path:
 
 
 def written_in_place(path: Path) -> bool:
-    """Whether the path is a device, a pipe or an open file such as /dev/stdout. Whoever reads those would not get a
-    file that took their place, and root would take /dev/null from the whole machine."""
-    if not os.path.exists(path) or os.path.isdir(path):
-        return False
-    here = os.path.join(os.path.realpath(path.parent), path.name)
-    leads_to = os.readlink(here) if os.path.islink(here) else here
-    return not os.path.isfile(path) or here.startswith("/proc/") or leads_to.startswith("/proc/")
+    """Whether the path is a device, a pipe or an open file such as /dev/stdout, which renaming a file would replace:
+    as root, /dev/null for the whole machine."""
+    return path.is_relative_to("/dev") or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def names_folder(name: str) -> bool:
-    """Whether a word can be the name of a subfolder."""
+    """Whether a word can name a subfolder: printable, not only dots, at most 255 bytes, without a slash."""
     short = len(os.fsencode(name)) <= LONGEST_NAME
     return name.isprintable() and bool(name.strip(". ")) and "/" not in name and short
 
 
 def opened(path: Path) -> BinaryIO:
-    """The file's bytes, to read. Raises DataError for a pipe, a device or a socket, for which we might wait for ever;
+    """The file's bytes, to read. Raises DataError for a pipe, a device or a socket, which might block for ever;
     OSError as `open` does."""
     require_regular(path)
     return open(path, "rb", opener=_without_waiting)

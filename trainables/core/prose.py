@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from textwrap import TextWrapper
 from typing import IO
 
@@ -52,3 +53,29 @@ def counted(number: int, noun: str) -> str:
     ies = noun.endswith("y") and noun[-2] not in "aeiou"
     plural = f"{noun[:-1]}ies" if ies else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+PROGRESS_SECONDS = 5.0  # between two lines of progress; shorter work prints none
+
+
+def time_left(seconds: float) -> str:
+    """The remaining time in words: `about 3 min left`."""
+    return f"about {seconds / 60:.0f} min left" if seconds >= 90 else f"about {seconds:.0f} s left"
+
+
+class Countdown:
+    """Progress of long work: prints on stderr, at most every PROGRESS_SECONDS, how much is done and how long the rest
+    takes at this pace."""
+
+    def __init__(self, verb: str, total: int, noun: str):
+        self._verb, self._total, self._noun = verb, total, noun
+        self._started = self._said = time.monotonic()
+
+    def tell(self, done: int) -> None:
+        """Prints a line if it is time for one. `done`: how much of the total, above 0."""
+        now = time.monotonic()
+        if now - self._said < PROGRESS_SECONDS or done >= self._total:
+            return
+        seconds = (now - self._started) / done * (self._total - done)
+        say(f"{self._verb} {done:,} of {counted(self._total, self._noun)}, {time_left(seconds)}")
+        self._said = now

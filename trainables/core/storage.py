@@ -56,6 +56,7 @@ def patiently(work: Callable[[], T]) -> T:
 
 
 def is_remote(address: str | Path) -> bool:
+    """Whether the address is one in S3."""
     return str(address).startswith(SCHEME)
 
 

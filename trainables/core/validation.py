@@ -130,6 +130,7 @@ def key_problem(key: str, value: Any, known: Iterable[str]) -> Problem:
 
 
 def unknown_key(key: str, known: Iterable[str]) -> Problem:
+    """The problem of a key that does not exist, with the most similar one as advice."""
     return Problem(key, "unknown key", nearest_key(key, known))
 
 

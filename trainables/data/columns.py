@@ -33,6 +33,7 @@ class TextColumn(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> TextColumn:
+        """The texts in one column, in memory."""
         buffer, offsets = bytearray(), [0]
         for text in texts:
             buffer += text.encode()
@@ -144,6 +145,7 @@ class RankingData:
         return np.diff(self.utterance_offsets)
 
     def query_utterances(self, query: int) -> list[str]:
+        """The utterances of a query, by its row."""
         return self.utterances[int(self.utterance_offsets[query]) : int(self.utterance_offsets[query + 1])]
 
     def query_text(self, query: int) -> str:
@@ -151,6 +153,7 @@ class RankingData:
         return " ".join(self.query_utterances(query))
 
     def query_texts(self) -> TextColumn:
+        """`query_text` of every query, by row."""
         return TextColumn.of(self.query_text(i) for i in range(len(self.query_ids)))
 
 
@@ -203,6 +206,7 @@ class Rated:
 
     @classmethod
     def of(cls, rows: Sequence[tuple[int, int, float]]) -> Rated:
+        """From rows (query, document, value)."""
         query, document, value = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(np.array(query, np.int64), np.array(document, np.int64), np.array(value, np.float64))
 

@@ -65,6 +65,7 @@ class TextWriter:
         self._ends = array("q", [0])
 
     def append(self, text: str) -> None:
+        """Appends one text; it reaches the disk when a block is full, or by `finish`."""
         self._data.append(text.encode())
         self._ends.append(self._data.length)
         if len(self._ends) >= _BLOCK:

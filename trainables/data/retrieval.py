@@ -18,6 +18,7 @@ DOCUMENTS_A_NOTE, QUERIES_A_NOTE = 100_000, 1000
 
 
 def report(text: str) -> None:
+    """Prints a line of progress, which `candidates` shows to the user."""
     print(f"{PROGRESS}{text}", flush=True)
 
 
@@ -42,6 +43,7 @@ def anserini(name: str) -> Any:
 
 
 def java(name: str) -> Any:
+    """A Java class by its full name."""
     from pyserini.pyclass import autoclass  # type: ignore[import-untyped]
 
     return autoclass(name)
@@ -84,6 +86,7 @@ def search(folder: Path, queries: Path, run: Path, k1: float, b: float, top_k: i
 
 
 def main() -> None:
+    """Builds the index if a collection is given, then searches it."""
     parser = argparse.ArgumentParser(prog="trainables.data.retrieval")
     for name in ("folder", "queries", "run"):
         parser.add_argument(name, type=Path)

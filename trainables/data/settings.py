@@ -10,11 +10,15 @@ from trainables.core.validation import Section
 
 
 class Bm25Config(Section):
+    """`data.bm25.*`: parameters of Lucene's BM25 (Robertson et al. 1994)."""
+
     k1: float = Field(default=0.9, ge=0, description="term frequency saturation (Anserini's default)")
     b: float = Field(default=0.4, ge=0, le=1, description="length normalisation (Anserini's default)")
 
 
 class DataConfig(Section):
+    """`data.*`."""
+
     source: str = Field(default="docstrings", min_length=1, description="docstrings | PATH | ir_datasets:NAME")
     candidates: Literal["auto", "run", "qrels", "bm25"] = Field(
         default="auto",

@@ -39,6 +39,7 @@ class Judgments:
 
     @classmethod
     def of(cls, grades: np.ndarray, offsets: np.ndarray, relevance_level: int) -> Judgments:
+        """From the grades of all judged documents, int [J], those of query i in rows offsets[i]:offsets[i + 1]."""
         queries = len(offsets) - 1
         owner = np.repeat(np.arange(queries), np.diff(offsets))
         relevant = np.bincount(owner[grades >= relevance_level], minlength=queries)

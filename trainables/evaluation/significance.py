@@ -295,6 +295,7 @@ def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
 
 
 def uncorrected(p: np.ndarray) -> np.ndarray:
+    """The p-values as they are."""
     return p.copy()
 
 

@@ -12,8 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trainables.core.countdown import time_left
-from trainables.core.prose import visible, wrapped
+from trainables.core.prose import time_left, visible, wrapped
 from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState
 from tune_cl.space.wording import curriculum, trial_words
 

@@ -34,12 +34,14 @@ class CollectionWriter:
         self._hashes, self._lines = array("Q"), array("I")
 
     def add(self, line: int, name: str, text: str) -> None:
+        """Adds a document; `line`: where it stands in its file."""
         self._ids.append(name)
         self._texts.append(text)
         self._hashes.append(hash_of(name))
         self._lines.append(line)
 
     def finish(self) -> Collection:
+        """Closes the columns; returns them memory-mapped, with the index of their ids."""
         ids = self._ids.finish()
         return Collection(ids, self._texts.finish(), IdIndex(ids, self._hashes), self._lines)
 
@@ -67,6 +69,7 @@ class Ratings:
         self.missing: list[tuple[int, str]] = []
 
     def add(self, line: int, query: int, document: str, value: float) -> None:
+        """Adds a rating; `query`: row of the query, `document`: id, `line`: where it stands in its file."""
         self._names.append(document)
         self._query.append(query)
         self._value.append(value)
@@ -83,6 +86,7 @@ class Ratings:
         self._names.clear()
 
     def finish(self) -> Rated:
+        """All ratings in the order they were added; document MISSING where the collection lacks it."""
         self._look_up()
         return Rated(
             np.array(self._query, np.int64), np.array(self._document, np.int64), np.array(self._value, np.float64)

@@ -138,6 +138,7 @@ class _Questions:
     top_k: int
 
     def split(self, file: _File, rows: Rows) -> RawSplit:
+        """The questions of one file with their judged answers and pools; notes the problems of its rows."""
         texts: list[tuple[str, ...]] = []
         judged: list[tuple[int, int, float]] = []
         pooled: list[tuple[int, int, float]] = []

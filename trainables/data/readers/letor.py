@@ -86,6 +86,7 @@ class _Features:
         return len(self._ends) - 1
 
     def add(self, name: str, indices: list[int], values: list[float]) -> None:
+        """Adds a row: its document id, and its features by index from 1, ascending."""
         self.ids.append(name)
         self._index.append(np.array(indices, np.int32))
         self._value.append(np.array(values, np.float32))

@@ -192,6 +192,7 @@ class _Split:
         self.questions.append((" ".join(text.split()),))
 
     def notes(self) -> list[str]:
+        """What was left out, for the user."""
         displaced = f"{counted(self.displaced, 'answer')} not at the given offset left out" if self.displaced else None
         bare = f"{counted(self.bare, 'question')} without an answer dropped" if self.bare else None
         return [f"{self.split}: {what}" for what in (displaced, bare) if what]

@@ -112,6 +112,7 @@ class _SplitReader:
     problems: list[Problem]
 
     def split(self, name: str, query_ids: list[str], texts: list[str]) -> RawSplit:
+        """The split with its qrels and, if `data.candidates` reads one, its run; notes the problems of both files."""
         queries = {query: row for row, query in enumerate(query_ids)}
         rows = self._rows("run", name, RUN)
         has_run = self.candidates in ("auto", "run") and rows.path.exists()
