@@ -1,6 +1,7 @@
 # Needs make, Python 3.11, 3.12 or 3.13 with its venv module, and a package index that pip can reach.
 #   make quickstart   set up, then search on the built-in data (ARGS="--trials 4" adds arguments)
-#   make test         set up with the test tools, then lint, types and tests
+#   make test         set up with the test tools, then lint, types and the quick tests
+#   make test-all     the same with all tests
 #   make setup        set up only
 #   make docs         set up with mkdocs, then build the documentation into site/
 #   make bench        set up with the peers, then measure us against them; writes the table of docs/dev/performance.md
@@ -13,7 +14,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 REQUIREMENTS := pyproject.toml constraints.txt
 ARGS ?=
 
-.PHONY: setup quickstart test bench docs lint format clean
+.PHONY: setup quickstart test test-all bench docs lint format clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.setup
@@ -22,8 +23,14 @@ quickstart: setup
 	$(BIN)/tune-cl run quickstart $(ARGS)
 
 # Rankers in test size gain nothing from threads; two test processes do.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Without Ray, servers and, but for a handful, processes.
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: lint
+	$(PYTEST) $(ARGS)
 
 bench: $(VENV)/.setup-bench
 	$(BIN)/python benchmarks/all.py $(or $(DATA),../shared/data) $(ARGS)

@@ -1,10 +1,17 @@
-"""Fixtures shared by all tests: a cache of their own, and the real data if it is there."""
+"""Fixtures shared by all tests: a cache of their own, and the real data if it is there.
+
+`make test` leaves out the tests marked `slow`; the others start no process and open no port, but for those marked
+`smoke`, which run the commands as a user does.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +19,27 @@ from trainables.training import device
 
 # A shell that starts the tests in the background makes them, and all that they start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+SLOW = {"subprocess.Popen", "os.posix_spawn", "os.fork", "socket.bind"}  # Python's names of these events
+QUICK = False  # whether the test that runs is neither slow nor a smoke test
+
+
+def refuse_what_is_slow(event: str, details: tuple[Any, ...]) -> None:
+    if QUICK and event in SLOW and not (event == "subprocess.Popen" and details[0] == "git"):
+        raise AssertionError(f"a quick test calls {event} with {details}: mark it slow")
+
+
+sys.addaudithook(refuse_what_is_slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    global QUICK
+    QUICK = not (item.get_closest_marker("slow") or item.get_closest_marker("smoke"))
+    try:
+        return (yield)
+    finally:
+        QUICK = False
 
 
 @pytest.fixture(autouse=True)

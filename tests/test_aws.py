@@ -31,6 +31,8 @@ from ray.core.generated.autoscaler_pb2 import ClusterResourceState, NodeState, N
 from tests.support.cluster_config import Config, aws, filled_in, own_group, read
 from tune_cl.ray.aws import SpotFirst
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["aws"]  # the fixture
 TAGS = {"ray-node-type": "worker", "ray-user-node-type": "gpu", "ray-node-name": "ray-tune-cl-worker"}
 NO_CAPACITY = "InsufficientInstanceCapacity"

@@ -46,6 +46,7 @@ def test_trials_at_a_time_are_as_many_as_both_kinds_of_places_hold(
     assert _at_a_time(search) == expected
 
 
+@pytest.mark.slow
 def test_a_step_is_measured_where_trials_train(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,6 +268,7 @@ def test_what_else_decides_the_pace_is_measured_while_it_makes_few_kinds(
     assert len(document(capfd, space, rankers, models, many)["paces"]) == len(measured) == 2
 
 
+@pytest.mark.slow
 def test_before_the_first_trial_each_ranker_is_pre_trained_at_its_own_pace(
     space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
 ) -> None:

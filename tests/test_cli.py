@@ -246,6 +246,7 @@ def test_a_file_is_no_storage(command: list[str], tmp_path: Path, capfd: pytest.
         assert line.startswith(f"error: --storage: '{tmp_path / 'file'}' is no folder; ")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("address", ["127.0.0.1:{closed}", "127.0.0.1", "host:port", "no host:1"])
 def test_no_search_begins_where_no_cluster_answers(
     address: str, folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -278,6 +279,7 @@ def test_documents_are_lines_and_their_ids_stand_once(tmp_path: Path) -> None:
     assert str(refused.value) == f"error: {texts}:4: document 'a' is also in line 1; every id once"
 
 
+@pytest.mark.smoke
 def test_auto_is_the_address_that_ray_finds(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -312,6 +314,7 @@ def test_check_forecasts(folder: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert checked["steps"] == ["curriculum.delta: 0.2 to 0.6 by 0.1"]
 
 
+@pytest.mark.smoke
 def test_stdout_holds_the_json_alone_whatever_libraries_print(folder: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tune_cl", "train", "--data", str(folder), *SMALL_OPTIONS, "--json"],
@@ -322,6 +325,7 @@ def test_stdout_holds_the_json_alone_whatever_libraries_print(folder: Path, tmp_
     assert "iteration 3/3" in done.stderr
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("kind", ["rankers", "data", "spaces"])
 def test_list_in_a_pipe_is_a_line_an_entry(kind: str) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}

@@ -23,6 +23,8 @@ from tests.support.project import pins
 from tune_cl.cli import main
 from tune_cl.templates import TEMPLATES
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["aws"]  # a fixture
 
 ROOT = Path(__file__).resolve().parents[1]

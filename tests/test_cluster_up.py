@@ -37,7 +37,7 @@ NAME = "toy"
 WANTED = os.environ.get("TUNE_CL_CLUSTER_TESTS", "")
 WHY_NOT = {"0": "TUNE_CL_CLUSTER_TESTS is 0", "1": None}.get(WANTED, missing())
 
-pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")]
 
 
 class Cluster:

@@ -294,6 +294,7 @@ def test_options_are_written_out(option: str, capfd: pytest.CaptureFixture[str])
     assert option in capfd.readouterr().err
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_result_is_shown_in_any_encoding(encoding: str, tmp_path: Path) -> None:
     done = subprocess.run(

@@ -321,6 +321,7 @@ def test_data_that_has_changed_since_the_search_is_refused(
     assert crew.trained == [] and "note: " not in err and "teacher" not in err, "nothing is trained for data refused"
 
 
+@pytest.mark.slow
 def test_confirm_on_ray_with_mlflow(search_folder: SearchFolder, capfd: Any) -> None:
     arguments = ["confirm", "toy", "--storage", str(search_folder.storage), "--top", "1", "--seeds", "2", "--json"]
     assert main(arguments) == 0

@@ -71,6 +71,7 @@ def test_dev_was_read_before_anyway() -> None:
     assert "was read" not in note and "no verdict" in note
 
 
+@pytest.mark.slow
 def test_document_terminal_and_report_say_so(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
     first = confirm(search_folder, top=2, seeds=2)
     assert first["earlier"] == [] and first["notes"] == [] and "was read" not in in_words(first)
@@ -89,6 +90,7 @@ def test_document_terminal_and_report_say_so(search_folder: SearchFolder, crew: 
     assert Request(**second["asked"]) == Request(1, 2, race=True)
 
 
+@pytest.mark.slow
 def test_more_seeds_train_only_those_that_are_missing(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
     first = confirm(search_folder, top=1, seeds=1)
     assert crew.trained == ["baseline, seed 1", f"{LABELS[0]}, seed 1"]

@@ -49,6 +49,7 @@ def test_a_new_enough_java_is_taken_and_an_old_one_is_not(tmp_path: Path, monkey
     assert java_version(carried) >= candidates.JAVA_NEEDED
 
 
+@pytest.mark.slow
 def test_stemmed_words_are_found_and_index_and_run_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = TextColumn.of(DOCUMENTS)
     started: list[tuple[object, ...]] = []

@@ -13,6 +13,8 @@ from trainables.data.hygiene import hygiene
 from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import Evaluator
 
+pytestmark = pytest.mark.slow
+
 
 def load(path: Path, **keys: object) -> RankingData:
     return load_data(DataConfig.model_validate({"source": str(path), **keys}))

@@ -91,6 +91,7 @@ with background_deletion() as old:
 """
 
 
+@pytest.mark.slow
 def test_storage_that_hangs_does_not_keep_an_interrupted_process(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], cwd=tmp_path, timeout=60, check=False)
     assert done.returncode == 3

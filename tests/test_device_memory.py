@@ -62,6 +62,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
 def test_memory_that_a_step_frees_serves_the_next_step() -> None:
     """Else the system would clear the 39,000 pages of these tensors again at each step."""

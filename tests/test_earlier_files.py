@@ -14,6 +14,8 @@ from zlib import crc32
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 ORIGIN = "/tmp/fix"  # the folder in which they were written
 UNBROKEN = {"t0000": 12, "t0001": 8, "t0002": 12, "t0003": 4, "t0004": 12, "t0005": 8}  # trial: iterations

@@ -207,6 +207,7 @@ def test_a_correction_of_no_comparison_is_told(files: dict[str, str], capfd: pyt
         assert capfd.readouterr().err == told
 
 
+@pytest.mark.smoke
 def test_standard_input_has_a_name(files: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", files["qrels"], "-"]) == BAD_INPUT
     assert capfd.readouterr().err == "error: -: no such file; /dev/stdin for standard input\n"

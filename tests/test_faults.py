@@ -106,6 +106,7 @@ with Journal(Path(sys.argv[1]), patience=60.0) as journal:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_tears_no_event_and_the_search_waits_for_space(tmp_path: Path) -> None:
     """The same holds for storage that is away for a while: both are writes that fail."""
     done = subprocess.run(

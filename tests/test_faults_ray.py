@@ -43,6 +43,8 @@ from tune_cl.ray.shared_materials import completed, on_cluster, untrained
 from tune_cl.ray.slots import Slots
 from tune_cl.search.driver import Search
 
+pytestmark = pytest.mark.slow
+
 SPACE = """
 data: docstrings
 ranker: conv_knrm

@@ -26,6 +26,8 @@ from tune_cl.history.search_folder import search_folder_of
 from tune_cl.history.state import replay
 from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, background_deletion
 
+pytestmark = pytest.mark.slow
+
 BUCKET = "searches"
 CHECKPOINT = b'"event": "checkpoint"'
 ATTEMPTS = 3  # of the S3 client per request, some 10 s together

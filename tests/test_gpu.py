@@ -163,6 +163,7 @@ def searched(place: Path, name: str, *overrides: str) -> tuple[dict[str, Any], l
     return json.loads(out), [event for event in events if event["event"] == "result"], told
 
 
+@pytest.mark.slow
 def test_trials_share_a_gpu_in_a_real_search(tmp_path: Path) -> None:
     """Two at once, each with the memory it took in its results; without a reservation nothing is on the GPU."""
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
@@ -182,6 +183,7 @@ def bytes_of(results: list[dict[str, Any]]) -> float:
     return max(result["metrics"]["device_memory_mib"] for result in results) * 2**20
 
 
+@pytest.mark.slow
 def test_a_search_with_too_little_memory_finds_the_same_and_says_so(tmp_path: Path) -> None:
     data = tiny_data(queries={"train": 200, "dev": 12, "test": 12}, candidates=8, turns=1)
     write_trec_folder(data, tmp_path / "data")

@@ -17,6 +17,8 @@ from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import BAD_INPUT, COMMANDS, DONE
 from tune_cl.cli.commands.list import KINDS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 LEARNING = ["torch", "transformers", "tokenizers", "lightgbm", "gensim", "scipy.signal", "matplotlib", "ray"]
 HEAVY = [*LEARNING, "scipy.stats", "mlflow", "pandas"]

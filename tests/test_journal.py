@@ -220,6 +220,7 @@ def test_a_write_cut_short_leaves_no_part_of_a_line(tmp_path: Path) -> None:
         assert [event.get("number") for event in journal.events()] == [None, 1]
 
 
+@pytest.mark.slow
 def test_second_driver_is_refused_until_the_first_dies(tmp_path: Path) -> None:
     program = (
         "import sys, pathlib, tune_cl.history.journal as j; held = j.Journal(pathlib.Path(sys.argv[1])); "

@@ -18,6 +18,8 @@ from tune_cl.cli.commands.report import tracked
 from tune_cl.history import s3_mirror as mirror
 from tune_cl.history.search_folder import SearchFolder, existing_search_folder, new_search_folder, search_folder_of
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["s3", "server"]
 
 

@@ -17,6 +17,8 @@ from tune_cl.history import s3_mirror as mirror
 from tune_cl.history.journal import encoded, read_events
 from tune_cl.history.search_folder import existing_search_folder, new_search_folder, search_folder_of
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["s3", "server"]
 
 

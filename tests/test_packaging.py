@@ -21,6 +21,8 @@ from packaging.utils import canonicalize_name
 
 from tests.support.project import ROOT, pins
 
+pytestmark = pytest.mark.slow
+
 PACKAGES = ("tune_cl", "trainables", "search_spaces")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]

@@ -157,6 +157,7 @@ def test_a_search_in_s3_has_a_cache_for_its_copy(asked: list[str], monkeypatch: 
     assert problem(new_search_folder, "s3://there/runs", "mine", "toy")[0] == "XDG_CACHE_HOME"
 
 
+@pytest.mark.smoke
 def test_an_address_that_cannot_be_opened_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"):
         monkeypatch.setenv(name, "true")

@@ -18,6 +18,8 @@ from tune_cl.ray import access as module
 from tune_cl.ray.access import LOCK, LONGEST_SOCKET, PREFIX, ray_folder
 from tune_cl.ray.session import ray_session
 
+pytestmark = pytest.mark.slow
+
 NOBODY = 65534
 HOLDS_ONE = """
 import time

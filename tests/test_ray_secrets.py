@@ -19,6 +19,8 @@ from tune_cl.cli import main
 from tune_cl.cli.options import require_ray
 from tune_cl.ray.session import ray_session
 
+pytestmark = pytest.mark.slow
+
 NAMES = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"),
     *("AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_CONNECTION_STRING", "GITHUB_TOKEN", "GOOGLE_API_KEY"),

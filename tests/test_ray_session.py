@@ -23,6 +23,8 @@ from tune_cl.ray import session as module
 from tune_cl.ray import workarounds
 from tune_cl.ray.session import ray_session
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def heard() -> Iterator[list[int]]:

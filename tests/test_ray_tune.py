@@ -13,6 +13,8 @@ from ray.tune.experiment import Trial
 from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, Deletions, _folder, _Recorder, _Rungs
 from tune_cl.search.driver import Search
 
+pytestmark = pytest.mark.slow
+
 
 def trial(number: int) -> Any:
     made = Trial("a trainable", stub=True, config={"trial": f"t{number:04d}", "run": {"seed": 1}})

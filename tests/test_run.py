@@ -25,6 +25,8 @@ from tests.support.trec_folder import write_trec_folder
 from tune_cl.history.journal import read_events
 from tune_cl.history.state import SearchState, replay
 
+pytestmark = pytest.mark.slow
+
 AT_A_TERMINAL = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)

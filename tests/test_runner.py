@@ -171,6 +171,7 @@ def test_a_report_of_before_the_end_is_not_the_search_s(
         assert report.read_text() == "at the end" and kinds(search_folder)[-2:] == ["search_end", "artifact"]
 
 
+@pytest.mark.smoke
 def test_the_commit_is_of_the_checkout_that_the_program_runs_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

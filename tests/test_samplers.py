@@ -162,6 +162,7 @@ def test_a_model_that_keeps_to_one_corner_tries_nothing_twice() -> None:
     assert len(set(seen)) == len(seen)
 
 
+@pytest.mark.slow
 def test_a_large_space_is_not_walked_while_chance_finds_something_new(monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space({f"k{i}": Integer(low=1, high=20) for i in range(6)})
     monkeypatch.setattr(Space, "grid", lambda self: pytest.fail("64 million combinations are walked"))

@@ -15,6 +15,8 @@ from tune_cl.schedulers.asha import Asha
 from tune_cl.space.parameters import Uniform
 from tune_cl.space.space import Flat, Space
 
+pytestmark = pytest.mark.slow
+
 PLANE = Space({"x": Uniform(low=0, high=1), "y": Uniform(low=0, high=1)})
 STARTUP = 8
 LEARNERS: dict[str, tuple[type[ModelSampler], int]] = {

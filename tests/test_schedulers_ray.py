@@ -25,6 +25,8 @@ from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, run_trials
 from tune_cl.run_search import Artifacts
 from tune_cl.search.driver import BASELINE_TRIAL, Search
 
+pytestmark = pytest.mark.slow
+
 SPACE = """
 ranker: {name: conv_knrm, vector_size: 8, filters: 4}
 curriculum:

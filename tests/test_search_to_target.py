@@ -7,8 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "search_to_target.py"
 

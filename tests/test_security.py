@@ -24,6 +24,8 @@ from tests.support.tracking_cases import (
 )
 from tune_cl.cli import main
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = (
     "!!python/object/apply:os.mkdir [{planted}]",
     "!!python/object/new:os.mkdir [{planted}]",

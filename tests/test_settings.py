@@ -15,6 +15,8 @@ from tune_cl.cli.options import add_experiment, add_overrides, add_split, experi
 from tune_cl.ray import address as module
 from tune_cl.ray.address import require_cluster
 
+pytestmark = pytest.mark.slow
+
 
 def parsed(*given: str) -> Namespace:
     parser = ArgumentParser()

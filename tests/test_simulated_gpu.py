@@ -13,6 +13,8 @@ import torch
 from tests.support.commands import ROOT, on_path
 from tests.support.simulated_gpu import installed
 
+pytestmark = pytest.mark.slow
+
 HERE = "simulated" in dir(torch)
 without = pytest.mark.skipif(torch.cuda.is_available(), reason="tests/test_gpu.py uses the GPU that is here")
 there = pytest.mark.skipif(not HERE, reason="runs within test_on_the_simulated_gpu")

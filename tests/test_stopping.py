@@ -151,6 +151,7 @@ cli.console()
 """
 
 
+@pytest.mark.slow
 def test_the_status_is_ours_wherever_the_signal_came(tmp_path: Path) -> None:
     """Python remembers a Ctrl-C that leaves a string's code, and ends a module by that signal, whatever its status."""
     (tmp_path / "stopped.py").write_text(STOPPED_IN_A_STRING)

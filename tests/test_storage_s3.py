@@ -36,6 +36,8 @@ from tune_cl.history.search_folder import (
 from tune_cl.history.state import replay
 from tune_cl.ray import confirmation as remote
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["s3", "server"]
 
 

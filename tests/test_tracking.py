@@ -39,6 +39,8 @@ from tune_cl.history.tracking_uri import artifact_location, masked, resolve_trac
 from tune_cl.tracking import layout
 from tune_cl.tracking.mlflow_store import RunStore
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["database", "expected"]  # fixtures
 
 

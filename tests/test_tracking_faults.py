@@ -40,6 +40,8 @@ from tune_cl.tracking.delivery import Delivery
 from tune_cl.tracking.mlflow_store import Refused, RunStore
 from tune_cl.tracking.writer import MlflowWriter, finish
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["database", "expected", "s3", "server"]
 
 

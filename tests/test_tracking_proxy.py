@@ -22,6 +22,8 @@ from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import SearchState, replay
 from tune_cl.tracking import writer as mlflow_writer
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["database", "expected"]  # fixtures
 FAULTS: list[Fault] = [
     reset,

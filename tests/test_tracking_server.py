@@ -39,6 +39,8 @@ from tune_cl.tracking import writer as mlflow_writer
 from tune_cl.tracking.mlflow_store import RunStore
 from tune_cl.tracking.writer import MlflowWriter
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["database", "expected"]  # fixtures
 
 

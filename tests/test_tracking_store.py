@@ -16,6 +16,8 @@ from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.tracking import mlflow_store as module
 from tune_cl.tracking.mlflow_store import RunStore
 
+pytestmark = pytest.mark.slow
+
 TAG = "tune_cl.search_id"
 
 

@@ -18,6 +18,8 @@ from trainables.rankers.encoders import new_encoder
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.space.space_files import MOST_BYTES
 
+pytestmark = pytest.mark.slow
+
 # A process in which an attempt to reach another machine, or to run a file of the folder, leaves a mark.
 WATCHED = """
 import socket, sys
