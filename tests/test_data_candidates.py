@@ -33,12 +33,14 @@ def fake_java(home: Path, version: str) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_versions_of_java(tmp_path: Path) -> None:
     assert java_version(fake_java(tmp_path / "17", "17.0.15")) == 17
     assert java_version(fake_java(tmp_path / "8", "1.8.0_392")) == 1
     assert java_version(tmp_path) == 0
 
 
+@pytest.mark.slow
 def test_a_new_enough_java_is_taken_and_an_old_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "new", "21.0.1")))
@@ -88,6 +90,7 @@ def test_each_setting_of_a_retrieval_has_a_run_of_its_own(
     assert keys[0] == keys[1] != keys[2]
 
 
+@pytest.mark.slow
 def test_progress_of_many_queries_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
     long = " ".join(f"word{number}" for number in range(1500)) + " cat"  # more words than Lucene allows by default
     found = retrieve(TextColumn.of(DOCUMENTS), {"dev": [long] + ["cat"] * 1000}, k1=0.9, b=0.4, top_k=1)
@@ -96,6 +99,7 @@ def test_progress_of_many_queries_is_shown(capfd: pytest.CaptureFixture[str]) ->
     assert lines[-2:] == ["searched 1,000 of 1,001 queries", "searched 1,001 of 1,001 queries"]
 
 
+@pytest.mark.slow
 def test_a_failed_process_names_its_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(candidates, "java_home", lambda: tmp_path)
     with pytest.raises(WorkFailed, match="BM25 retrieval") as caught:
