@@ -222,7 +222,10 @@ def test_numbers_stand_right() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ([], "until iteration 18 of 20 (curriculum.T 0.9), and it judges at 1, 3, 9; a lower curriculum.T, or search."),
+        (
+            [],
+            "of 20 (curriculum.T 0.9), and its rungs are at 1, 3, 9; a lower curriculum.T, or search.",
+        ),
         (["search.scheduler=hyperband"], "hyperband ends no trial here: curricula last until iteration 18"),
         (["curriculum.T={uniform: [.5, .9]}"], "curricula last at the soonest until iteration 1"),
         (["curriculum.T=.2", "curriculum.weighting=kde", "curriculum.m=12"], "iteration 12 of 20 (curriculum.m 12)"),
