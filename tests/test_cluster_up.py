@@ -1,17 +1,26 @@
-"""`ray up` for real: cluster.local.yaml on machines of their own, a search on them, and a machine that dies meanwhile.
+"""`ray up` for real: cluster.local.yaml on fresh machines, a search on them, and a machine that dies meanwhile.
 
-Takes some minutes, and root, namespaces and an SSH server: skipped, with the reason, where one is missing.
-TUNE_CL_CLUSTER_TESTS=1 fails there instead, TUNE_CL_CLUSTER_TESTS=0 skips everywhere.
+The template's own commands run, unchanged, on machines with empty homes, so that these get the project as a user's
+machines do. Weaker than real machines: the machines share kernel and file system and log in as root; pip installs from
+wheels that hold the metadata of our dependencies, whose code comes from the running environment
+(tests/support/wheel_folder.py), so a package without a wheel for a platform goes unnoticed.
+
+Takes some minutes, and root, namespaces and an SSH server (installed meanwhile in a Debian container): skipped, with
+the reason, where one is missing. TUNE_CL_CLUSTER_TESTS=1 fails there instead, TUNE_CL_CLUSTER_TESTS=0 skips everywhere.
 """
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +28,9 @@ import pytest
 import yaml
 
 from tests.support.builders import tiny_data
-from tests.support.machines import Machine, machines, missing
+from tests.support.machines import Machine, machines, missing, tools
 from tests.support.trec_folder import write_trec_folder
+from tests.support.wheel_folder import write_wheels
 from tune_cl.history.journal import read_events
 from tune_cl.history.state import replay
 
@@ -35,9 +45,20 @@ search: {searcher: random, trials: 4}
 NAME = "toy"
 
 WANTED = os.environ.get("TUNE_CL_CLUSTER_TESTS", "")
-WHY_NOT = {"0": "TUNE_CL_CLUSTER_TESTS is 0", "1": None}.get(WANTED, missing())
+PACKAGES = ("tune_cl", "trainables", "search_spaces")
+PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
+# What a machine's administrator sets up: the Python that the templates ask for, and where pip finds packages.
+PROFILE = """
+export PATH={python}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PIP_NO_INDEX=1 PIP_FIND_LINKS={wheels} PIP_DISABLE_PIP_VERSION_CHECK=1
+"""
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(WANTED == "0", reason="TUNE_CL_CLUSTER_TESTS is 0")]
+
+
+def template(name: str) -> str:
+    """A template for the Python of this run: machines need the same one everywhere."""
+    return (ROOT / name).read_text(encoding="utf-8").replace("python3.11", PYTHON)
 
 
 class Cluster:
@@ -48,13 +69,10 @@ class Cluster:
         self.home = folder / "home"
         self.config = folder / "cluster.local.yaml"
         self.storage = folder / "runs"
-        template = (ROOT / "cluster.local.yaml").read_text().replace("192.168.1.10", self.head.address)
-        config = yaml.safe_load(template)
-        config["cluster_name"] = f"tune-cl-{os.getpid()}"
+        config = yaml.safe_load(template("cluster.local.yaml").replace("192.168.1.10", self.head.address))
+        config["cluster_name"] = self.name = f"tune-cl-{os.getpid()}"
         config["provider"]["worker_ips"] = [one.address for one in self.workers]
         config["auth"] = {"ssh_user": "root", "ssh_private_key": str(self.head.key)}
-        config["file_mounts"] = {"~/.ray/auth_token": str(self.home / ".ray" / "auth_token")}
-        config["setup_commands"] = ["chmod 600 ~/.ray/auth_token", f"ln -sfn {BIN.parent} ~/tune_cl_env"]
         self.config.write_text(yaml.safe_dump(config))
 
     def ray(self, *arguments: str, seconds: float = 240) -> subprocess.CompletedProcess[str]:
@@ -75,9 +93,13 @@ class Cluster:
 
     def on_head(self, command: str) -> subprocess.Popen[str]:
         """Starts a shell command on the head, in the environment that docs/how-to/cluster.md sets there."""
-        shell = f"export PATH=$HOME/tune_cl_env/bin:$PATH RAY_AUTH_MODE=token OMP_NUM_THREADS=1; {command}"
+        return self.on(self.head, f"export PATH=$HOME/tune_cl_env/bin:$PATH RAY_AUTH_MODE=token; {command}")
+
+    def on(self, machine: Machine, command: str) -> subprocess.Popen[str]:
+        """Starts a shell command on a machine."""
         options = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
-        login = ("ssh", *options, "-i", str(self.head.key), f"root@{self.head.address}")
+        login = ("ssh", *options, "-i", str(self.head.key), f"root@{machine.address}")
+        shell = f". ~/.profile; export OMP_NUM_THREADS=1; {command}"
         return subprocess.Popen([*login, shell], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def nodes(self) -> dict[str, bool]:
@@ -94,7 +116,12 @@ class Cluster:
         return alive
 
     def down(self) -> None:
+        """Ends Ray, and removes the folder in which it shares SSH connections."""
         self.ray("down", "-y", str(self.config))
+        user, name = (sha256(text.encode()).hexdigest()[:10] for text in (getpass.getuser(), self.name))
+        shutil.rmtree(f"/tmp/ray_ssh_{user}/{name}", ignore_errors=True)
+        with suppress(OSError):  # another cluster of this user has connections
+            os.rmdir(f"/tmp/ray_ssh_{user}")
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +129,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
     write_trec_folder(tiny_data(queries={"train": 60, "dev": 20, "test": 20}, candidates=8, turns=1), folder / "data")
     (folder / f"{NAME}.yaml").write_text(SPACE)
-    with machines(3, folder) as nodes:
-        started = Cluster(folder, nodes)
-        started.up()
-        yield started
-        started.down()
+    write_wheels(folder / "wheels", without="tune-cl")
+    profile = PROFILE.format(python=Path(sys.base_prefix) / "bin", wheels=folder / "wheels")
+    with tools():
+        if reason := missing():
+            (pytest.fail if WANTED == "1" else pytest.skip)(reason)
+        with machines(3, folder, profile) as nodes:
+            started = Cluster(folder, nodes)
+            try:
+                started.up()
+                yield started
+            finally:
+                started.down()
 
 
 def until(condition: Any, what: str, seconds: float = 300) -> None:
@@ -122,9 +156,43 @@ def ran_trials(machine: Machine) -> bool:
     return any("actor_name:RankerTrainable" in log.read_text() for log in logs)
 
 
+def installed(cluster: Cluster, machine: Machine, python: str) -> str:
+    """Where `python` of the machine finds tune_cl, whose files must be those of the checkout."""
+    asked = cluster.on(machine, f'cd /; {python} -c "import tune_cl; print(tune_cl.__file__)"')
+    out, err = asked.communicate(timeout=120)
+    assert asked.returncode == 0, err
+    packages = Path(out.strip()).parents[1].relative_to("/root")
+    for package in PACKAGES:
+        sources = [path for path in (ROOT / package).rglob("*") if path.suffix in (".py", ".yaml")]
+        assert len(sources) > 1
+        for source in sources:
+            copy = machine.folder / "home" / packages / source.relative_to(ROOT)
+            assert copy.read_bytes() == source.read_bytes(), copy
+    return str(packages)
+
+
+def test_a_fresh_machine_gets_the_project_from_the_setup_commands(cluster: Cluster) -> None:
+    machines = (cluster.head, *cluster.workers)
+    until(lambda: set(cluster.nodes()) == {machine.address for machine in machines}, "the workers do not come up")
+    for machine in machines:
+        where = installed(cluster, machine, "~/tune_cl_env/bin/python")
+        assert where == f"tune_cl_env/lib/{PYTHON}/site-packages"
+        token = machine.folder / "home" / ".ray" / "auth_token"
+        assert token.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_setup_commands_for_aws_install_the_project_into_the_python_of_the_image(cluster: Cluster) -> None:
+    """On a machine that has what Ray brought there, and a Python of its own in place of the image's."""
+    config = yaml.safe_load(template("cluster.yaml"))
+    commands = [*config["setup_commands"], *config["worker_setup_commands"]]
+    image = f"{PYTHON} -m venv ~/image && export PATH=~/image/bin:$PATH"
+    asked = cluster.on(cluster.workers[0], " && ".join([image, *(f"({command})" for command in commands)]))
+    out, err = asked.communicate(timeout=240)
+    assert asked.returncode == 0, out + err
+    assert installed(cluster, cluster.workers[0], "~/image/bin/python").startswith("image/")
+
+
 def test_a_search_on_a_cluster_survives_the_loss_of_a_machine(cluster: Cluster) -> None:
-    addresses = {machine.address for machine in (cluster.head, *cluster.workers)}
-    until(lambda: set(cluster.nodes()) == addresses, "the workers do not come up")
     command = f"cd {cluster.folder} && tune-cl run {NAME}.yaml --data data --storage runs --address auto --json"
     command += f" --set search.resources.cpu={os.cpu_count()}"
     running = cluster.on_head(command)

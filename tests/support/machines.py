@@ -1,7 +1,8 @@
 """Machines of their own on this one: network, process and mount namespaces, with an SSH server in each.
 
 `ray up` needs an address, SSH, rsync and a home on a machine. Each namespace has these, with its own /tmp and
-processes; the rest of the file system is shared, as machines share an NFS. Needs root, iproute2 and openssh-server.
+processes; the rest of the file system is shared, as machines share an NFS. Needs root and namespaces; in a Debian
+container, `tools` installs the programs for as long as they are needed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from pathlib import Path
 
 SUBNET = "10.213.77"
 BRIDGE = "tunecl-br"
-TOOLS = ("ip", "unshare", "sshd", "ssh", "ssh-keygen", "rsync")
+PACKAGES = {
+    "ip": "iproute2",
+    "sshd": "openssh-server",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "rsync": "rsync",
+}
+TOOLS = ("unshare", *PACKAGES)
 # Shared folders ($SHARED) are bound into the machine's own /tmp and /root before these are mounted over the old ones.
 BOOT = """
 set -e
@@ -49,6 +57,39 @@ def missing() -> str | None:
     return None if probe.returncode == 0 else f"no namespaces here: {probe.stderr.strip()}"
 
 
+@contextmanager
+def tools() -> Iterator[None]:
+    """Installs the programs that are missing, and removes them in the end.
+
+    Only as root on Debian, and only where no systemd would start an SSH server: in a container, as CI has it.
+    """
+    wanted = {PACKAGES[tool] for tool in PACKAGES if not shutil.which(tool)}
+    may = os.geteuid() == 0 and shutil.which("apt-get") and not Path("/run/systemd/system").exists()
+    if not wanted or not may:
+        yield
+        return
+    before = installed_packages()
+    apt("update")
+    apt("install", "--no-install-recommends", *sorted(wanted))
+    try:
+        yield
+    finally:
+        apt("purge", *sorted(installed_packages() - before))  # with the keys that the server made for this machine
+
+
+def installed_packages() -> set[str]:
+    command = ["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev} ${Package}\n"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[-1] for line in listed if line.startswith("ii ")}
+
+
+def apt(*arguments: str) -> None:
+    """Runs apt-get. A failure shows as a missing tool: no network is a reason to skip, not to fail."""
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}  # a run level that starts nothing
+    command = ["apt-get", "-qy", "-o", "DPkg::Lock::Timeout=120", *arguments]
+    subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
+
+
 def run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
@@ -56,12 +97,13 @@ def run(*command: str) -> None:
 
 @dataclass
 class Machine:
-    """One machine. `shared`: folders under /tmp or /root that it sees as this machine does."""
+    """One machine. `shared`: folders under /tmp or /root that it sees as this machine does. `profile`: of its root."""
 
     number: int
     folder: Path
     key: Path
     shared: list[Path] = field(default_factory=list)
+    profile: str = ""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -88,6 +130,7 @@ class Machine:
         """Starts the SSH server as the first process; returns when it answers."""
         for part in ("tmp", "home"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
+        (self.folder / "home" / ".profile").write_text(self.profile)
         if not (host_key := self.folder / "host_key").exists():
             run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(host_key))
         (self.folder / "sshd_config").write_text(
@@ -127,17 +170,17 @@ class Machine:
 
 
 @contextmanager
-def machines(count: int, folder: Path) -> Iterator[list[Machine]]:
+def machines(count: int, folder: Path, profile: str = "") -> Iterator[list[Machine]]:
     """As many machines as asked for, on their own network; this machine's root can log in to them with folder/key."""
     key = folder / "key"
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
-    shared = [Path(sys.base_prefix), Path(sys.prefix), Path(__file__).resolve().parents[2]]
+    shared = [Path(sys.base_prefix), Path(sys.prefix)]
     with ExitStack() as closing:
         run("ip", "link", "add", BRIDGE, "type", "bridge")
         closing.callback(run, "ip", "link", "delete", BRIDGE)
         run("ip", "address", "add", f"{SUBNET}.1/24", "dev", BRIDGE)
         run("ip", "link", "set", BRIDGE, "up")
-        made = [Machine(2 + number, folder / f"machine-{number}", key, shared) for number in range(count)]
+        made = [Machine(2 + number, folder / f"machine-{number}", key, shared, profile) for number in range(count)]
         for machine in made:
             closing.callback(machine.remove)
             machine.plug_in()
