@@ -130,7 +130,7 @@ class Confirmation:
         baseline, *labels = (one.label for one in self.running)
         if self.failed_baseline or not labels:
             return True
-        compared = self._compared([baseline, *labels], self.seeds[:seen])
+        compared = self.compared([baseline, *labels], self.seeds[:seen])
         tests = compared.tests(dict.fromkeys(labels, baseline), len(self.dropped))
         queries = compared.values[baseline].shape[1]
         look = look_at(tests, self.best[0].label, queries, seen, self.request.max_seeds)
@@ -147,7 +147,7 @@ class Confirmation:
         if event not in self.known_looks:
             journal.append(event | {"time": time.time()})
 
-    def _compared(self, labels: Sequence[str], seeds: Sequence[int]) -> Compared:
+    def compared(self, labels: Sequence[str], seeds: Sequence[int]) -> Compared:
         runs = {label: [self.runs[label, seed] for seed in seeds] for label in labels}
         return Compared(runs, self.request.split, self.state.metric, self.request.correction, self.max_seeds)
 
@@ -246,7 +246,7 @@ class Confirmation:
         head |= {"metric": self.state.metric, "split": self.request.split}
         failed = {run.configuration.label for run, _ in self.failed}
         ended = [one.label for one in self.with_ablations if one.label not in failed]
-        compared = self._compared(ended, self.seeds)
+        compared = self.compared(ended, self.seeds)
         own = {label: one.label for label, one in self.ablations.items() if one and one.label not in failed}
         judged = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
         document = {**head, "seeds": self.seeds, **judged, "asked": asdict(self.request)}
@@ -267,10 +267,8 @@ def confirm_search(
     command = request.command(search_folder, address)
     try:
         with search_folder.open() as journal:
-            state = replay(journal.events())
-            work = Confirmation(search_folder, state, from_yaml(state.yaml), request, address)
-            work.prepare()
-            tell(state, work)
+            work = prepared(search_folder, journal, request, address)
+            tell(work.state, work)
             writer = MlflowWriter(journal, tracking_uri)
             with ExitStack() as closing:
                 closing.callback(lambda: finish(writer, command))
@@ -283,6 +281,32 @@ def confirm_search(
                 write_report(search_folder, journal)
                 return document
     except KeyboardInterrupt:
+        raise stopped(command) from None
+
+
+def prepared(search_folder: SearchFolder, journal: Journal, request: Request, address: str | None) -> Confirmation:
+    """A confirmation whose data is read."""
+    state = replay(journal.events())
+    work = Confirmation(search_folder, state, from_yaml(state.yaml), request, address)
+    work.prepare()
+    return work
+
+
+def pilot(search_folder: SearchFolder, seeds: int, address: str | None) -> np.ndarray:
+    """Trains the baseline with the first `seeds` seeds of a confirmation; returns its per-query values on dev, [N, Q].
+
+    A confirmation reuses the trainings. Raises Interrupted on Ctrl-C, WorkFailed if a training fails.
+    """
+    try:
+        with search_folder.open() as journal:
+            work = prepared(search_folder, journal, Request(top=1, seeds=seeds, split="dev"), address)
+            work.best = []
+            work.train(journal)
+            if work.failed:
+                raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))
+            return work.compared([work.baseline.label], work.seeds).values[work.baseline.label]
+    except KeyboardInterrupt:
+        command = f"{search_folder.command('plan', address)} --pilot {seeds}"
         raise stopped(command) from None
 
 

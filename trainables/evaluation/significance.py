@@ -100,14 +100,14 @@ def crossed_tests(differences: Sequence[np.ndarray]) -> list[CrossedTest]:
     """
     if len(differences[0]) < 2:
         return [UNKNOWN] * len(differences)
-    squares = [_mean_squares(each) for each in differences]
+    squares = [mean_squares(each) for each in differences]
     deviations = np.array([each.mean(axis=1) - each.mean() for each in differences])
     of_seed, freedom = moderated(np.array([square[0] for square in squares]), deviations)
     columns = zip(differences, squares, of_seed, freedom, strict=True)
     return [_crossed(each, (float(seed), *square[1:]), float(free)) for each, square, seed, free in columns]
 
 
-def _mean_squares(differences: np.ndarray) -> tuple[float, float, float]:
+def mean_squares(differences: np.ndarray) -> tuple[float, float, float]:
     """Mean squares of seeds, queries and residual of d [N, Q]; what is 0 but for rounding is 0."""
     seeds, queries = differences.shape
     of_query, of_seed, mean = (
@@ -183,13 +183,18 @@ def detectable(
 
 
 def seeds_needed(
-    difference: float, components: Components, queries: int, seed_freedom: float = 1.0, level: float = 0.05
+    difference: float,
+    components: Components,
+    queries: int,
+    seed_freedom: float = 1.0,
+    level: float = 0.05,
+    power: float = 0.8,
 ) -> int | None:
-    """The fewest seeds, 2 to 100, that would show a difference with probability .8; None if these do not."""
+    """The fewest seeds, 2 to 100, that would show a difference with probability `power`; None if these do not."""
     enough = (
         seeds
         for seeds in range(2, MOST_SEEDS + 1)
-        if detectable(components, seeds, queries, seed_freedom, level) <= abs(difference)
+        if detectable(components, seeds, queries, seed_freedom, level, power) <= abs(difference)
     )
     return next(enough, None)
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "run": "search a space of curricula and rankers",
     "resume": "continue a search after a stop, crash or kill",
     "confirm": "did a curriculum beat the baseline? new seeds, paired tests, a verdict",
+    "plan": "how many seeds a confirmation needs, and what it can show",
     "report": "the results of a search: an HTML page, a LaTeX table or CSV",
     "check": "validate a search space and forecast its cost",
     "train": "one training, no search, no Ray",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -81,15 +81,17 @@ def verdict_of(judged: Sequence[Corrected], recommended: Corrected | None, new_s
 
 def power_of(one: Corrected, seeds: int, queries: int, level: float, seed_matters: bool) -> dict[str, Any]:
     """What a comparison's design can show with probability .8: `detectable`, the smallest difference, and
-    `seeds_needed`, the fewest seeds that would show the difference observed. None where that is not known."""
+    `seeds_needed`, the fewest seeds that would show the difference observed; and the variance `components` that both
+    come from. None where that is not known."""
     new, difference = one.test.new, one.test.difference
     if np.isnan(new.p):
-        return {"detectable": None, "seeds_needed": None}
+        return {"detectable": None, "seeds_needed": None, "components": None}
+    known = {"components": asdict(new.components) | {"seed_freedom": new.seed_freedom}}
     smallest = detectable(new.components, max(seeds, 2), queries, new.seed_freedom, level)
     if not seed_matters:
-        return {"detectable": smallest, "seeds_needed": 1 if smallest <= abs(difference) else None}
+        return known | {"detectable": smallest, "seeds_needed": 1 if smallest <= abs(difference) else None}
     needed = seeds_needed(difference, new.components, queries, new.seed_freedom, level)
-    return {"detectable": smallest, "seeds_needed": needed}
+    return known | {"detectable": smallest, "seeds_needed": needed}
 
 
 def first_level(correction: str, count: int) -> float:

@@ -19,20 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.errors import ConfigError, Problem
-from trainables.core.files import output_file, replacing, require_file, write_text
+from trainables.core.files import output_file, require_file, write_text
 from trainables.core.prose import say
 from trainables.curriculum.sampler import easy_first
 from trainables.data.columns import RankingData, Split
 from trainables.data.instances import DRAWN, NONE, Instances
 from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
+from tune_cl.cli.plots import require_format, save_figure
 from tune_cl.cli.tables import table
 
 SHOWN = 3
 NOT_FIXED = "(drawn each time from the less relevant candidates)"
 LETTERS = 300  # of a text
 BINS = 40
-FORMATS = (".png", ".svg")
 WIDTH = 110  # of the printed examples
 PICTURE_WIDTH, PICTURE_LINES = 62, 3  # of a text in the picture
 
@@ -89,8 +88,7 @@ def _indented(label: str, text: str) -> list[str]:
 
 def plot_difficulty(path: Path, name: str, values: np.ndarray, examples: Mapping[str, list[Example]]) -> None:
     """Writes a histogram of the values, above the examples as text, as PNG or SVG."""
-    from matplotlib import rc_context  # here: it loads slowly, and few ask for a picture
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # here: it loads slowly, and few ask for a picture
 
     figure = Figure(figsize=(10, 7.5), layout="constrained")
     axes = figure.subplot_mosaic([["values", "values"], ["easiest", "hardest"]], height_ratios=[1, 1.3])
@@ -101,13 +99,7 @@ def plot_difficulty(path: Path, name: str, values: np.ndarray, examples: Mapping
         axes[side].set_axis_off()
         axes[side].set_title(side, loc="left")
         axes[side].text(0, 1, "\n\n".join(map(_caption, shown)), va="top", fontsize=8, parse_math=False)
-    kind = path.suffix.lower().removeprefix(".")
-    with (
-        output_file(path) as file,
-        replacing(file) as temporary,
-        rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}),  # pyright: ignore[reportArgumentType]
-    ):
-        figure.savefig(temporary, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {})
+    save_figure(figure, path)
 
 
 def _histogram(axes: Any, values: np.ndarray) -> None:
@@ -146,7 +138,7 @@ def execute(options: Namespace) -> dict[str, Any]:
 
     SCORINGS[options.scoring]  # raises for an unknown name before the data is read
     if options.plot:
-        _require_format(options.plot)
+        require_format(options.plot)
     output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
     require_file("--output", output)
     run = load_training_run(None, options.overrides, options.data)
@@ -183,12 +175,6 @@ def execute(options: Namespace) -> dict[str, Any]:
         "plot": str(options.plot) if options.plot else None,
         "examples": {name: [asdict(one) for one in side] for name, side in examples.items()},
     }
-
-
-def _require_format(path: Path) -> None:
-    if path.suffix.lower() not in FORMATS:
-        raise ConfigError(Problem("--plot", f"'{path}' names no format", f"a file ending in {' or '.join(FORMATS)}"))
-    require_file("--plot", path)
 
 
 def _lines(data: RankingData, split: Split, instances: Instances, values: np.ndarray) -> Iterator[str]:

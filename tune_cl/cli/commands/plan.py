@@ -1,0 +1,149 @@
+"""Examples:
+  tune-cl plan quickstart --pilot 3
+  tune-cl plan quickstart --difference .01 --plot plan.svg
+
+How many seeds does `tune-cl confirm` need? A table of seeds and queries with the smallest difference that each design
+would show, and the hours of its trainings, one after another. How much seeds and queries vary is taken from the last
+confirmation of the search, else from its repeats (search.repeats), or measured: --pilot N trains the baseline N times
+and evaluates it on dev; `tune-cl confirm` reuses these trainings."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import Any
+
+from trainables.core.errors import ConfigError, Problem
+from trainables.core.prose import counted, wrapped
+from tune_cl.cli.options import add_name, require_ray
+from tune_cl.cli.plots import require_format, save_figure
+from tune_cl.cli.tables import table
+from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, of_repeats, plan_of, seconds_of
+from tune_cl.confirmation.request import Request, last_verdict
+from tune_cl.confirmation.verdict import first_level
+from tune_cl.experiment.load import from_yaml
+from tune_cl.experiment.search_keys import price_of_an_hour
+from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchFolder, existing_search_folder
+from tune_cl.history.state import replay
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_name(parser)
+    parser.add_argument("--difference", type=_above_zero, metavar="D", help="how many seeds would show it?")
+    parser.add_argument("--power", type=_share, default=0.8, help="the chance to show it (default .8)")
+    parser.add_argument("--top", type=int, default=Request.top, metavar="K", help="configurations (default 3)")
+    parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG of the table")
+    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
+    parser.add_argument("--address", help="of a Ray cluster for --pilot: auto, or host:port (default: a local Ray)")
+    parser.add_argument("--allow-open-ray", action="store_true", help="as in tune-cl run; for --pilot")
+
+
+def _above_zero(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ArgumentTypeError(f"{text} is not above 0 and at most 1")
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1:
+        raise ArgumentTypeError(f"{text} is not between 0 and 1")
+    return value
+
+
+def execute(options: Namespace) -> dict[str, Any]:
+    _check(options)
+    search_folder = existing_search_folder(options.storage, options.name)
+    variances = _measured(search_folder, options) if options.pilot else _recorded(search_folder)
+    state = replay(read_events(search_folder.journal))
+    price = price_of_an_hour(from_yaml(state.yaml).search)
+    document = plan_of(variances, options.top, Request.correction, options.power, seconds_of(state), price)
+    document = {"search": state.name, "metric": state.metric, "difference": options.difference, **document}
+    level = first_level(Request.correction, options.top)
+    needed = variances.seeds_needed(options.difference, level, options.power) if options.difference else None
+    if options.plot:
+        _plot(options.plot, document)
+    return document | {"seeds_needed": needed}
+
+
+def _check(options: Namespace) -> None:
+    problems = []
+    if options.pilot is not None and options.pilot < 2:
+        problems.append(Problem("--pilot", f"{options.pilot} says nothing of how much the seed matters", "2 or more"))
+    if options.top < 1:
+        problems.append(Problem("--top", f"{options.top} is below 1", "1 or more"))
+    if problems:
+        raise ConfigError(problems)
+    if options.plot:
+        require_format(options.plot)
+
+
+def _recorded(search_folder: SearchFolder) -> Variances:
+    """Raises ConfigError if the search has no variances yet."""
+    found = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
+    known = next((variances for document in found if (variances := of_confirmation(document))), None)
+    if variances := known or of_repeats(read_events(search_folder.journal)):
+        return variances
+    wrong = f"search '{search_folder.name}' has trained nothing under several seeds, so their variance is not known"
+    raise ConfigError(Problem("NAME", wrong, "--pilot 3, which trains the baseline three times"))
+
+
+def _measured(search_folder: SearchFolder, options: Namespace) -> Variances:
+    require_ray(options)
+    from tune_cl.run_confirmation import pilot  # imports Ray and torch
+
+    return of_pilot(pilot(search_folder, options.pilot, options.address))
+
+
+def _plot(path: Path, document: dict[str, Any]) -> None:
+    """Draws the table: a line for each number of queries."""
+    from matplotlib.figure import Figure  # here: it loads slowly, and few ask for a picture
+
+    figure = Figure(figsize=(7.2, 4), layout="constrained")
+    axes = figure.add_subplot(xlabel="seeds", ylabel=f"difference in {document['metric']}")
+    axes.set_title(f"Smallest difference shown with probability {document['power']:g}", loc="left")
+    for queries in sorted({row["queries"] for row in document["table"]}):
+        points = [(row["seeds"], row["detectable"]) for row in document["table"] if row["queries"] == queries]
+        own = queries == document["queries"]
+        label = counted(queries, "query") + (" (the split)" if own else "")
+        axes.plot(*zip(*points, strict=True), marker="o", lw=3 if own else 1.2, label=label)
+    if document["difference"]:
+        axes.axhline(document["difference"], color="gray", ls="--", lw=1)
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside right center", frameon=False)
+    save_figure(figure, path)
+
+
+def render(document: dict[str, Any]) -> str:
+    queries = sorted({row["queries"] for row in document["table"]})
+    seeds = sorted({row["seeds"] for row in document["table"]})
+    cells = {(row["seeds"], row["queries"]): row for row in document["table"]}
+    rows = []
+    for each in seeds:
+        first = cells[each, queries[0]]
+        spent = [f"{first['hours']:.2g}"] if first["hours"] is not None else []
+        spent += [f"{first['cost']:.2f}"] if "cost" in first else []
+        rows.append((str(each), *(f"{cells[each, one]['detectable']:.4f}" for one in queries), *spent))
+    headings = ["seeds", *(counted(one, "query") for one in queries)]
+    headings += ["hours"] if document["table"][0]["hours"] is not None else []
+    headings += ["cost"] if "cost" in document["table"][0] else []
+    question = (
+        f"Smallest difference in {document['metric']} shown with probability {document['power']:g}, Holm over "
+        f"{counted(document['configurations'], 'configuration')}. Variances from {document['source']}."
+    )
+    lines = [wrapped(question), "", table(headings, rows), "", *_answer(document)]
+    lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
+    return "\n".join(lines).rstrip()
+
+
+def _answer(document: dict[str, Any]) -> list[str]:
+    """How many seeds would show the difference asked for."""
+    if not document["difference"]:
+        return []
+    needed = document["seeds_needed"]
+    seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
+    return [f"To show {document['difference']:g} on {counted(document['queries'], 'query')}: {seeds}."]

@@ -1,0 +1,150 @@
+"""How many seeds a confirmation needs, from how much queries and seeds vary: `tune-cl plan`.
+
+The variances come from an earlier confirmation of the search, else from its repeats (`search.repeats`), or from a few
+trainings of the baseline on dev.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from trainables.core.prose import counted
+from trainables.evaluation.significance import Components, crossed_tests, detectable, mean_squares, seeds_needed
+from tune_cl.confirmation.verdict import first_level
+from tune_cl.history.journal import Event
+from tune_cl.history.state import SearchState
+
+SEEDS = (3, 5, 10, 20, 50)
+QUERIES = (0.5, 1, 2, 4)  # times those of the split
+PILOT_NOTE = (
+    "from trainings of the baseline alone: another configuration is taken to vary as much with the seed, by itself, "
+    "and how it moves single queries is not known"
+)
+
+
+@dataclass(frozen=True)
+class Variances:
+    """What the design of a confirmation depends on. `queries`: in the split; `seed_freedom`: as in CrossedTest;
+    `source`: in words."""
+
+    components: Components
+    queries: int
+    source: str
+    seed_freedom: float = 1.0
+    notes: tuple[str, ...] = ()
+
+    def detectable(self, seeds: int, queries: int, level: float, power: float) -> float:
+        """The smallest difference shown with probability `power`."""
+        return detectable(self.components, seeds, queries, self.seed_freedom, level, power)
+
+    def seeds_needed(self, difference: float, level: float, power: float) -> int | None:
+        """The fewest seeds, up to 100, that would show a difference with probability `power`."""
+        return seeds_needed(difference, self.components, self.queries, self.seed_freedom, level, power)
+
+
+def of_confirmation(document: Mapping[str, Any] | None) -> Variances | None:
+    """From the document of an earlier confirmation; None if it has no variances: one seed, or an earlier version."""
+    known = (document or {}).get("components")
+    if not document or not known:
+        return None
+    seeds = counted(len(document["seeds"]), "seed")
+    source = f"the confirmation on {document['split']} with {seeds}"
+    values = dict(known)
+    freedom = values.pop("seed_freedom")
+    return Variances(Components(**values), document["queries"], source, freedom)
+
+
+def of_repeats(events: Iterable[Event]) -> Variances | None:
+    """From the dev values of configurations that the search trained under several seeds; None if there are none."""
+    values = dev_values(events)
+    baseline = values.pop("", {})
+    differences = []
+    for others in values.values():
+        shared = sorted(baseline.keys() & others.keys())
+        if len(shared) > 1:
+            differences.append(np.stack([others[seed] - baseline[seed] for seed in shared]))
+    if not differences:
+        return None
+    tests = [crossed_tests([each])[0] for each in differences]
+    parts = [asdict(test.components) for test in tests if np.isfinite(test.p)]
+    if not parts:
+        return None
+    mean = Components(**{name: float(np.mean([part[name] for part in parts])) for name in parts[0]})
+    source = f"the search's repeats of {counted(len(parts), 'configuration')} on dev"
+    return Variances(mean, differences[0].shape[1], source)
+
+
+def dev_values(events: Iterable[Event]) -> dict[str, dict[int, np.ndarray]]:
+    """Per-query dev values [Q] at the best iteration of each training that has them, by configuration (its first trial;
+    the baseline's is "") and seed."""
+    seeds: dict[str, tuple[str, int]] = {}
+    results: dict[str, dict[int, Sequence[float]]] = {}
+    baseline = ""
+    values: dict[str, dict[int, np.ndarray]] = {}
+    for event in events:
+        match event["event"]:
+            case "trial":
+                baseline = event["trial"] if event["baseline"] else baseline
+                first = event.get("repeat_of") or event["trial"]
+                seeds[event["trial"]] = "" if first == baseline else first, event["seed"]
+            case "result" if "queries" in event:
+                results.setdefault(event["trial"], {})[event["iteration"]] = event["queries"]
+            case "end" if event.get("best") and event["best"]["iteration"] in results.get(event["trial"], {}):
+                configuration, seed = seeds[event["trial"]]
+                best = results[event["trial"]][event["best"]["iteration"]]
+                values.setdefault(configuration, {})[seed] = np.asarray(best, np.float64)
+    return values
+
+
+def of_pilot(values: np.ndarray) -> Variances:
+    """From per-query values [N, Q] of N trainings of the baseline: the difference of two independent trainings varies
+    twice as much as one."""
+    of_seed, _, residual = mean_squares(values)
+    seeds, queries = values.shape
+    components = Components(2 * max(0.0, of_seed - residual) / queries, 0.0, 2 * residual)
+    source = f"{counted(seeds, 'training')} of the baseline on dev"
+    return Variances(components, queries, source, notes=(PILOT_NOTE,))
+
+
+def seconds_of(state: SearchState) -> float | None:
+    """Mean seconds of a training: of confirmations, else of the trials that were not stopped early; None if nothing
+    has been trained to its end."""
+    confirmed = [event["metrics"]["seconds"] for event in state.confirmations if "seconds" in event["metrics"]]
+    ended = [trial for trial in state.by_number() if trial.outcome in ("completed", "baseline")]
+    trained = confirmed or [sum(row["seconds"] for row in trial.results.values()) for trial in ended]
+    return float(np.mean(trained)) if trained else None
+
+
+def plan_of(
+    variances: Variances, configurations: int, correction: str, power: float, seconds: float | None, price: float
+) -> dict[str, Any]:
+    """The document of `tune-cl plan` without its question. `seconds`: of a training; `price`: of an hour."""
+    level = first_level(correction, configurations)
+    table = []
+    for factor in QUERIES:
+        queries = max(2, round(variances.queries * factor))
+        for seeds in SEEDS:
+            smallest = variances.detectable(seeds, queries, level, power)
+            hours = None if seconds is None else seeds * (1 + configurations) * seconds / 3600
+            row = {"seeds": seeds, "queries": queries, "detectable": smallest, "hours": hours}
+            table.append(row | ({"cost": hours * price} if price and hours is not None else {}))
+    components = asdict(variances.components)
+    known = {"components": components, "source": variances.source, "queries": variances.queries, "power": power}
+    return known | {"configurations": configurations, "table": table, "notes": list(variances.notes)}
+
+
+def outlook(variances: Variances, configurations: int, metric: str, correction: str = "holm") -> str:
+    """A line on what the default confirmation can show, for the end of a search."""
+    level, seeds = first_level(correction, configurations), 5
+    smallest = variances.detectable(seeds, variances.queries, level, 0.8)
+    half = smallest / 2
+    needed = variances.seeds_needed(half, level, 0.8)
+    more = f"{needed} seeds" if needed else "more than 100 seeds"
+    return (
+        f"With {seeds} seeds, {variances.queries} queries like these can show differences from {smallest:.4f} {metric} "
+        f"on; {half:.4f} would take {more}."
+    )
