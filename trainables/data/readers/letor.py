@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from array import array
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ FORM = "LABEL qid:N INDEX:VALUE ... # COMMENT"
 DEV_SHARE = 0.2  # of the training queries, if there is no vali.txt
 MAX_FEATURE = 1 << 16
 MAX_VALUE = float(np.finfo(np.float32).max)
+MEMORY = Path("/proc/meminfo")
+CONTAINER = Path("/sys/fs/cgroup/memory.max")
 _CELLS = 1 << 20  # dense values in memory at once
 _LABEL = re.compile(r"[0-9]{1,4}")
 _INDEX = re.compile(r"[1-9][0-9]{0,6}")
@@ -55,6 +58,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
             groups[split] = _read_groups(Lines(path, FORM, problems), rows)
     if problems:
         raise DataError(problems)
+    _require_memory(folder, len(rows), rows.count)
     notes = _hold_out(groups)
     return _assembled(folder.name, groups, rows, tuple(notes))
 
@@ -112,6 +116,29 @@ class _Features:
         for sparse in self.paths:
             sparse.unlink()
         return np.asarray(cells)
+
+
+def _require_memory(folder: Path, rows: int, features: int) -> None:
+    """Raises DataError if the features do not fit into memory. Rankers read all of them, those that are left out too,
+    so a few rows with a high index can take any amount."""
+    needed, free = rows * features * np.dtype(np.float32).itemsize, free_memory()
+    if needed > free:
+        wrong = f"{rows:,} rows of features 1 to {features:,} take {_mib(needed)}, and {_mib(free)} of memory are free"
+        raise DataError(Problem(str(folder), wrong, "number the features from 1 without gaps, or use more memory"))
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):,.1f} MiB"
+
+
+def free_memory() -> int:
+    """Bytes that this process may still take, as Linux counts them; elsewhere the machine's whole memory."""
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if MEMORY.exists():
+        [available] = re.findall(r"^MemAvailable: *(\d+) kB$", MEMORY.read_text(), re.MULTILINE)
+        free = int(available) * 1024
+    limit = CONTAINER.read_text().strip() if CONTAINER.exists() else "max"
+    return free if limit == "max" else min(free, int(limit))
 
 
 def _read_groups(lines: Lines, rows: _Features) -> list[_Group]:

@@ -87,8 +87,9 @@ def _recorded(search_folder: SearchFolder) -> Variances:
     known = next((variances for document in found if (variances := of_confirmation(document))), None)
     if variances := known or of_repeats(read_events(search_folder.journal)):
         return variances
-    wrong = f"search '{search_folder.name}' has trained nothing under several seeds, so their variance is not known"
-    raise ConfigError(Problem("NAME", wrong, "--pilot 3, which trains the baseline three times"))
+    wrong = f"search '{search_folder.name}' has no repeats and no confirmation whose variances are on record"
+    right = "--pilot 3, which trains the baseline three times; or tune-cl confirm first"
+    raise ConfigError(Problem("NAME", wrong, right))
 
 
 def _measured(search_folder: SearchFolder, options: Namespace) -> Variances:
