@@ -2,49 +2,28 @@
 
     python benchmarks/power_looks.py [--repetitions 2000] [--queries 800] [--most 20] [--kind half_zero]
 
-A look after each seed from the third on; a configuration is found at look n if its p_new after Holm is at most the
-look's nominal level. The levels spend .05 as information comes in (Lan & DeMets 1983): by n of N seeds,
-.05 (n / N)^rho. The error that queries leave is common to all looks, so these are more correlated than a random walk,
-whose levels are used: that errs on the safe side. docs/dev/verdict-simulations.md holds what this prints."""
+A look after each seed from the third on, with the levels, the conditional power and the rules of
+`tune_cl.confirmation.looks`: a configuration that is hopeless gets no more seeds, and the search ends once a verdict is
+reached or all are hopeless. docs/dev/verdict-simulations.md holds what this prints."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from benchmarks import power_grid
-from benchmarks.crossed_tests import Summary, crossed, moderated, total
+from benchmarks.crossed_tests import Summary, crossed, moderated
 from benchmarks.power_grid import LEVEL, Scenario, adjusted, shifted, squares, values
 from trainables.core.randomness import generator
+from trainables.evaluation.significance import Components
+from tune_cl.confirmation.looks import FIRST_LOOK, LEAST_POWER, conditional_power, nominal_levels
 
-FIRST, LEAST_POWER = 3, 0.1
 SPREADS = (*((sd, sd, sd) for sd in (0.0, 0.003, 0.01, 0.03)), (0.03, 0.01, 0.01), (0.01, 0.03, 0.03))
-GRID = np.linspace(-9, 9, 3601)  # of the random walk, in standard deviations at its end
-
-
-def nominal_levels(looks: Sequence[int], most: int, rho: float, level: float = LEVEL) -> np.ndarray:
-    """The two-sided level of each look such that a random walk leaves its bounds with probability `level` at most."""
-    found, spent, before = [], 0.0, 0.0
-    density, step = np.zeros_like(GRID), GRID[1] - GRID[0]
-    for look in looks:
-        time = look / most
-        target = level * time**rho - spent
-        if before == 0:
-            density = np.exp(-(GRID**2) / (2 * time)) / np.sqrt(2 * np.pi * time)
-        else:
-            kernel = np.exp(-(GRID**2) / (2 * (time - before))) / np.sqrt(2 * np.pi * (time - before))
-            density = np.convolve(density, kernel, mode="same") * step
-        outside = np.cumsum((density[::-1] + density)[: len(GRID) // 2]) * step  # beyond each bound, both sides
-        place = int(np.searchsorted(outside, target))
-        bound = -GRID[place]
-        density = np.where(np.abs(GRID) >= bound, 0, density)
-        found.append(2 * ndtr(-bound / np.sqrt(time)))
-        spent, before = level * time**rho, time
-    return np.array(found)
 
 
 def test(summary: Summary) -> np.ndarray:
@@ -59,14 +38,17 @@ def drawn(kind: str, queries: int, repetitions: int, looks: Sequence[int]) -> tu
     return means, of_query, residual
 
 
-def conditional_power(summary: Summary, most: int, level: float) -> np.ndarray:
-    """Chance to be found at the last look if the difference is the one seen, [R, K]: of a random walk, with the error
-    as it is estimated now."""
+def chance(summary: Summary, most: int, level: float) -> np.ndarray:
+    """Chance to be shown above 0 after all seeds, [R, K]; of the first configuration, which the search recommends,
+    also below."""
     of_seed, _ = moderated(summary)
-    z = np.abs(summary.difference) / np.sqrt(total(summary, of_seed) / (summary.seeds * summary.queries))
-    time = summary.seeds / most
-    last = -ndtri(level / 2)
-    return 1 - ndtr((last - z / np.sqrt(time)) / np.sqrt(max(1 - time, 1e-9)))
+    queries, residual = summary.queries, summary.residual
+    of_seeds: Any = np.maximum(of_seed - residual, 0) / queries
+    of_queries: Any = np.maximum(summary.of_query - residual, 0) / summary.seeds
+    components = Components(of_seeds, of_queries, cast(Any, residual))
+    above, below = conditional_power(summary.difference, components, queries, summary.seeds, most, level)
+    above[:, 0] = np.maximum(above, below)[:, 0]
+    return above
 
 
 @dataclass(frozen=True)
@@ -88,21 +70,25 @@ class Case:
         return shifted(whole.select(self.count), shift)
 
     def followed(self, levels: np.ndarray, shift: float) -> tuple[float, float, float]:
-        """Shares in which any, and the first, configuration is found; mean seeds until one is found or all are
-        hopeless or the looks end."""
+        """Shares in which the verdict is better or worse, and in which the first configuration is found to be better;
+        mean trainings, as seeds of all configurations, until one is found or all are hopeless or the looks end."""
         repetitions = len(self.means)
         found, first, running = (np.full(repetitions, value) for value in (False, False, True))
-        seeds = np.full(repetitions, self.most)
+        alive = np.ones((repetitions, self.count), bool)
+        trainings = np.zeros(repetitions)
         for place, level in enumerate(levels):
             summary = self.at(place, shift)
-            hit = adjusted(test(summary)) <= level
-            found |= running & hit.any(axis=1)
-            first |= running & hit[:, 0] & (summary.difference[:, 0] > 0)
-            hopeless = (conditional_power(summary, self.most, levels[-1] / self.count) < LEAST_POWER).all(axis=1)
-            ended = running & (hit.any(axis=1) | hopeless)
-            seeds[ended] = self.looks[place]
-            running &= ~ended
-        return float(found.mean()), float(first.mean()), float(seeds.mean())
+            new = self.looks[place] - (self.looks[place - 1] if place else 0)
+            trainings += running * new * (1 + alive.sum(axis=1))
+            p = np.where(alive, adjusted(np.where(alive, test(summary), 1.0)), 1.0)
+            above, below = summary.difference > 0, summary.difference[:, 0] < 0
+            hit = (p <= level) & above
+            worse = (p[:, 0] <= level) & below  # of the others it does not matter
+            found |= running & (hit.any(axis=1) | worse)
+            first |= running & hit[:, 0]
+            alive &= chance(summary, self.most, levels[-1]) >= LEAST_POWER
+            running &= ~(hit.any(axis=1) | worse | ~alive.any(axis=1))
+        return float(found.mean()), float(first.mean()), float(trainings.mean()) / (1 + self.count)
 
     def fixed(self, power: float, shift: float) -> tuple[float, int]:
         """The power and number of seeds of the smallest design without looks that finds as much."""
@@ -114,7 +100,7 @@ class Case:
         raise ValueError("no looks")
 
     def cells(self, rho: float) -> list[str]:
-        levels = nominal_levels(self.looks, self.most, rho)
+        levels = nominal_levels(tuple(self.looks), self.most, exponent=rho)
         error = float(self.at(len(self.looks) - 1, 0.0).difference[:, 0].std(ddof=1))
         twice = 2 * float(ndtri(1 - LEVEL / (2 * self.count)) + ndtri(0.8)) * error
         wrong, _, without = self.followed(levels, 0.0)
@@ -129,9 +115,9 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=800)
     parser.add_argument("--most", type=int, default=20)
     parser.add_argument("--kind", choices=("laplace", "half_zero"), default="laplace")
-    parser.add_argument("--rho", type=float, nargs="+", default=[1.0, 2.0])
+    parser.add_argument("--rho", type=float, nargs="+", default=[4.0])
     options = parser.parse_args()
-    looks = range(FIRST, options.most + 1)
+    looks = range(FIRST_LOOK, options.most + 1)
     base = drawn(options.kind, options.queries, options.repetitions, looks)
     print(
         "| rho | SD of seeds | K | error, all looks | seeds, none true | true: found | seeds | fixed: found | seeds |"

@@ -21,7 +21,7 @@ from trainables.training import device
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = {"subprocess.Popen", "os.posix_spawn", "os.fork", "socket.bind"}  # Python's names of these events
-HARMLESS = {"git", "uname", "/sbin/ldconfig", "lscpu"}  # which libraries start to look at the machine
+HARMLESS = {"git", "uname", "/sbin/ldconfig", "lscpu", "fc-list"}  # which libraries start to look at the machine
 QUICK = False  # whether the test that runs is neither slow nor a smoke test
 
 

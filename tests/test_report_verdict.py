@@ -173,3 +173,16 @@ def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
     assert "highest" not in in_words(document | {"configurations": rows[:1]})
     others = {"failed": [{"label": "best"}]}
     assert "'root', the best on dev of those tested, is" in in_words(document | others)
+
+
+def test_seeds_and_looks_are_shown(tmp_path: Path) -> None:
+    case = whole(tmp_path)
+    case.write()
+    look = {"label": "root n=2, turns", "difference": 0.1, "p_new": 0.0004, "boundary": 0.0011, "decision": "better"}
+    dropped = [{"label": "linear, turns", "seeds": [1, 2, 3]}]
+    case.confirm(looks=[look | {"seeds": 3}], dropped=dropped, asked={"max_seeds": 20})
+    written = page(gather(case.search_folder))
+    assert written.count('class="dot seed"') == 9, "three configurations of three seeds"
+    found = Reader(written).sections
+    assert "settled at" in found["configurations"] and "better" in found["configurations"]
+    assert "linear, turns got no more seeds after 1, 2, 3" in found["verdict"]

@@ -29,7 +29,7 @@ __all__ = ["crew", "data", "search_folder"]
 
 def test_levels_spend_what_they_may() -> None:
     """Against the normal distribution of the looks in several dimensions, by scipy's quadrature."""
-    levels = nominal_levels((1, 2, 3), 3)
+    levels = nominal_levels((1, 2, 3), 3, exponent=2.0)
     bounds, times = -ndtri(levels / 2), np.arange(1, 4) / 3
     for count in (2, 3):
         time = times[:count]
@@ -43,7 +43,7 @@ def test_levels_spend_what_they_may() -> None:
 
 def test_levels_are_as_in_the_literature() -> None:
     """Bounds of the power family t^2, five looks at two-sided .05: 3.09 at the first, near 2.11 at the last."""
-    bounds = -ndtri(nominal_levels((1, 2, 3, 4, 5), 5) / 2)
+    bounds = -ndtri(nominal_levels((1, 2, 3, 4, 5), 5, exponent=2.0) / 2)
     assert bounds == pytest.approx([3.0902, 2.714, 2.473, 2.281, 2.114], abs=2e-3)
 
 

@@ -1,7 +1,7 @@
 """Looks at a confirmation while it runs: `tune-cl confirm --until-settled` (docs/explanation/verdict.md).
 
 A look after each seed from the third on. Each look may spend a part of the 5 % error, so that all of them together
-spend no more (Lan & DeMets 1983, with the power family of Kim & DeMets 1987: after n of N seeds, (n / N)^2 of it). The
+spend no more (Lan & DeMets 1983, with the power family of Kim & DeMets 1987: after n of N seeds, (n / N)^4 of it). The
 error that queries leave is common to all looks, which are therefore more alike than those of the random walk that the
 levels are computed for: this errs on the safe side. docs/dev/verdict-simulations.md has the measured error and savings.
 """
@@ -22,7 +22,7 @@ from trainables.evaluation.significance import Components
 from tune_cl.confirmation.request import FIRST_LOOK
 from tune_cl.confirmation.verdict import LEVEL, Corrected, verdict_of
 
-SPENDING = 2.0  # exponent of the share of seeds trained: early looks spend little
+SPENDING = 4.0  # exponent of the share of seeds trained: early looks spend little
 LEAST_POWER = 0.1  # below this chance to show anything, further seeds are not worth their trainings
 WALK = np.linspace(-9, 9, 3601)  # grid of the random walk, in standard deviations at its end
 ERRORS = np.unique([*np.logspace(-9, 0, 73), 0.01, LEVEL])  # over all looks, between which `overall` interpolates

@@ -248,8 +248,8 @@ def of_these_seeds(document: Mapping[str, Any]) -> str:
 
 
 def configurations_of(document: Mapping[str, Any]) -> str:
-    """How many were tested, in words."""
-    return counted(len(document["configurations"]), "configuration")
+    """How many p is corrected for, in words: those tested, and those that got no more seeds."""
+    return counted(len(document["configurations"]) + len(document.get("dropped", ())), "configuration")
 
 
 def higher(document: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -195,6 +195,36 @@ def interval_chart(names: Sequence[str], pairs: Sequence[tuple[Interval, Interva
     return drawing(bottom + 44, f"{x_label} by group", *parts)
 
 
+@dataclass(frozen=True)
+class Seeds:
+    """A configuration's value under each seed, with their mean and its interval. `role`: best or baseline."""
+
+    name: str
+    role: str
+    values: Mapping[int, float]
+    interval: Interval
+
+
+def seed_chart(rows: Sequence[Seeds], level: float, x_label: str) -> Markup:
+    """A row for each configuration: a dot for each seed, the mean and its interval. `level`: a dashed line."""
+    bottom = 12 + ROW * len(rows)
+    ends = [end for row in rows for end in (row.interval.low, row.interval.high, *row.values.values())]
+    x = scale([*ends, level], NAMES, RIGHT)
+    parts = [*_row_grid(x, x_label, bottom), rule(x(level), 8.0, x(level), bottom, "level")]
+    for number_of_row, row in enumerate(rows):
+        middle, it = 12 + ROW * (number_of_row + 0.5), row.interval
+        tip = f"{row.name}: mean {number(it.mean)}"
+        bar = None if math.isnan(it.low) else rule(x(it.low), middle + 7, x(it.high), middle + 7, "bar")
+        mean = tag("circle", cx=x(it.mean), cy=middle + 7, r=4.5, class_="dot")
+        tips = {seed: f"seed {seed}: {number(value)}" for seed, value in row.values.items()}
+        dots = [
+            tag("circle", cx=x(value), cy=middle - 7, r=3.0, class_="dot seed", data_tip=tips[seed])
+            for seed, value in row.values.items()
+        ]
+        parts += [_row_name(row.name, middle), tag("g", *dots, bar, mean, class_=f"interval {row.role}", data_tip=tip)]
+    return drawing(bottom + 44, f"{x_label} by configuration and seed", *parts)
+
+
 def share_chart(names: Sequence[str], shares: Sequence[float], chances: Sequence[float], x_label: str) -> Markup:
     """Rows with a bar from 0 to the share, and a tick at what chance reaches."""
     bottom = 12 + ROW * len(names)

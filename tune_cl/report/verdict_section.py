@@ -20,6 +20,7 @@ from tune_cl.confirmation.verdict import (
     shown,
 )
 from tune_cl.history.state import RAN_TO_THE_END, RUNNING, TrialState
+from tune_cl.report.charts import Interval, Seeds, seed_chart
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import BLOCKS, Markup, code, heading, number, p_value, paragraph, signed, table
 
@@ -146,9 +147,14 @@ def _verdict(findings: Findings, confirmed: Document) -> list[str]:
             _ablation(findings, top),
         ]
     parts.append(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
+    parts += [_dropped(one) for one in confirmed.get("dropped", ())]
     if top and confirmed["verdict"] == "no difference shown":
         parts.append("That is not proof of equality.")
     return parts
+
+
+def _dropped(one: Document) -> str:
+    return f"{one['label']} got no more seeds after {', '.join(map(str, one['seeds']))}: it could hardly win."
 
 
 SAME_TREES = "The seed changes nothing in these trainings: with others they would be the same."
@@ -217,7 +223,52 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
         "for new queries and new trainings. Bold: highest mean. Each interval is of one configuration; "
         f"p is {'corrected for all of them' if adjusted else 'of one as well, uncorrected'}."
     )
-    return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
+    own = table(columns, lines, numeric=range(1, len(columns)))
+    return [own, paragraph(note), *_seeds(confirmed, values), *_looks(confirmed)]
+
+
+def _seeds(confirmed: Document, values: str) -> list[Markup]:
+    """A picture of each seed's value, and of the intervals that the verdict follows; none with one seed."""
+    entries = [confirmed["baseline"], *confirmed["configurations"]]
+    if len(confirmed["seeds"]) < 2:
+        return []
+    level = confirmed["baseline"]["mean"]
+    drawn = [Seeds(row["label"], _role(row), _by_seed(row), _shifted(row, level)) for row in entries]
+    note = (
+        "A faint dot for each seed; below it the mean and, for configurations, the 95 % interval of the difference for "
+        "new queries and new trainings, drawn from the baseline's mean (the dashed line)."
+    )
+    return [seed_chart(drawn, level, values), paragraph(note)]
+
+
+def _role(row: Document) -> str:
+    return "best" if "difference" in row else "baseline"
+
+
+def _by_seed(row: Document) -> dict[int, float]:
+    return {run["seed"]: run["value"] for run in row["runs"]}
+
+
+def _shifted(row: Document, level: float) -> Interval:
+    low, high = interval_of(row) or (math.nan, math.nan)
+    return Interval(row["mean"], level + low, level + high)
+
+
+def _looks(confirmed: Document) -> list[Markup]:
+    """The looks of `confirm --until-settled`, if there were any."""
+    looks = confirmed.get("looks")
+    if not looks:
+        return []
+    columns = ["seeds", "configuration", "difference", "p", "settled at", "decision"]
+    lines = []
+    for look in looks:
+        figures = signed(look["difference"]), p_value(look["p_new"]), f"{look['boundary']:.2g}"
+        lines.append([look["seeds"], look["label"], *figures, look["decision"]])
+    note = (
+        "Looks after each seed: the configuration with the smallest p, and the level at which the verdict is settled. "
+        "All looks together err no more often than a single one; p in the table above takes account of them."
+    )
+    return [table(columns, lines, numeric=(0, 2, 3, 4)), paragraph(note)]
 
 
 def _standings_section(findings: Findings, entries: list[Row]) -> list[Markup]:

@@ -116,7 +116,7 @@ def _looks(document: dict[str, Any]) -> list[str]:
 
 
 def _look(look: dict[str, Any]) -> tuple[str, ...]:
-    figures = f"{look['difference']:+.4f}", _p(look["p_new"]), _p(look["boundary"])
+    figures = f"{look['difference']:+.4f}", _p(look["p_new"]), f"{look['boundary']:.2g}"
     return str(look["seeds"]), look["label"], *figures, look["decision"]
 
 
