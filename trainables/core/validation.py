@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from types import UnionType
@@ -74,6 +74,40 @@ class OneOf(AfterValidator):
     """For a field's annotation: the value must be one of these names."""
 
     names: Iterable[str] = ()
+
+
+@dataclass(frozen=True)
+class ActiveIf:
+    """For the annotation of a field, or of a section: when it has an effect. If a field has several, all must hold.
+
+    words  the condition, as docs/keys.md and notes to the user have it
+    holds  whether it holds under the whole configuration
+    """
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def conditions(model: type[BaseModel], prefix: str = "", outer: tuple[ActiveIf, ...] = ()) -> dict[str, list[ActiveIf]]:
+    """Dotted key -> the conditions under which it has an effect, those of its section included."""
+    found: dict[str, list[ActiveIf]] = {}
+    for name, field in model.model_fields.items():
+        own = (*outer, *(item for item in field.metadata if isinstance(item, ActiveIf)))
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found |= conditions(field.annotation, f"{prefix}{name}.", own)
+        else:
+            found[f"{prefix}{name}"] = list(own)
+    return found
+
+
+def active_values(section: BaseModel, whole: BaseModel) -> dict[str, Any]:
+    """A section as a nested mapping, without the keys that have no effect under the configuration `whole`."""
+    values: dict[str, Any] = {}
+    for name, field in type(section).model_fields.items():
+        if all(item.holds(whole) for item in field.metadata if isinstance(item, ActiveIf)):
+            value = getattr(section, name)
+            values[name] = active_values(value, whole) if isinstance(value, BaseModel) else value
+    return values
 
 
 def checked(key: str, field: FieldInfo, value: Any) -> Any:
