@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 
 from trainables.core.errors import ConfigError, Problem, nearest
 from trainables.core.registry import Registry
-from trainables.core.validation import ActiveIf, OneOf, Section, active_values, problems_of, shown
+from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.subset import SUBSETS
@@ -71,48 +71,46 @@ class TeacherConfig(Section):
     seed: int = Field(default=111, ge=0, description="of the teacher's training (Penha & Hauff's)")
 
 
-ForTrees = Annotated[T, ActiveIf("the ranker is lambdamart", lambda run: run.grows_trees)]
-HAS_PACING = ActiveIf("curriculum.pacing is not none", lambda run: run.curriculum.pacing != "none")
-HAS_WEIGHTING = ActiveIf("curriculum.weighting is not none", lambda run: run.curriculum.weighting != "none")
+ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]
+HAS_PACING = ActiveIf("a pacing", lambda run: run.curriculum.pacing != "none")
+HAS_WEIGHTING = ActiveIf("a weighting", lambda run: run.curriculum.weighting != "none")
 HAS_ORDER = ActiveIf(
-    "curriculum.pacing or curriculum.weighting is not none",
+    "a pacing or a weighting",
     lambda run: run.curriculum.pacing != "none" or run.curriculum.weighting != "none",
 )
-READS_SCORING = ActiveIf(
-    "curriculum.pacing is not none or curriculum.weighting is difficulty", lambda run: run.curriculum.reads_scoring
-)
-SELF_PACED = ActiveIf("curriculum.scoring is self_paced", lambda run: run.curriculum.scoring == "self_paced")
-SWITCHES = ActiveIf("curriculum.objective_switch is not none", lambda run: run.curriculum.objective_switch != "none")
+READS_SCORING = ActiveIf("a pacing or weighting difficulty", lambda run: run.curriculum.reads_scoring)
+SELF_PACED = ActiveIf("scoring self_paced", lambda run: run.curriculum.scoring == "self_paced")
+SWITCHES = ActiveIf("an objective_switch", lambda run: run.curriculum.objective_switch != "none")
 HAS_FIRST_TREES = ActiveIf(
-    "curriculum.subset or curriculum.objective_switch is not none",
+    "a subset or an objective_switch",
     lambda run: run.curriculum.subset != "none" or run.curriculum.objective_switch != "none",
 )
 FOLLOWS_REFERENCE = ActiveIf(
-    "the curriculum has a part in which a paper and its code differ", lambda run: run.curriculum.follows_reference
+    "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
 )
-HINGE = ActiveIf("training.loss is hinge", lambda run: run.training.loss == "hinge")
-PRETRAINS = ActiveIf("training.pretrain_data is not null", lambda run: run.training.pretrain_data is not None)
+HINGE = ActiveIf("loss hinge", lambda run: run.training.loss == "hinge")
+PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
+
+
+OPENS_FROM_DELTA = ActiveIf(
+    "not the fixed stages of pacing step under reference code",
+    lambda run: (run.curriculum.pacing, run.curriculum.reference) != ("step", "code"),
+)
 
 
 def pacing_reads(key: str) -> ActiveIf:
-    """The pacing reads the key; `delta` is not read by the stages of the paper's code, which open fixed shares."""
     names = [name for name, pacing in PACINGS.items() if key in pacing.needs]
-
-    def holds(run: TrainingRun) -> bool:
-        fixed = key == "delta" and (run.curriculum.pacing, run.curriculum.reference) == ("step", "code")
-        return run.curriculum.pacing in names and not fixed
-
-    return ActiveIf(f"curriculum.pacing is {_any_of(names)}", holds)
+    return ActiveIf(f"pacing {_any_of(names)}", lambda run: run.curriculum.pacing in names)
 
 
 def scoring_reads(need: str) -> ActiveIf:
     names = [name for name, scoring in SCORINGS.items() if need in scoring.needs]
-    return ActiveIf(f"curriculum.scoring is {_any_of(names)}", lambda run: run.curriculum.scoring in names)
+    return ActiveIf(f"scoring {_any_of(names)}", lambda run: run.curriculum.scoring in names)
 
 
 def subset_reads(key: str) -> ActiveIf:
     names = [name for name, subset in SUBSETS.items() if key in subset.keys]
-    return ActiveIf(f"curriculum.subset is {_any_of(names)}", lambda run: run.curriculum.subset in names)
+    return ActiveIf(f"subset {_any_of(names)}", lambda run: run.curriculum.subset in names)
 
 
 def _any_of(names: list[str]) -> str:
@@ -128,7 +126,7 @@ class CurriculumConfig(Section):
     )
     n: Annotated[float, pacing_reads("n")] = Field(default=2, ge=1, description="root of pacing root")
     stages: Annotated[int, pacing_reads("stages")] = Field(default=3, ge=2, le=100, description="stages of pacing step")
-    delta: Annotated[float, pacing_reads("delta")] = Field(
+    delta: Annotated[float, pacing_reads("delta"), OPENS_FROM_DELTA] = Field(
         default=0.33, gt=0, le=1, description="share open at the start"
     )
     T: Annotated[float, HAS_PACING] = Field(
@@ -175,16 +173,16 @@ class CurriculumConfig(Section):
     switch: ForTrees[Annotated[int, HAS_FIRST_TREES]] = Field(
         default=100, ge=1, description="trees before the subset, or objective_switch, gives way (ranker lambdamart)"
     )
-    refresh: Annotated[int, READS_SCORING, SELF_PACED] = Field(
+    refresh: Annotated[int, SELF_PACED, READS_SCORING] = Field(
         default=1, ge=1, description="iterations between new orders of scoring self_paced"
     )
     reference: Annotated[Literal["paper", "code"], FOLLOWS_REFERENCE] = Field(
         default="paper", description="which to follow where the papers' code differs from their text"
     )
-    vectors: Annotated[str, READS_SCORING, scoring_reads("vectors")] = Field(
+    vectors: Annotated[str, scoring_reads("vectors"), READS_SCORING] = Field(
         default="train", min_length=1, description="word vectors of scoring semantic_std: train, or a file"
     )
-    teacher: Annotated[TeacherConfig, READS_SCORING, scoring_reads("teacher")] = TeacherConfig()
+    teacher: Annotated[TeacherConfig, scoring_reads("teacher"), READS_SCORING] = TeacherConfig()
 
     @property
     def reads_scoring(self) -> bool:
@@ -338,6 +336,9 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
         wrong = f"{name} starts from no weights"
         problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
     return problems
+
+
+NEEDS = needs(TrainingRun)
 
 
 def without_effect(keys: Iterable[str], in_force: Iterable[str]) -> list[str]:

@@ -80,7 +80,7 @@ class OneOf(AfterValidator):
 class ActiveIf:
     """For the annotation of a field, or of a section: when it has an effect. If a field has several, all must hold.
 
-    words  the condition, as docs/keys.md and notes to the user have it
+    words  what it needs, as docs/reference/keys.md and notes to the user have it
     holds  whether it holds under the whole configuration
     """
 
@@ -88,16 +88,21 @@ class ActiveIf:
     holds: Callable[[Any], bool]
 
 
-def conditions(model: type[BaseModel], prefix: str = "", outer: tuple[ActiveIf, ...] = ()) -> dict[str, list[ActiveIf]]:
-    """Dotted key -> the conditions under which it has an effect, those of its section included."""
-    found: dict[str, list[ActiveIf]] = {}
+def needs(model: type[BaseModel], prefix: str = "", outer: tuple[str, ...] = ()) -> dict[str, str]:
+    """Dotted key -> what it needs to have an effect, in words, for all keys that need anything."""
+    found: dict[str, str] = {}
     for name, field in model.model_fields.items():
-        own = (*outer, *(item for item in field.metadata if isinstance(item, ActiveIf)))
+        own = (*(item.words for item in field.metadata if isinstance(item, ActiveIf)), *outer)
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            found |= conditions(field.annotation, f"{prefix}{name}.", own)
-        else:
-            found[f"{prefix}{name}"] = list(own)
+            found |= needs(field.annotation, f"{prefix}{name}.", own)
+        elif own:
+            found[f"{prefix}{name}"] = ", and ".join(own)
     return found
+
+
+def with_needs(keys: Iterable[str], known: Mapping[str, str]) -> str:
+    """A list of keys without effect, each with what it needs."""
+    return ", ".join(f"{key} (needs {known[key]})" if key in known else key for key in keys)
 
 
 def active_values(section: BaseModel, whole: BaseModel) -> dict[str, Any]:

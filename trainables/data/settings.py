@@ -9,7 +9,7 @@ from pydantic import Field
 from trainables.core.validation import ActiveIf, Section
 
 T = TypeVar("T")
-ForNetworks = Annotated[T, ActiveIf("the ranker is not lambdamart", lambda run: not run.grows_trees)]
+ForNetworks = Annotated[T, ActiveIf("a ranker over texts", lambda run: not run.grows_trees)]
 
 
 class Bm25Config(Section):
