@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
@@ -14,7 +13,6 @@ from trainables.rankers.bidaf_t import (
     FIRST_CHARACTER,
     NO_CHARACTER,
     UNKNOWN_CHARACTER,
-    AttentionFlow,
     BidafT,
     BidafTModule,
     BiLstm,
@@ -102,23 +100,6 @@ def test_states_are_those_of_a_bidirectional_lstm_over_the_bare_sequences() -> N
     for row, length in enumerate(lengths):
         torch.testing.assert_close(states[row, :length], theirs(x[row : row + 1, :length])[0][0])
         assert not states[row, length:].any()
-
-
-@pytest.mark.parametrize("reference", ["paper", "study"])
-def test_attention_equals_its_definition(reference: Literal["paper", "study"]) -> None:
-    """Against loops over one unpadded pair: Eq. 1, both attentions and G of Seo et al. (2017)."""
-    torch.manual_seed(0)
-    flow = AttentionFlow(6, reference)
-    h, u = torch.randn(4, 6), torch.randn(3, 6)
-    s = torch.stack([torch.stack([flow.weight.flatten() @ torch.cat([x, y, x * y]) for y in u]) for x in h])
-    attention = s.softmax(1)
-    salience = (s if reference == "paper" else attention).amax(1).softmax(0)
-    from_query, from_document = attention @ u, salience @ h
-    expected = torch.cat([h, from_query, h * from_query, h * from_document], 1)
-
-    wide_h, wide_u = torch.cat([h, torch.zeros(2, 6)])[None], torch.cat([u, torch.zeros(1, 6)])[None]
-    masks = torch.arange(6)[None] < 4, torch.arange(4)[None] < 3
-    torch.testing.assert_close(flow(wide_h, masks[0], wide_u, masks[1])[0, :4], expected)
 
 
 def test_the_references_differ_in_scores_and_in_nothing_trained() -> None:

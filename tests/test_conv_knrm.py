@@ -1,4 +1,4 @@
-"""ConvKNRM: kernels, parameters, scores as defined."""
+"""ConvKNRM: kernels and parameters."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import torch
 
 from trainables.rankers import ranker_settings
 from trainables.rankers.fast.kernels import AT_ONCE, FAR, GaussianKernels
-from trainables.rankers.knrm import ConvKnrmModule, ConvolvedGrams
-from trainables.rankers.ranker import Tokens
+from trainables.rankers.knrm import ConvKnrmModule
 
 
 def module_of(dimensions: int, **keys: object) -> ConvKnrmModule:
@@ -73,69 +72,3 @@ def test_kernel_gradients_are_those_of_the_formula(way: str, monkeypatch: pytest
     fixed = GaussianKernels(learned=False).double()
     (found,) = torch.autograd.grad((fixed(x) * weights).sum(), [x])
     torch.testing.assert_close(found, expected[0], rtol=1e-6, atol=1e-9)
-
-
-def test_scores_equal_those_of_the_definition() -> None:
-    """Against loops over one unpadded pair: n-grams, cosines, kernels, logarithms, one linear layer."""
-    torch.manual_seed(0)
-    module = module_of(8, filters=6).eval()
-    convolved = module.grams
-    assert isinstance(convolved, ConvolvedGrams)
-    query, document = torch.randint(1, 50, (4,)), torch.randint(1, 50, (9,))
-
-    def gram_vectors(ids: torch.Tensor) -> list[torch.Tensor]:
-        padded = torch.cat([module.vectors(ids), torch.zeros(2, 8)])
-        rows = []
-        for n, conv in enumerate(convolved.convolutions, 1):
-            weight, bias = conv.get_parameter("weight"), conv.get_parameter("bias")
-            grams = [torch.einsum("wd,fdw->f", padded[i : i + n], weight) + bias for i in range(len(ids))]
-            rows.append(torch.stack(grams))
-        return [row / row.norm(dim=1, keepdim=True) for row in rows]
-
-    features = []
-    for q in gram_vectors(query):
-        for d in gram_vectors(document):
-            distance = (q @ d.T)[..., None] - module.kernels.mu
-            counts = torch.exp(-distance.square() / (2 * module.kernels.sigma.square())).sum(1)
-            features.append(torch.log(counts + 1e-6).sum(0))
-    expected = module.score(torch.cat(features)[None])
-    longer = [torch.randint(1, 50, (len(ids) + 5,)) for ids in (query, document)]  # the batch's padding
-    texts = Tokens.of([ids.tolist() for ids in (query, document, *longer)])
-    got = module(**module.collate(texts, texts, np.array([0, 2]), np.array([1, 3])))[:1]
-    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
-
-
-def plain_scores(module: ConvKnrmModule, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The module's scores with all padding computed and masked: convolutions, and one [.., L, K] tensor of kernels."""
-    convolved = module.grams
-    assert isinstance(convolved, ConvolvedGrams)
-
-    def grams(ids: torch.Tensor) -> torch.Tensor:
-        words = module.vectors(ids).transpose(1, 2)
-        convolutions = enumerate(convolved.convolutions)
-        sizes = [conv(torch.nn.functional.pad(words, (0, longer))).transpose(1, 2) for longer, conv in convolutions]
-        return torch.nn.functional.normalize(torch.stack(sizes, 1), dim=-1)
-
-    queries, documents = grams(inputs["query"])[inputs["query_of"]], grams(inputs["document"])
-    similarities = torch.einsum("bsie,btje->bsitj", queries, documents)
-    distance = similarities[..., None] - module.kernels.mu
-    kernels = torch.exp(-distance.square() / (2 * module.kernels.sigma.square()))
-    counts = torch.log((kernels * inputs["document_mask"][:, None, None, None, :, None]).sum(-2) + 1e-6)
-    there = inputs["query_mask"][inputs["query_of"]][:, None, :, None, None]
-    return module.score((counts * there).sum(2).flatten(1))
-
-
-def test_scores_and_gradients_are_those_of_the_plain_way() -> None:
-    """In float64, for texts of unequal lengths (one empty), with a query that two documents share."""
-    torch.manual_seed(0)
-    module = module_of(8, filters=6, train_vectors=True).double()
-    generator = np.random.default_rng(0)
-    texts = Tokens.of([generator.integers(1, 50, length) for length in (3, 0, 7, 1, 12, 5)])
-    inputs = module.collate(texts, texts, np.array([0, 2, 2, 3]), np.array([4, 1, 5, 2]))
-    weights = torch.randn(4, dtype=torch.float64)
-    parameters = dict(module.named_parameters())
-    got, right = module(**inputs), plain_scores(module, inputs)
-    torch.testing.assert_close(got, right, rtol=1e-9, atol=1e-7)
-    gradients = [torch.autograd.grad((scores * weights).sum(), [*parameters.values()]) for scores in (got, right)]
-    for name, ours, plain in zip(parameters, *gradients, strict=True):
-        torch.testing.assert_close(ours, plain, rtol=1e-6, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")

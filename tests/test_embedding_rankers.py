@@ -72,13 +72,6 @@ def test_hidden_layers_are_the_studys() -> None:
     assert module(*pair()).shape == (3, 2)
 
 
-def test_products_are_features_of_their_own() -> None:
-    module = EmbeddingModule(table(), EmbeddingSettings.model_validate({}), 8, False)
-    left, right = torch.randn(2, 6), torch.randn(2, 6)
-    features = module.pair_features(left, right)
-    torch.testing.assert_close(features, torch.cat([left * 6**0.5, right * 6**0.5, left * right * 6], 1))
-
-
 def test_random_vectors_for_unknown_words_if_asked(data: RankingData) -> None:
     zeros, random = (training(data, unknown=name).materials.text.arrays["vectors"] for name in ("zero", "hash"))
     assert not zeros[:FIRST_WORD].any() and random[1:FIRST_WORD].std() > 0

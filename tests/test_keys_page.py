@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trainables.config.keys import configuration_fields, ranker_fields
+from trainables.config.keys import NEEDS, configuration_fields, ranker_fields
 from trainables.core.registry import Registry
 from trainables.core.validation import expected
 from trainables.curriculum.pacing import PACINGS
@@ -16,7 +16,7 @@ from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.rankers import RANKERS
 from tune_cl.experiment.resolution import TEXTS
-from tune_cl.experiment.search_keys import SEARCH_KEYS
+from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
 
@@ -52,6 +52,11 @@ def test_the_page_has_the_range_that_a_wrong_number_is_told(key: str) -> None:
     """But for `inf`, which two keys take as well, and for `one of`."""
     told = expected(FIELDS[key].annotation, FIELDS[key].metadata).removeprefix("one of ")
     assert told.replace(", or ", " or ") == VALUES[key].removesuffix(", or inf").replace(", or ", " or ")
+
+
+def test_the_page_has_what_each_key_needs_to_have_an_effect() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| .*? \| .*? \| .*? \| (.*?) ?\|$", TEXT, re.MULTILINE)
+    assert {key: words for key, words in rows if words} == NEEDS | SEARCH_NEEDS
 
 
 @pytest.mark.parametrize("ranker", RANKERS)

@@ -13,6 +13,8 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 from tests.support.builders import tiny_data
+from tests.support.gradients import with_gradients
+from tests.support.plain_rankers import PLAIN
 from tests.support.ranker_cases import NETWORKS, SMALL, VARIANTS
 from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData
@@ -108,6 +110,30 @@ def test_one_float32_score_a_pair(case: Case) -> None:
     assert scores.shape == (len(case.pairs[0]),)
     assert scores.dtype == torch.float32
     assert scores.std() > 0
+
+
+def test_scores_and_gradients_are_those_of_the_plain_ranker(case: Case) -> None:
+    """In float64, for texts of unequal lengths in one batch, some in several pairs."""
+    assert PLAIN.keys() == set(NETWORKS)
+    module, (queries, documents) = case.build().double().eval(), (np.array([0, 2, 1, 2, 0]), np.array([4, 3, 5, 6, 3]))
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.3) if not parameter.any() else None  # a layer that starts at zero
+    words, rng = case.text.documents.ids, np.random.default_rng(0)
+    texts = Tokens.of([rng.choice(words, length) for length in (1, 6, 3, 1, 4, 11, 20)])
+    plain = PLAIN[case.settings.name]
+    rows = [
+        [torch.from_numpy(texts.ids[texts.offsets[i] : texts.offsets[i + 1]]).long() for i in pair]
+        for pair in zip(queries, documents, strict=True)
+    ]
+    tensors = inputs(module, texts, texts, queries, documents)
+    right = torch.stack([plain(module, *pair) for pair in rows])
+    if module.reads_first_stage:
+        tensors["first_stage"] = tensors["first_stage"].double()
+        neural = module.additivity.alpha.sigmoid()
+        right = neural * right + (1 - neural) * tensors["first_stage"]
+    trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    got = with_gradients(module(**tensors), trained)
+    torch.testing.assert_close(got, with_gradients(right, trained), rtol=1e-6, atol=1e-8)
 
 
 def test_neither_padding_nor_the_batch_changes_a_score(case: Case) -> None:

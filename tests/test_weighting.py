@@ -13,10 +13,9 @@ from scipy.stats import gaussian_kde
 from tests.support.scored_data import split_of
 from trainables.core.randomness import generator
 from trainables.curriculum.weighting import (
-    ERROR,
+    KDE_ERROR,
     WEIGHTINGS,
     Weigher,
-    cumulated,
     ease_of,
     kde,
     pairwise_ease,
@@ -68,19 +67,13 @@ def test_kde_is_that_of_scipy(size: int, shape: str) -> None:
     score = draw(size=size)
     one = gaussian_kde(score)
     exact = [one.integrate_box_1d(-np.inf, x) for x in score]
-    assert kde(split_of(list(score))) == pytest.approx(exact, abs=ERROR)
+    assert kde(split_of(list(score))) == pytest.approx(exact, abs=KDE_ERROR)
 
 
-def test_kde_of_many_queries_is_that_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kde_of_many_queries_is_that_of_each() -> None:
     queries = [list(generator(3, "scores", i).gamma(1, size=size)) for i, size in enumerate([5, 1, 300, 2, 40])]
     apart = np.concatenate([kde(split_of(scores)) for scores in queries])
     assert kde(split_of(*queries)) == pytest.approx(apart)
-    monkeypatch.setattr("trainables.curriculum.weighting.CELLS", 1000)  # several chunks
-    assert kde(split_of(*queries)) == pytest.approx(apart)
-
-
-def test_kde_of_nothing_is_nothing() -> None:
-    assert cumulated(np.empty(0), np.empty(0, np.int64), 0).shape == (0,)
 
 
 def test_the_code_ranks_what_is_outside_the_run_1000th() -> None:

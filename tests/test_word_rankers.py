@@ -1,8 +1,7 @@
-"""KNRM, DRMM_TKS and MatchPyramid: the papers' parameter counts, and scores as defined, by loops over one pair."""
+"""KNRM, DRMM_TKS and MatchPyramid: the papers' parameter counts, and the cells of MatchPyramid."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from torch.nn import functional
 
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.match_pyramid import average_over_cells, cell_bounds, max_over_cells
-from trainables.rankers.ranker import RankerModule, TextSide, Tokens
+from trainables.rankers.ranker import TextSide, Tokens
 from trainables.rankers.word_vectors import FIRST_WORD, META, VOCABULARY
 
 WORDS = 50
@@ -36,16 +35,6 @@ def trainable(module: nn.Module) -> int:
 
 def some_words(count: int) -> Tensor:
     return torch.randint(1, WORDS, (count,))
-
-
-def padded_score(module: RankerModule, query: Tensor, document: Tensor) -> float:
-    """The score of a pair that is padded to a longer one in its batch."""
-    queries = Tokens.of([query.tolist(), some_words(len(query) + 4).tolist()])
-    documents = Tokens.of([document.tolist(), some_words(len(document) + 9).tolist()])
-    inputs = module.collate(queries, documents, np.arange(2), np.arange(2))
-    assert inputs["query"].shape[1] > len(query) and inputs["document"].shape[1] > len(document)
-    with torch.no_grad():
-        return float(module.eval()(**inputs)[0])
 
 
 @pytest.mark.filterwarnings("error")
@@ -109,64 +98,10 @@ def test_match_pyramid_tells_documents_apart_in_half_precision() -> None:
         assert len(module(**inputs).unique()) == 60
 
 
-def test_knrm_scores_equal_those_of_the_definition() -> None:
-    module = module_of("knrm")
-    query, document = some_words(4), some_words(9)
-    features = torch.zeros(11)
-    for q in module.vectors.weight[query]:
-        for k, (mu, sigma) in enumerate(zip(module.kernels.mu, module.kernels.sigma, strict=True)):
-            cosines = functional.cosine_similarity(q[None], module.vectors.weight[document])
-            features[k] += torch.log(torch.exp(-((cosines - mu) ** 2) / (2 * sigma**2)).sum() + 1e-6)
-    expected = module.score(features[None])[0].item()
-    assert padded_score(module, query, document) == pytest.approx(expected, rel=1e-4)
-
-
-@pytest.mark.parametrize("words", [3, 5, 9])
-@pytest.mark.parametrize("reference", ["matchzoo", "study"])
-def test_drmm_tks_scores_equal_those_of_the_definition(reference: str, words: int) -> None:
-    """Documents shorter than k, as long, and longer: missing similarities count as 0, after all others."""
-    module = module_of("drmm_tks", topk=5, hidden=[7, 6], reference=reference)
-    query, document = some_words(4), some_words(words)
-    vectors = module.vectors.weight
-    total = torch.zeros(())
-    gates = torch.ones(4) if reference == "study" else functional.softmax(vectors[query] @ module.gate.weight[0], 0)
-    for q, gate in zip(vectors[query], gates, strict=True):
-        cosines = functional.cosine_similarity(q[None], vectors[document]).sort(descending=True).values[:5]
-        total = total + gate * module.network(functional.pad(cosines, (0, 5 - len(cosines))))[0]
-    expected = float((total if reference == "study" else module.score(total[None])).detach())
-    assert padded_score(module, query, document) == pytest.approx(expected, rel=1e-5)
-
-
 def test_a_study_classifier_reads_the_same_scalar() -> None:
     """Dense(n) on the one value, as in the papers' classification: 2 more parameters for each class."""
     ranking = trainable(module_of("drmm_tks", reference="study"))
     assert trainable(module_of("drmm_tks", reference="study", outputs=3)) == ranking + 6
-
-
-def loop_pyramid(module: Any, query: Tensor, document: Tensor, pool: Any) -> float:
-    vectors = module.vectors.weight
-    features = module.convolution((vectors[query] @ vectors[document].T)[None, None]).relu()[0]
-    rows, columns = features.shape[1:]
-    grid = torch.zeros(features.shape[0], 3, 10)
-    for i in range(3):
-        for j in range(10):
-            block = features[
-                :,
-                math.floor(i * rows / 3) : math.ceil((i + 1) * rows / 3),
-                math.floor(j * columns / 10) : math.ceil((j + 1) * columns / 10),
-            ]
-            grid[:, i, j] = pool(block.flatten(1))
-    return module.score(module.hidden(grid.flatten()[None]))[0].item()
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 3), (3, 10), (5, 17), (20, 43)])
-@pytest.mark.parametrize("pooling", ["max", "average"])
-def test_match_pyramid_scores_equal_those_of_the_definition(pooling: str, rows: int, columns: int) -> None:
-    module = module_of("match_pyramid", filters=4, hidden=[6, 5], pooling=pooling).eval()
-    query, document = some_words(rows), some_words(columns)
-    pool = (lambda block: block.amax(1)) if pooling == "max" else (lambda block: block.mean(1))
-    expected = loop_pyramid(module, query, document, pool)
-    assert padded_score(module, query, document) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 @given(length=st.integers(1, 40), cells=st.integers(1, 12))

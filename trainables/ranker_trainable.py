@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from pathlib import Path
@@ -28,7 +29,7 @@ WRITTEN = "written"  # in a result: a checkpoint of an earlier iteration, in the
 DIGITS = 4  # decimals of the dev queries' values in results
 
 
-class ClusterTrainable(tune.Trainable):
+class ClusterTrainable(tune.Trainable, ABC):
     """What any training needs on a cluster: checkpoints that hardly delay it, and patience while the storage is
     unreachable. Subclasses define `snapshot` instead of `save_checkpoint`.
 
@@ -46,9 +47,9 @@ class ClusterTrainable(tune.Trainable):
         self.saves = Saves()  # the next trial's checkpoints are of another size
         return super().reset(*arguments, **options)
 
+    @abstractmethod
     def snapshot(self) -> Callable[[Path], None]:
         """Copies the state; the function returned writes the copy into an existing folder, in any thread."""
-        raise NotImplementedError
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         self.snapshot()(Path(checkpoint_dir))
@@ -64,8 +65,7 @@ class ClusterTrainable(tune.Trainable):
 
     def get_auto_filled_metrics(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         filled = super().get_auto_filled_metrics(*arguments, **options)
-        filled.pop("config", None)
-        return filled
+        return {key: value for key, value in filled.items() if key != "config"}
 
     def save(self, checkpoint_dir: str | None = None) -> _TrainingResult:
         """A checkpoint of the last iteration. One of an earlier iteration that Tune was not told of is written over."""

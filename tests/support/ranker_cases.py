@@ -19,6 +19,7 @@ NETWORKS = [name for name in sorted(RANKERS) if not RANKERS[name].grows_trees]
 
 VARIANTS = {
     "bert, classification": {"name": "bert", "head": "classification"},
+    "bidaf_t, study": {"name": "bidaf_t", "reference": "study"},
     "conv_knrm + first stage": {"name": "conv_knrm", "add_first_stage": True},
     "drmm_tks, study": {"name": "drmm_tks", "reference": "study", "dropout": 0.1},
     "knrm + first stage": {"name": "knrm", "add_first_stage": True, "kernels_learned": True},

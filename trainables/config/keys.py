@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AllowInfNan,
@@ -22,37 +22,14 @@ from pydantic.fields import FieldInfo
 
 from trainables.core.errors import ConfigError, Problem, nearest
 from trainables.core.registry import Registry
-from trainables.core.validation import OneOf, Section, problems_of, shown
+from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import WEIGHTINGS
-from trainables.data.settings import DataConfig
+from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS, ranker_settings
-
-
-def curriculum_misfits(run: TrainingRun) -> list[Problem]:
-    """A Problem for each configured key that this kind of ranker cannot follow."""
-    name, curriculum = run.ranker["name"], run.curriculum
-    if not run.grows_trees:
-        right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
-        wrong = f"{name} is not trained on a subset first"
-        return [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
-    right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
-    used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
-    problems = [
-        Problem(f"curriculum.{key}", f"'{value}' does not apply to {name}, which grows trees on all its data", right)
-        for key, value in used.items()
-        if value != "none"
-    ]
-    if curriculum.objective_switch not in ("none", "mse"):
-        wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
-        problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))
-    if run.training.pretrain_data is not None:
-        wrong = f"{name} starts from no weights"
-        problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
-    return problems
 
 
 def one_of(registry: Registry) -> OneOf:
@@ -70,6 +47,7 @@ def infinity(value: object) -> object:
     return math.inf if isinstance(value, str) and value.lower() in ("inf", "infinity") else value
 
 
+T = TypeVar("T")
 Unbounded = Annotated[float, AllowInfNan(True), BeforeValidator(infinity)]
 
 
@@ -93,50 +71,118 @@ class TeacherConfig(Section):
     seed: int = Field(default=111, ge=0, description="of the teacher's training (Penha & Hauff's)")
 
 
+ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]
+HAS_PACING = ActiveIf("a pacing", lambda run: run.curriculum.pacing != "none")
+HAS_WEIGHTING = ActiveIf("a weighting", lambda run: run.curriculum.weighting != "none")
+HAS_ORDER = ActiveIf(
+    "a pacing or a weighting",
+    lambda run: run.curriculum.pacing != "none" or run.curriculum.weighting != "none",
+)
+READS_SCORING = ActiveIf("a pacing or weighting difficulty", lambda run: run.curriculum.reads_scoring)
+SELF_PACED = ActiveIf("scoring self_paced", lambda run: run.curriculum.scoring == "self_paced")
+SWITCHES = ActiveIf("an objective_switch", lambda run: run.curriculum.objective_switch != "none")
+HAS_FIRST_TREES = ActiveIf(
+    "a subset or an objective_switch",
+    lambda run: run.curriculum.subset != "none" or run.curriculum.objective_switch != "none",
+)
+FOLLOWS_REFERENCE = ActiveIf(
+    "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
+)
+HINGE = ActiveIf("loss hinge", lambda run: run.training.loss == "hinge")
+PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
+
+
+OPENS_FROM_DELTA = ActiveIf(
+    "not the fixed stages of pacing step under reference code",
+    lambda run: (run.curriculum.pacing, run.curriculum.reference) != ("step", "code"),
+)
+
+
+def pacing_reads(key: str) -> ActiveIf:
+    names = [name for name, pacing in PACINGS.items() if key in pacing.needs]
+    return ActiveIf(f"pacing {_any_of(names)}", lambda run: run.curriculum.pacing in names)
+
+
+def scoring_reads(need: str) -> ActiveIf:
+    names = [name for name, scoring in SCORINGS.items() if need in scoring.needs]
+    return ActiveIf(f"scoring {_any_of(names)}", lambda run: run.curriculum.scoring in names)
+
+
+def subset_reads(key: str) -> ActiveIf:
+    names = [name for name, subset in SUBSETS.items() if key in subset.keys]
+    return ActiveIf(f"subset {_any_of(names)}", lambda run: run.curriculum.subset in names)
+
+
+def _any_of(names: list[str]) -> str:
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
 class CurriculumConfig(Section):
-    scoring: Annotated[str, one_of(SCORINGS)] = Field(
+    scoring: Annotated[str, one_of(SCORINGS), READS_SCORING] = Field(
         default="random", description="difficulty that orders the training data"
     )
-    pacing: Annotated[str, one_of(PACINGS)] = Field(default="none", description="share of the order open at a step")
-    n: float = Field(default=2, ge=1, description="root of pacing root")
-    stages: int = Field(default=3, ge=2, le=100, description="stages of pacing step")
-    delta: float = Field(default=0.33, gt=0, le=1, description="share open at the start")
-    T: float = Field(default=0.9, gt=0, le=1, description="share of all training steps after which everything is open")
-    weighting: Annotated[str, one_of(WEIGHTINGS)] = Field(
+    pacing: ForNetworks[Annotated[str, one_of(PACINGS)]] = Field(
+        default="none", description="share of the order open at a step"
+    )
+    n: Annotated[float, pacing_reads("n")] = Field(default=2, ge=1, description="root of pacing root")
+    stages: Annotated[int, pacing_reads("stages")] = Field(default=3, ge=2, le=100, description="stages of pacing step")
+    delta: Annotated[float, pacing_reads("delta"), OPENS_FROM_DELTA] = Field(
+        default=0.33, gt=0, le=1, description="share open at the start"
+    )
+    T: Annotated[float, HAS_PACING] = Field(
+        default=0.9, gt=0, le=1, description="share of all training steps after which everything is open"
+    )
+    weighting: ForNetworks[Annotated[str, one_of(WEIGHTINGS)]] = Field(
         default="none", description="heuristic that weights easy samples up"
     )
-    m: Unbounded = Field(default=20, ge=1, description="iterations until all weights are 1, or inf")
-    anti: bool = Field(default=False, description="turns difficulty round: hard samples first, or weighted up")
-    sampling: Literal["with_replacement", "without_replacement"] = Field(
+    m: Annotated[Unbounded, HAS_WEIGHTING] = Field(
+        default=20, ge=1, description="iterations until all weights are 1, or inf"
+    )
+    anti: Annotated[bool, HAS_ORDER] = Field(
+        default=False, description="turns difficulty round: hard samples first, or weighted up"
+    )
+    sampling: ForNetworks[Literal["with_replacement", "without_replacement"]] = Field(
         default="with_replacement",
         description="without_replacement: each open instance comes once before any comes again",
     )
-    warm: float = Field(default=0.0, ge=0, lt=1, description="share of each batch drawn from everything at all times")
-    weight_reduction: Literal["auto", "sample", "batch_mean"] = Field(
+    warm: Annotated[float, HAS_PACING] = Field(
+        default=0.0, ge=0, lt=1, description="share of each batch drawn from everything at all times"
+    )
+    weight_reduction: Annotated[Literal["auto", "sample", "batch_mean"], HAS_WEIGHTING] = Field(
         default="auto",
         description="sample: mean of weight times loss; batch_mean: product of both means; auto: by reference",
     )
     objective_switch: Literal["none", "mse", "pointwise"] = Field(
         default="none", description="loss before the configured one: squared error on the grade, or cross-entropy"
     )
-    switch_at: float = Field(default=0.2, gt=0, lt=1, description="share of all steps before the objective switches")
-    subset: Annotated[str, one_of(SUBSETS)] = Field(
+    switch_at: ForNetworks[Annotated[float, SWITCHES]] = Field(
+        default=0.2, gt=0, lt=1, description="share of all steps before the objective switches"
+    )
+    subset: ForTrees[Annotated[str, one_of(SUBSETS)]] = Field(
         default="none", description="training data of the first trees (ranker lambdamart)"
     )
-    subset_share: float = Field(default=0.25, gt=0, le=1, description="of the queries, for subsets of queries")
-    feature: int = Field(default=1, ge=1, description="number of subset feature_ndcg's feature, as in the files")
-    feature_cutoff: int = Field(default=10, ge=1, description="ranks that subset feature_ndcg's nDCG reads")
-    switch: int = Field(
+    subset_share: ForTrees[Annotated[float, subset_reads("subset_share")]] = Field(
+        default=0.25, gt=0, le=1, description="of the queries, for subsets of queries"
+    )
+    feature: ForTrees[Annotated[int, subset_reads("feature")]] = Field(
+        default=1, ge=1, description="number of subset feature_ndcg's feature, as in the files"
+    )
+    feature_cutoff: ForTrees[Annotated[int, subset_reads("feature_cutoff")]] = Field(
+        default=10, ge=1, description="ranks that subset feature_ndcg's nDCG reads"
+    )
+    switch: ForTrees[Annotated[int, HAS_FIRST_TREES]] = Field(
         default=100, ge=1, description="trees before the subset, or objective_switch, gives way (ranker lambdamart)"
     )
-    refresh: int = Field(default=1, ge=1, description="iterations between new orders of scoring self_paced")
-    reference: Literal["paper", "code"] = Field(
+    refresh: Annotated[int, SELF_PACED, READS_SCORING] = Field(
+        default=1, ge=1, description="iterations between new orders of scoring self_paced"
+    )
+    reference: Annotated[Literal["paper", "code"], FOLLOWS_REFERENCE] = Field(
         default="paper", description="which to follow where the papers' code differs from their text"
     )
-    vectors: str = Field(
+    vectors: Annotated[str, scoring_reads("vectors"), READS_SCORING] = Field(
         default="train", min_length=1, description="word vectors of scoring semantic_std: train, or a file"
     )
-    teacher: TeacherConfig = TeacherConfig()
+    teacher: Annotated[TeacherConfig, scoring_reads("teacher"), READS_SCORING] = TeacherConfig()
 
     @property
     def reads_scoring(self) -> bool:
@@ -153,74 +199,64 @@ class CurriculumConfig(Section):
         """Whether a batch's loss is the product of two means; `reference` decides for `auto`."""
         return self.weight_reduction == "batch_mean" or (self.weight_reduction, self.reference) == ("auto", "code")
 
-    def idle(self) -> set[str]:
-        """Keys that the other settings leave without effect: δ without pacing, m without weighting, ..."""
-        needs = PACINGS[self.pacing].needs
-        idle = {"n", "stages", "delta"} - needs
-        if self.pacing == "step" and self.reference == "code":
-            idle.add("delta")
-        if self.pacing == "none":
-            idle |= {"T", "warm"}
-        if self.weighting == "none":
-            idle |= {"m", "weight_reduction"}
-        if not self.reads_scoring:
-            idle.add("scoring")
-            idle |= {"anti"} if self.weighting == "none" else set()
-        if not self.is_self_paced:
-            idle.add("refresh")
-        if self.objective_switch == "none":
-            idle.add("switch_at")
-        if not self._differs_by_reference():
-            idle.add("reference")
-        return idle
-
-    def of_trees(self) -> set[str]:
-        """Keys that have an effect on a ranker of trees."""
-        keys = {"subset", "objective_switch", *SUBSETS[self.subset].keys}
-        if self.subset != "none" or self.objective_switch != "none":
-            keys.add("switch")
-        return keys
-
-    def _differs_by_reference(self) -> bool:
+    @property
+    def follows_reference(self) -> bool:
+        """Whether a part of the curriculum differs between a paper and its code."""
         scored = self.reads_scoring and "reference" in SCORINGS[self.scoring].needs
         return scored or self.weighting != "none" or "reference" in PACINGS[self.pacing].needs
 
 
 class TrainingConfig(Section):
-    loss: Literal["pointwise", "mse", "pairwise", "hinge", "cross_entropy"] = Field(
+    loss: ForNetworks[Literal["pointwise", "mse", "pairwise", "hinge", "cross_entropy"]] = Field(
         default="pairwise",
         description="pointwise: binary cross-entropy; mse: squared error on the grade; the others compare a pair",
     )
-    margin: float = Field(default=1.0, gt=0, description="margin of loss hinge")
+    margin: ForNetworks[Annotated[float, HINGE]] = Field(default=1.0, gt=0, description="margin of loss hinge")
     lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
-    weight_decay: float = Field(default=0.0, ge=0)
-    warmup: float = Field(default=0.0, ge=0, lt=1, description="share of all steps with a linearly rising rate")
-    schedule: Literal["constant", "linear"] = Field(
+    weight_decay: ForNetworks[float] = Field(default=0.0, ge=0)
+    warmup: ForNetworks[float] = Field(
+        default=0.0, ge=0, lt=1, description="share of all steps with a linearly rising rate"
+    )
+    schedule: ForNetworks[Literal["constant", "linear"]] = Field(
         default="constant", description="rate after warm-up; linear falls to 0"
     )
-    clip: Unbounded = Field(default=1.0, gt=0, description="largest gradient norm, or inf")
-    batch_size: int = Field(default=16, ge=1, description="samples a step; a pair of documents is one sample")
-    micro_batch: int | None = Field(
+    clip: ForNetworks[Unbounded] = Field(default=1.0, gt=0, description="largest gradient norm, or inf")
+    batch_size: ForNetworks[int] = Field(
+        default=16, ge=1, description="samples a step; a pair of documents is one sample"
+    )
+    micro_batch: ForNetworks[int | None] = Field(
         default=None, ge=1, description="samples through the ranker at a time: less memory, same steps; null: all"
     )
-    batches_per_iteration: int = Field(default=32, ge=1, description="optimiser steps between dev evaluations")
+    batches_per_iteration: ForNetworks[int] = Field(
+        default=32, ge=1, description="optimiser steps between dev evaluations"
+    )
     max_iterations: int = Field(default=20, ge=1)
     patience: int = Field(default=15, ge=1, description="iterations without a better dev value before training ends")
-    max_length: int = Field(
+    max_length: ForNetworks[int] = Field(
         default=128, ge=8, description="tokens of query and document together (bert) or of a document"
     )
-    negatives: Annotated[Literal["all"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")] = Field(
+    negatives: ForNetworks[
+        Annotated[Literal["all"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")]
+    ] = Field(
         default=1, description="N: negatives drawn anew for each positive; all: every candidate or pair is an instance"
     )
-    window: int = Field(default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting")
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    pretrain_data: Annotated[str, Field(min_length=1)] | None = Field(
+    window: ForNetworks[int] = Field(
+        default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting"
+    )
+    precision: ForNetworks[Literal["auto", "fp32", "bf16"]] = "auto"
+    pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"
     )
-    pretrain_iterations: int = Field(default=20, ge=1, description="most iterations on pretrain_data")
-    pretrain_lr: float | None = Field(default=None, gt=0, description="learning rate there; null: training.lr")
-    pretrain_relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade of pretrain_data")
-    pretrain_seed: int = Field(default=0, ge=0, description="of the training on pretrain_data")
+    pretrain_iterations: Annotated[int, PRETRAINS] = Field(
+        default=20, ge=1, description="most iterations on pretrain_data"
+    )
+    pretrain_lr: Annotated[float | None, PRETRAINS] = Field(
+        default=None, gt=0, description="learning rate there; null: training.lr"
+    )
+    pretrain_relevance_level: Annotated[int, PRETRAINS] = Field(
+        default=1, ge=1, description="lowest relevant grade of pretrain_data"
+    )
+    pretrain_seed: Annotated[int, PRETRAINS] = Field(default=0, ge=0, description="of the training on pretrain_data")
 
     def pretraining(self) -> dict[str, Any]:
         """The keys and values of the pre-training; empty if there is none."""
@@ -233,9 +269,6 @@ class EvaluationConfig(Section):
 
 
 DEFAULT_RANKER = "conv_knrm"
-OF_TREES = {"data.source", "training.lr", "training.max_iterations", "training.patience"}
-NOT_OF_TREES = ("data.", "curriculum.", "training.")  # except OF_TREES and CurriculumConfig.of_trees
-ONLY_OF_TREES = {"subset", "subset_share", "feature", "feature_cutoff", "switch"}
 
 
 class TrainingRun(Section):
@@ -279,24 +312,33 @@ class TrainingRun(Section):
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""
-        flat = flatten(self.model_dump())
-        curriculum = self.curriculum
-        if self.grows_trees:
-            kept = {f"curriculum.{key}" for key in curriculum.of_trees()} | OF_TREES
-            return {key: value for key, value in flat.items() if key in kept or not key.startswith(NOT_OF_TREES)}
-        idle = curriculum.idle() | ONLY_OF_TREES
-        needs = SCORINGS[curriculum.scoring].needs if curriculum.reads_scoring else frozenset()
-        if "vectors" not in needs:
-            idle.add("vectors")
-        if "teacher" not in needs:
-            idle |= {key.removeprefix("curriculum.") for key in flat if key.startswith("curriculum.teacher.")}
-        for key in idle:
-            flat.pop(f"curriculum.{key}")
-        if self.training.loss != "hinge":
-            flat.pop("training.margin")
-        if not self.training.pretraining():
-            flat = {key: value for key, value in flat.items() if not key.startswith("training.pretrain_")}
-        return flat
+        return flatten(active_values(self, self))
+
+
+def curriculum_misfits(run: TrainingRun) -> list[Problem]:
+    """A Problem for each configured key that this kind of ranker cannot follow."""
+    name, curriculum = run.ranker["name"], run.curriculum
+    if not run.grows_trees:
+        right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
+        wrong = f"{name} is not trained on a subset first"
+        return [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
+    right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
+    used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
+    problems = [
+        Problem(f"curriculum.{key}", f"'{value}' does not apply to {name}, which grows trees on all its data", right)
+        for key, value in used.items()
+        if value != "none"
+    ]
+    if curriculum.objective_switch not in ("none", "mse"):
+        wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
+        problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))
+    if run.training.pretrain_data is not None:
+        wrong = f"{name} starts from no weights"
+        problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
+    return problems
+
+
+NEEDS = needs(TrainingRun)
 
 
 def without_effect(keys: Iterable[str], in_force: Iterable[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from types import UnionType
@@ -74,6 +74,45 @@ class OneOf(AfterValidator):
     """For a field's annotation: the value must be one of these names."""
 
     names: Iterable[str] = ()
+
+
+@dataclass(frozen=True)
+class ActiveIf:
+    """For the annotation of a field, or of a section: when it has an effect. If a field has several, all must hold.
+
+    words  what it needs, as docs/reference/keys.md and notes to the user have it
+    holds  whether it holds under the whole configuration
+    """
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def needs(model: type[BaseModel], prefix: str = "", outer: tuple[str, ...] = ()) -> dict[str, str]:
+    """Dotted key -> what it needs to have an effect, in words, for all keys that need anything."""
+    found: dict[str, str] = {}
+    for name, field in model.model_fields.items():
+        own = (*(item.words for item in field.metadata if isinstance(item, ActiveIf)), *outer)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            found |= needs(field.annotation, f"{prefix}{name}.", own)
+        elif own:
+            found[f"{prefix}{name}"] = ", and ".join(own)
+    return found
+
+
+def with_needs(keys: Iterable[str], known: Mapping[str, str]) -> str:
+    """A list of keys without effect, each with what it needs."""
+    return ", ".join(f"{key} (needs {known[key]})" if key in known else key for key in keys)
+
+
+def active_values(section: BaseModel, whole: BaseModel) -> dict[str, Any]:
+    """A section as a nested mapping, without the keys that have no effect under the configuration `whole`."""
+    values: dict[str, Any] = {}
+    for name, field in type(section).model_fields.items():
+        if all(item.holds(whole) for item in field.metadata if isinstance(item, ActiveIf)):
+            value = getattr(section, name)
+            values[name] = active_values(value, whole) if isinstance(value, BaseModel) else value
+    return values
 
 
 def checked(key: str, field: FieldInfo, value: Any) -> Any:

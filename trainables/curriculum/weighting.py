@@ -7,7 +7,7 @@ better). A sample's ease D follows from v and the labels (Eq. 5, 6), its weight 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,74 +17,9 @@ from trainables.core.registry import Entry, Registry
 from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import NONE, Batch
 
-NODES = 32  # per bandwidth
-ERROR = 1e-7  # 2 · max|Φ''''| · 9/16 / 4! / NODES⁴, rounded up
-CELLS = 1 << 22  # of all grids held at a time
-REACH = 3  # nodes that an interpolation needs beyond the last whole one
-
-
-def cumulated(value: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
-    """F at each value, float64 [N].
-
-    value   float64 [N], scaled so that the values of each group run from 0 to 1 (both occur)
-    owner   int64 [N], ascending: the group of each value
-    groups  number of groups
-    """
-    grid = value / bandwidth(value, owner, groups)[owner] * NODES
-    widths = np.zeros(groups, np.int64)
-    np.maximum.at(widths, owner, grid.astype(np.int64) + REACH)
-    found = np.empty(len(value))
-    for first, last in _chunks(widths):
-        rows = slice(*np.searchsorted(owner, [first, last]))
-        found[rows] = _smoothed(grid[rows], owner[rows] - first, last - first)
-    return found
-
-
-def bandwidth(value: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
-    """Scott's h of each group, float64 [groups]; NaN for groups of fewer than two values."""
-    sizes = np.bincount(owner, minlength=groups)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.bincount(owner, value, groups) / sizes
-        variance = np.bincount(owner, (value - mean[owner]) ** 2, groups) / (sizes - 1)
-        return np.sqrt(variance) * sizes ** (-1 / 5)
-
-
-def _smoothed(grid: np.ndarray, owner: np.ndarray, groups: int) -> np.ndarray:
-    """Means of Φ over each group, at the group's own positions `grid` (in nodes)."""
-    from scipy.signal import fftconvolve  # here: it takes a second, and naming a weighting imports this module
-
-    node = grid.astype(np.int64)
-    width = int(node.max()) + REACH + 1
-    shares = _cubic(grid - node)
-    cells = owner * width + node
-    spread = sum(np.bincount(cells + k, share, groups * width) for k, share in enumerate(shares))
-    kernel = ndtr(np.arange(1 - width, width) / NODES)
-    smooth = fftconvolve(np.reshape(spread, (groups, width)), kernel[None], axes=1)[:, width - 1 : 2 * width - 1]
-    values = smooth.ravel()
-    return sum(share * values[cells + k] for k, share in enumerate(shares)) / np.bincount(owner)[owner]
-
-
-def _cubic(t: np.ndarray) -> list[np.ndarray]:
-    """Lagrange weights of the nodes -1, 0, 1 and 2 at t in [0, 1). The caller stores node -1 at index 0."""
-    return [
-        -t * (t - 1) * (t - 2) / 6,
-        (t + 1) * (t - 1) * (t - 2) / 2,
-        -(t + 1) * t * (t - 2) / 2,
-        (t + 1) * t * (t - 1) / 6,
-    ]
-
-
-def _chunks(widths: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Ranges of groups whose grids, all padded to the widest, fit into CELLS; at least one group each."""
-    first = 0
-    while first < len(widths):
-        widest = np.maximum.accumulate(widths[first : first + CELLS])
-        count = max(1, int(np.searchsorted(widest * np.arange(1, len(widest) + 1), CELLS, side="right")))
-        yield first, min(first + count, len(widths))
-        first += count
-
-
 Heuristic = Callable[[Split], np.ndarray]
+NODES = 32  # of kde's grid per bandwidth
+KDE_ERROR = 1e-7  # 2 · max|Φ''''| · 9/16 / 4! / NODES⁴, rounded up
 CODE_RANK = 1000  # the rank that the paper's code gives to documents outside the run
 
 
@@ -127,15 +62,41 @@ def normalized_score(split: Split) -> np.ndarray:
 def kde(split: Split) -> np.ndarray:
     """Share of the query's run below the score, smoothed by Gaussian kernels of Scott's width, float64 [C].
 
-    Edge cases as in normalized_score. Within 1e-7 of scipy.stats.gaussian_kde (see trainables.curriculum.weighting).
+    Edge cases as in normalized_score. Within KDE_ERROR of scipy.stats.gaussian_kde.
     """
     values = np.zeros(len(split.document))
     listed, owner, scaled = _scaled(split)
     values[listed] = 0.5
-    told = ~np.isnan(scaled)
-    queries, place = np.unique(owner[told], return_inverse=True)
-    values[listed[told]] = cumulated(scaled[told], place, len(queries))
+    differ = np.flatnonzero(~np.isnan(scaled))
+    for rows in np.split(differ, np.flatnonzero(np.diff(owner[differ])) + 1):
+        if len(rows):
+            values[listed[rows]] = _smoothed_ranks(scaled[rows])
     return values
+
+
+def _smoothed_ranks(scores: np.ndarray) -> np.ndarray:
+    """Mean of Φ((score - s) / h) over all scores s of one query, float64 [N]; the scores run from 0 to 1.
+
+    Each score is spread over the four nearest nodes of a grid, the grid is smoothed, and the means are read off it by
+    the same weights: linear in N, where the sum itself takes N² terms (65 ms for 1,000 candidates instead of 0.2 ms).
+    """
+    width = scores.std(ddof=1) * len(scores) ** (-1 / 5)  # Scott's h
+    position = scores / width * NODES
+    below = np.floor(position)
+    t = position - below
+    shares = np.stack(  # Lagrange's, of the nodes -1, 0, 1 and 2 beside each score; node -1 is stored at index 0
+        [
+            -t * (t - 1) * (t - 2) / 6,
+            (t + 1) * (t - 1) * (t - 2) / 2,
+            -(t + 1) * t * (t - 2) / 2,
+            (t + 1) * t * (t - 1) / 6,
+        ]
+    )
+    nodes = below.astype(np.int64) + np.arange(4)[:, None]
+    size = int(nodes.max()) + 1
+    spread = np.bincount(nodes.ravel(), shares.ravel(), size)
+    smooth = np.convolve(ndtr(np.arange(1 - size, size) / NODES), spread, "valid")
+    return (shares * smooth[nodes]).sum(axis=0) / len(scores)
 
 
 def _scaled(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

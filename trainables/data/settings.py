@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from trainables.core.validation import Section
+from trainables.core.validation import ActiveIf, Section
+
+T = TypeVar("T")
+ForNetworks = Annotated[T, ActiveIf("a ranker over texts", lambda run: not run.grows_trees)]
 
 
 class Bm25Config(Section):
@@ -20,12 +23,12 @@ class DataConfig(Section):
     """`data.*`."""
 
     source: str = Field(default="docstrings", min_length=1, description="docstrings | PATH | ir_datasets:NAME")
-    candidates: Literal["auto", "run", "qrels", "bm25"] = Field(
+    candidates: ForNetworks[Literal["auto", "run", "qrels", "bm25"]] = Field(
         default="auto",
         description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25",
     )
-    top_k: int = Field(default=100, ge=1, description="candidates a query kept from a first-stage run")
-    unretrieved_positives: Literal["drop", "keep"] = Field(
+    top_k: ForNetworks[int] = Field(default=100, ge=1, description="candidates a query kept from a first-stage run")
+    unretrieved_positives: ForNetworks[Literal["drop", "keep"]] = Field(
         default="drop", description="relevant training documents outside the run; keep: as candidates of rank 0"
     )
-    bm25: Bm25Config = Bm25Config()
+    bm25: ForNetworks[Bm25Config] = Bm25Config()

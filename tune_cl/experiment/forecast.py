@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
 
-from trainables.config.keys import flatten, without_effect
+from trainables.config.keys import NEEDS, flatten, without_effect
 from trainables.core.randomness import generator
+from trainables.core.validation import with_needs
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.search_keys import SearchConfig, idle, price_of_an_hour
+from tune_cl.experiment.search_keys import SEARCH_NEEDS, SearchConfig, idle, price_of_an_hour
 from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS
 from tune_cl.schedulers.scheduler import curriculum_ends
 from tune_cl.space.space_files import on_a_line
@@ -128,7 +129,7 @@ def unused(experiment: Experiment, of_search: Collection[str], of_trainings: Col
     if of_trainings:
         runs = (experiment.base_run(), *map(experiment.training_run, _configurations(experiment)))
         unread += without_effect(of_trainings, dict.fromkeys(key for run in runs for key in run.in_force()))
-    return [f"without effect on this search: {', '.join(unread)}"] if unread else []
+    return [f"without effect on this search: {with_needs(unread, NEEDS | SEARCH_NEEDS)}"] if unread else []
 
 
 def ends_no_trial(experiment: Experiment) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 from trainables.config.keys import configuration_fields, flatten, known_keys, one_of, unflatten
 from trainables.core.errors import Problem
 from trainables.core.prose import counted
-from trainables.core.validation import Section, key_problem, problems_of, too_large
+from trainables.core.validation import ActiveIf, Section, active_values, key_problem, needs, problems_of, too_large
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS, unfit
 from tune_cl.space.parameters import Leaf, Range
@@ -38,13 +38,28 @@ class Price(Section):
     gpu_hour: float = Field(default=0, ge=0, description="of one GPU")
 
 
+STOPS = ActiveIf("a scheduler but none and pbt", lambda search: search.scheduler not in ("none", "pbt"))
+NO_FIXED_GRACE = ActiveIf(
+    "a scheduler but none and pbt, and no number as search.grace",
+    lambda search: search.scheduler not in ("none", "pbt") and not isinstance(search.grace, int),
+)
+HAS_RUNGS = ActiveIf(
+    f"scheduler {', '.join(sorted(WITH_RUNGS))}, or an audit",
+    lambda search: search.scheduler in WITH_RUNGS or search.audit > 0,
+)
+PBT = ActiveIf("scheduler pbt", lambda search: search.scheduler == "pbt")
+MODELS = ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE)
+WARM = ActiveIf("a warm_start", lambda search: bool(search.warm_start))
+CAN_END = ActiveIf("a stop_when.probability", lambda search: search.stop_when.probability is not None)
+
+
 class StopWhen(Section):
     """When to end a search that is unlikely to find anything better (tune_cl.search.budget)."""
 
     probability: float | None = Field(
         default=None, gt=0, lt=1, description="of any trial to come being better; ends below it; null: never"
     )
-    margin: float = Field(default=0.001, ge=0, description="of the metric that counts as better")
+    margin: Annotated[float, CAN_END] = Field(default=0.001, ge=0, description="of the metric that counts as better")
 
 
 class SearchConfig(Section):
@@ -56,14 +71,19 @@ class SearchConfig(Section):
             union_mode="left_to_right",
             description="iterations before a trial is compared; curriculum: T and m; scaled: both shrink with the rung",
         ),
+        STOPS,
     ] = "curriculum"
-    first_rung: int = Field(default=1, ge=1, description="iterations at the first rung; a number as grace replaces it")
-    reduction_factor: float = Field(default=3, gt=1, description="one of so many trials goes on from a rung")
+    first_rung: Annotated[int, NO_FIXED_GRACE] = Field(
+        default=1, ge=1, description="iterations at the first rung; a number as grace replaces it"
+    )
+    reduction_factor: Annotated[float, HAS_RUNGS] = Field(
+        default=3, gt=1, description="one of so many trials goes on from a rung"
+    )
     promotion: bool | None = Field(
         default=None,
         description="trials pause, the best go on later; null: with asha, hyperband and model, if there is no audit",
     )
-    interval: int = Field(default=2, ge=1, description="pbt: iterations between copies")
+    interval: Annotated[int, PBT] = Field(default=2, ge=1, description="pbt: iterations between copies")
     compare: Literal["value", "paired"] = Field(
         default="value", description="asha, hyperband: paired: by means over evaluations and differences by query"
     )
@@ -75,15 +95,20 @@ class SearchConfig(Section):
     price: Price = Field(default_factory=Price)
     stop_when: StopWhen = Field(default_factory=StopWhen)
     repeats: int = Field(default=1, ge=1, description="seeds of a promising configuration at most; 1: no repeats")
-    startup_trials: int = Field(default=8, ge=1, description="random trials before tpe, gp, cmaes model the space")
+    startup_trials: Annotated[int, MODELS] = Field(
+        default=8, ge=1, description="random trials before tpe, gp, cmaes model the space"
+    )
     points: tuple[dict[str, Any], ...] = Field(default=(), description="configurations to try first, in this order")
     warm_start: tuple[str, ...] = Field(default=(), description="names or folders of searches to learn from")
-    warm_discount: float = Field(default=0.5, ge=0, le=1, description="what counts of a search on other data")
+    warm_discount: Annotated[float, WARM] = Field(
+        default=0.5, ge=0, le=1, description="what counts of a search on other data"
+    )
     audit: int = Field(default=0, ge=0, description="stopped trials that are finished all the same, to judge the stops")
     resources: Resources = Field(default_factory=Resources)
 
 
 SEARCH_KEYS = known_keys(SearchConfig, "search.")
+SEARCH_NEEDS = needs(SearchConfig, "search.")
 
 
 def search_config(flat: Mapping[str, Any], problems: list[Problem]) -> SearchConfig:
@@ -175,19 +200,10 @@ def remarks(search: SearchConfig) -> list[str]:
     return notes
 
 
-def idle(search: SearchConfig) -> set[str]:
+def idle(search: SearchConfig) -> list[str]:
     """Keys of `search` that the others leave without effect."""
-    stops = search.scheduler not in ("none", "pbt")
-    read = {
-        "reduction_factor": search.scheduler in WITH_RUNGS or search.audit > 0,
-        "grace": stops,
-        "first_rung": stops and not isinstance(search.grace, int),
-        "interval": search.scheduler == "pbt",
-        "startup_trials": search.searcher not in BY_CHANCE,
-        "warm_discount": bool(search.warm_start),
-        "stop_when.margin": search.stop_when.probability is not None,
-    }
-    return {f"search.{key}" for key, has_effect in read.items() if not has_effect}
+    active = flatten(active_values(search, search), "search.")
+    return [key for key in SEARCH_KEYS if key not in active]
 
 
 def _moves(leaf: Leaf) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import ceil, inf
 from typing import Any
 
-from trainables.config.keys import CurriculumConfig
+from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import say
 from trainables.curriculum.pacing import PACINGS, Schedule
@@ -49,8 +49,9 @@ def execute(options: Namespace) -> list[dict[str, Any]]:
 
 def _idle(options: Namespace, given: Mapping[str, Any]) -> list[str]:
     """The given options that the pacing does not read."""
-    idle = CurriculumConfig(pacing=options.pacing, reference=options.reference or "paper").idle()
-    return [f"--{key}" for key in given if key in idle]
+    curriculum = {"pacing": options.pacing, "reference": options.reference or "paper"}
+    active = TrainingRun.model_validate({"curriculum": curriculum}).in_force()
+    return [f"--{key}" for key in given if f"curriculum.{key}" not in active]
 
 
 def _default(horizon: float) -> list[float]:

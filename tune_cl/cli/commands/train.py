@@ -15,10 +15,11 @@ from shlex import quote
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from trainables.config.keys import TrainingRun, without_effect
+from trainables.config.keys import NEEDS, TrainingRun, without_effect
 from trainables.core.errors import ConfigError, Interrupted, Problem
 from trainables.core.files import require_folder
 from trainables.core.prose import say
+from trainables.core.validation import with_needs
 from trainables.data import require_source
 from trainables.evaluation.metrics import dev_key
 from tune_cl.cli.options import DATA_HELP, absolute, add_overrides
@@ -82,7 +83,7 @@ def _train_and_test(run: TrainingRun, output: Path, overrides: Sequence[str]) ->
 def unused(run: TrainingRun, overrides: Sequence[str]) -> list[str]:
     """A note on the keys that `--set` gives but this training does not read."""
     idle = without_effect(parse_overrides(overrides), run.in_force())
-    return [f"without effect on this training: {', '.join(idle)}"] if idle else []
+    return [f"without effect on this training: {with_needs(idle, NEEDS)}"] if idle else []
 
 
 def command(options: Namespace) -> str:
