@@ -27,7 +27,7 @@ class Memory(RunStore):
 
     def __init__(self) -> None:
         self.runs: dict[str, SimpleNamespace] = {}
-        self.doubts: list[bool] = []
+        self.checks: list[bool] = []
         self.copied: list[tuple[str, str, str | None]] = []
         self.looks = 0
         self.fails = ""
@@ -71,10 +71,10 @@ class Memory(RunStore):
     def log_tags(self, run: str, tags: Mapping[str, str]) -> None:
         self.runs[run].data.tags.update(tags)
 
-    def log_metrics(self, run: str, metrics: Sequence[Metric], in_doubt: bool) -> bool:
-        self.doubts.append(in_doubt)
+    def log_metrics(self, run: str, metrics: Sequence[Metric], check: bool) -> bool:
+        self.checks.append(check)
         held = self.runs[run]
-        known = {(key, step) for key, step, _ in held.points} if in_doubt else set()
+        known = {(key, step) for key, step, _ in held.points} if check else set()
         missing = [metric for metric in metrics if (metric.key, metric.step) not in known]
         held.points += [(metric.key, metric.step, metric.value) for metric in missing]
         held.data.metrics |= {metric.key: metric.value for metric in missing}
@@ -129,7 +129,7 @@ def dev(run: SimpleNamespace) -> list[tuple[int, float]]:
 # -- once, and no question without need ---------------------------------------------------------------------------
 
 
-def test_a_batch_that_failed_and_is_sent_again_in_parts_is_in_doubt_to_its_end(begun: Delivery, store: Memory) -> None:
+def test_a_batch_that_failed_and_is_sent_again_in_parts_is_checked_to_its_end(begun: Delivery, store: Memory) -> None:
     for event in (trial_event(0, {}), trial_event(1, {}), result_event(0, 1, 0.5), result_event(1, 1, 0.5)):
         begun.journal.append(event)
     store.fails = "log_metrics"
@@ -145,28 +145,28 @@ def test_a_batch_that_failed_and_is_sent_again_in_parts_is_in_doubt_to_its_end(b
 def test_nothing_is_asked_of_mlflow_about_events_that_were_never_sent(begun: Delivery, store: Memory) -> None:
     looks = store.looks
     sent(begun, trial_event(0, {}), result_event(0, 1, 0.5), trial_event(1, {}), result_event(1, 1, 0.5))
-    assert store.looks == looks and store.doubts == [False, False]
+    assert store.looks == looks and store.checks == [False, False]
 
 
-def test_a_machine_that_is_not_alone_doubts_a_run_until_it_lacks_a_whole_batch(begun: Delivery, store: Memory) -> None:
+def test_a_machine_that_is_not_alone_checks_a_run_until_it_lacks_a_whole_batch(begun: Delivery, store: Memory) -> None:
     """What another machine has sent since is not in this journal."""
-    begun.journal.alone = False  # pyright: ignore[reportAttributeAccessIssue]
+    begun.journal.complete = False  # pyright: ignore[reportAttributeAccessIssue]
     sent(begun, trial_event(0, {}), result_event(0, 1, 0.5))
-    assert store.doubts == [False], "its own run has none"
+    assert store.checks == [False], "its own run has none"
     tags = {"tune_cl.key": layout.run_key(SEARCH, "t0001")}
     theirs = store.create("1", "t0001 theirs", tags, 0)
     store.log_metrics(theirs, [Metric("dev_mrr@10", 0.5, 0, 9), Metric("dev_mrr_at_10", 0.5, 0, 1)], False)
-    store.doubts.clear()
+    store.checks.clear()
     sent(begun, trial_event(1, {}), result_event(1, 1, 0.5))
     sent(begun, result_event(1, 2, 0.75))
     sent(begun, result_event(1, 3, 0.5))
-    assert store.doubts == [True, True, False] and dev(store.runs[theirs]) == [(1, 0.5), (2, 0.75), (3, 0.5)]
+    assert store.checks == [True, True, False] and dev(store.runs[theirs]) == [(1, 0.5), (2, 0.75), (3, 0.5)]
 
 
 def test_a_run_that_is_found_has_the_same_parameters_and_the_most_values(begun: Delivery, store: Memory) -> None:
     """Parameters may be there cut, or not yet."""
-    long = "x" * (module.KEPT + 1)
-    held = [{"n": "2", "long": long}, {"n": "1", "long": long[: module.KEPT]}, {"n": "1"}, {}]
+    long = "x" * (module.COMPARED + 1)
+    held = [{"n": "2", "long": long}, {"n": "1", "long": long[: module.COMPARED]}, {"n": "1"}, {}]
     for number, params in enumerate(held):
         run = store.create("1", f"old {number}", {"tune_cl.key": layout.run_key(SEARCH, "t0001")}, 0)
         store.log_params(run, params)

@@ -51,7 +51,7 @@ def test_report_sends_no_file_from_outside(
     assert sent(place) == ["dev.per_query.tsv", "report.html", "search.yaml"]
     stores = (path for path in place.storage.rglob("*") if path.is_file())
     assert not [path for path in stores if SECRET.encode() in path.read_bytes()]
-    assert f"MLflow does not take {outside}/key: is not below the search's folder {place.folder}" in caplog.text
+    assert f"MLflow refuses {outside}/key: is not below the search's folder {place.folder}" in caplog.text
 
 
 def linked_file(folder: Path, outside: Path) -> Path:

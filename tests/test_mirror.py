@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
 import threading
 import time
 from pathlib import Path
@@ -155,21 +153,6 @@ def test_a_lease_is_renewed_after_an_outage(s3: str, monkeypatch: pytest.MonkeyP
         wait_for_beat(search_folder)
 
 
-@pytest.mark.parametrize("content", [b"no lease", b"[]", b"{ }"])
-def test_a_lease_that_is_none_is_another_programs(content: bytes, s3: str) -> None:
-    search_folder = begun(s3, f"toy-{len(content)}")
-    with opened(search_folder) as journal:
-        storage.write(search_folder.below("driver.json"), content)
-        assert not journal._attempt()
-        with pytest.raises(WorkFailed, match="another driver has taken over"):
-            journal.append(TOLD)
-    with pytest.raises(ConfigError, match=r"in use by the writer of s3://.*driver\.json"):
-        opened(search_folder)
-    with opened(search_folder, watch=0.1) as journal:
-        journal.append(TOLD)
-    assert in_storage(search_folder) == [*events(1), TOLD] and lease_of(search_folder) is None
-
-
 def test_a_search_whose_copy_cannot_be_kept_any_more_ends(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """This is no outage, so waiting would not help; nor may the search run on while nothing reaches the storage."""
     search_folder = begun(s3)
@@ -273,17 +256,6 @@ def test_a_driver_that_loses_its_lease_while_it_sends_sends_no_further_file(
     assert len(sent) == 1
 
 
-def test_a_copy_at_the_same_path_of_a_machine_of_the_same_name_is_another_one(s3: str) -> None:
-    """As in two containers of one image."""
-    search_folder = begun(s3)
-    with opened(search_folder):
-        os.rename(search_folder.folder, search_folder.folder.with_name("of-the-first"))
-        with pytest.raises(ConfigError, match="in use by process"):
-            opened(search_folder)
-        os.rename(search_folder.folder, search_folder.folder.with_name("of-the-second"))
-        os.rename(search_folder.folder.with_name("of-the-first"), search_folder.folder)
-
-
 def test_a_name_that_another_machine_took_is_taken(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun(s3)
     on_another_machine(monkeypatch, tmp_path / "other")
@@ -311,32 +283,6 @@ def test_a_copy_that_may_not_be_written_is_the_cache_s_fault(s3: str, monkeypatc
     monkeypatch.setattr(mirror, "Journal", refuse)
     with pytest.raises(ConfigError, match=r"XDG_CACHE_HOME: '.*/toy' cannot be written to \(Permission denied\); "):
         existing_search_folder(s3, "toy")
-
-
-def test_a_file_whose_name_is_no_utf_8_stays_here_and_holds_up_nothing(
-    s3: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-    with caplog.at_level(logging.WARNING), opened(search_folder) as journal:
-        Path(os.fsdecode(bytes(search_folder.folder) + b"/caf\xe9.txt")).touch()
-        (search_folder.folder / "z.txt").touch()
-        for _ in range(2):
-            journal.append(TOLD)
-            assert journal._attempt()
-    opened(search_folder).close()
-    assert in_storage(search_folder) == [TOLD, TOLD] and lease_of(search_folder) is None
-    assert set(storage.files_below(search_folder.below())) == {"journal.jsonl", "z.txt"}
-    assert caplog.text.count("its name is no UTF-8") == 1
-
-
-def test_a_note_of_what_was_sent_that_a_loss_of_power_cut_is_made_anew(s3: str) -> None:
-    search_folder, told = begun(s3), events(1)
-    for left in (b"", bytes(30), b'{"a.txt": [1'):
-        (search_folder.folder / ".mirrored.json").write_bytes(left)
-        told.append(TOLD)
-        with opened(search_folder) as journal:
-            journal.append(TOLD)
-        assert in_storage(search_folder) == told
 
 
 def test_a_run_that_was_stopped_before_its_first_event_leaves_no_search(

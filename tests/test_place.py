@@ -19,9 +19,9 @@ from tune_cl.history.search_folder import (
     SearchFolder,
     begun,
     existing_search_folder,
-    found_again,
     new_search_folder,
     program,
+    resolve_recorded,
     search_folder_of,
 )
 
@@ -205,13 +205,13 @@ def test_a_program_is_called_by_its_name_where_the_shell_finds_it(
 def test_a_file_is_found_again_below_the_last_folder_of_the_search(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "toy"
     inside = folder / "runs" / "toy" / "a.tsv"
-    assert found_again("/other/machine/runs/toy/trials/a.tsv", folder) == folder / "trials" / "a.tsv"
-    assert found_again("/runs/toy/runs/toy/a.tsv", folder) == folder / "a.tsv"
+    assert resolve_recorded("/other/machine/runs/toy/trials/a.tsv", folder) == folder / "trials" / "a.tsv"
+    assert resolve_recorded("/runs/toy/runs/toy/a.tsv", folder) == folder / "a.tsv"
     with pytest.raises(DataError, match=r"^error: /elsewhere/a\.tsv: is not below the search's folder "):
-        found_again("/elsewhere/a.tsv", folder)
+        resolve_recorded("/elsewhere/a.tsv", folder)
     inside.parent.mkdir(parents=True)
     (tmp_path / "link").symlink_to(folder)
-    there = found_again("/other/runs/toy/trials/a.tsv", tmp_path / "link")
+    there = resolve_recorded("/other/runs/toy/trials/a.tsv", tmp_path / "link")
     assert there == tmp_path / "link" / "trials" / "a.tsv", "as it was recorded, where the link leads"
     inside.touch()
-    assert found_again(str(inside), folder) == inside, "it is where it was"
+    assert resolve_recorded(str(inside), folder) == inside, "it is where it was"

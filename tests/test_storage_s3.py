@@ -29,8 +29,8 @@ from tune_cl.history.s3_mirror import MirroredJournal
 from tune_cl.history.search_folder import (
     SearchFolder,
     existing_search_folder,
-    found_again,
     new_search_folder,
+    resolve_recorded,
     search_folder_of,
 )
 from tune_cl.history.state import replay
@@ -102,7 +102,7 @@ def test_a_session_leaves_all_of_it_in_the_storage(s3: str, tmp_path: Path, monk
         journal.append({"event": "interrupted", "time": 1.0})
     recorded = str(search_folder.folder / "trials" / "t0001")
     shutil.rmtree(search_folder.folder)
-    assert found_again(recorded, again.folder) == again.folder / "trials" / "t0001"
+    assert resolve_recorded(recorded, again.folder) == again.folder / "trials" / "t0001"
 
 
 def test_a_copy_left_behind_catches_up_and_one_that_went_its_own_way_is_refused(
@@ -119,9 +119,9 @@ def test_a_copy_left_behind_catches_up_and_one_that_went_its_own_way_is_refused(
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     assert existing_search_folder(s3, "toy").journal.read_bytes() == ahead
     search_folder.journal.write_bytes(first + b'{"event": "interrupted", "time": 2.0}\n')
-    with pytest.raises(ConfigError, match="gone different ways"):
+    with pytest.raises(ConfigError, match="diverged"):
         existing_search_folder(s3, "toy")
-    with pytest.raises(ConfigError, match="gone different ways"):
+    with pytest.raises(ConfigError, match="diverged"):
         search_folder.open()
     assert storage.read(search_folder.below("journal.jsonl")) == ahead
     shutil.rmtree(search_folder.folder)

@@ -229,7 +229,7 @@ def test_what_mlflow_refuses_does_not_hold_up_the_rest(
     delivered(journal_of(folder, [*told[6:], gone]), uri)
     runs = snapshot(uri, "refused")
     assert "t0001 root 2 turns anti" not in runs and runs["t0002 kde m=inf"]["status"] == "FINISHED"
-    assert "MLflow does not take results of t0001" in caplog.text or "event 'interrupted'" in caplog.text
+    assert "MLflow refuses results of t0001" in caplog.text or "event 'interrupted'" in caplog.text
     assert "gone.html: it is not there any more" in caplog.text
 
 

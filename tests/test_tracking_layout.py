@@ -155,5 +155,5 @@ def test_the_description_tells_the_best_trial_and_the_cost() -> None:
 
 
 def test_what_a_trial_took_over_is_told_in_the_order_of_the_iterations() -> None:
-    tags = layout.adopted_tags({"iteration": 12, "trial": "t0002"}, {"curriculum.n": 5, "curriculum.anti": True})
+    tags = layout.copied_weights_tags({"iteration": 12, "trial": "t0002"}, {"curriculum.n": 5, "curriculum.anti": True})
     assert tags == {"tune_cl.from_iteration_00012": "weights of t0002; curriculum.n=5, curriculum.anti=true"}

@@ -62,14 +62,6 @@ def test_a_server_that_fails_again_and_again_gets_all_and_once(
     assert snapshot(proxy.uri, "flaky") == expected
 
 
-def test_an_answer_without_content_is_no_run(proxy: Proxy, database: Path, expected: Snapshot, tmp_path: Path) -> None:
-    """MLflow's client takes an empty answer for a run without an id, of which nothing would ever arrive."""
-    journal = journal_of(tmp_path / "pacing", events("empty", database))
-    proxy.fault = in_turn([answering(200, b"")] * 8)
-    assert caught_up(journal, proxy.uri) == 0
-    assert snapshot(proxy.uri, "empty") == expected
-
-
 def test_an_artifact_that_a_login_page_took_is_sent_again(
     proxy: Proxy, database: Path, expected: Snapshot, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ One line is one event, its kind under the key `event`; times are unix seconds. T
     search        name space data{name,digest} ranker rankers opened metric mode seed baseline yaml versions
                   git_commit tracking_uri storage forecast time
     session       number time                                      each start or resume that has work to do
-    warm_start    sources observations time                        what earlier searches found (`search.warm_start`)
+    warm_start    sources observations time                        results of earlier searches (`search.warm_start`)
     forecast      iterations_expected seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast
                   time [cost_forecast]                             where there is a price
     trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
@@ -28,7 +28,7 @@ One line is one event, its kind under the key `event`; times are unix seconds. T
 
 Numbers that are not finite are written as NaN, Infinity and -Infinity, Python's extension of JSON, so that every value
 reads back as it was written. Each line ends with the CRC-32 of what stands before it, under the key `crc`, which
-readers check and take off: a wrong digit would still be JSON. A line without it, as earlier versions wrote, passes.
+readers check and remove: a wrong digit would still be JSON. A line without it, as earlier versions wrote, passes.
 Knows neither Ray nor MLflow; `tune_cl.history.state` derives the state from the events.
 """
 
@@ -61,23 +61,22 @@ log = logging.getLogger(__name__)
 
 
 class Journal:
-    """The journal of one search, held by one process at a time.
+    """The journal of one search, locked by one process at a time.
 
     `note` says what was cut from the end of the file if the last writer was killed in the middle of a line, else it is
-    None. `size`: bytes that are on disk and stay; a line after them may still be taken back, so whoever passes the
-    journal's content on reads no further. `patience`: seconds for which a failed write, on a full disk or storage that
-    is out of reach, is tried again.
-    Raises ConfigError if another process holds the search, DataError if the file is damaged.
+    None. `size`: bytes that are on disk for good; readers stop there, because a line after them may still be removed.
+    `patience`: seconds for which a failed write, on a full disk or unreachable storage, is tried again.
+    Raises ConfigError if another process has locked the search, DataError if the file is damaged.
     """
 
-    alone = True
-    """Whether MLflow holds nothing that this journal lacks, such as what a machine lost since has sent it."""
+    complete = True
+    """Whether MLflow has no events that this journal lacks, such as the last ones of a lost machine."""
 
     def __init__(self, folder: Path, patience: float = PATIENCE):
         folder.mkdir(parents=True, exist_ok=True)
         self.patience = patience
         self.path = folder / FILE
-        self._lock = hold(folder / LOCK, folder.name)
+        self._lock = lock(folder / LOCK, folder.name)
         try:
             self.note = cut_torn_line(self.path)
             self._file = FileIO(self.path, "a", opener=no_link)
@@ -87,8 +86,8 @@ class Journal:
             raise
 
     def append(self, event: Event, patience: float | None = None) -> None:
-        """Adds one event in one write and returns once it is on disk. Raises OSError if the storage has not taken it
-        within `patience` seconds (None: the journal's own); then no part of the line is left."""
+        """Adds one event in one write and returns once it is on disk. Raises OSError if the storage refuses it
+        for `patience` seconds (None: the journal's own); then no part of the line remains."""
         line, failed = encoded(event), None
         patience = self.patience if patience is None else patience
         while True:
@@ -107,8 +106,8 @@ class Journal:
         self._write(lines)
 
     def _write(self, line: bytes) -> None:
-        """Writes a line after those that stay, in place of what a failed attempt may have left. A file that was removed
-        would take the line as well, and nobody would find it."""
+        """Writes a line at `size`, over what a failed attempt may have written. Raises FileNotFoundError for a file
+        that was removed, which would accept the line too."""
         os.stat(self.path)
         try:
             self._file.truncate(self.size)
@@ -125,12 +124,12 @@ class Journal:
         return read_events(self.path)
 
     def content(self) -> bytes:
-        """The lines that stay (`size`)."""
-        size = self.size  # taken first: the file may grow while it is read
+        """The first `size` bytes."""
+        size = self.size  # read first: the file may grow meanwhile
         return self.path.read_bytes()[:size]
 
     def close(self) -> None:
-        """Lets another process hold the search."""
+        """Unlocks the search."""
         self._file.close()
         self._lock.close()
 
@@ -151,8 +150,7 @@ def encoded(event: Event) -> bytes:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """The events of a journal, without holding it. A last line that is still being written, or that the next holder
-    will cut, is left out.
+    """The events of a journal, without its lock and without a last line that is still being written.
 
     Raises DataError naming a line that is not an event.
     """
@@ -176,19 +174,19 @@ def _whole_events(file: BinaryIO, path: Path) -> Iterator[tuple[int, Event]]:
         yield len(line), event
 
 
-def parse(line: bytes, place: str) -> Event:
-    """A line's event; raises DataError naming the place."""
+def parse(line: bytes, location: str) -> Event:
+    """A line's event; raises DataError naming the location."""
     try:
         event = json.loads(line)
     except ValueError:
         event = None
     if not isinstance(event, dict) or "event" not in event:
-        raise DataError(Problem(place, "not an event of a journal", "one JSON object a line with the key 'event'"))
+        raise DataError(Problem(location, "not an event of a journal", "one JSON object a line with the key 'event'"))
     if (check := event.pop("crc", None)) is not None:
         content = line[: -len(CHECK % 0)]
         if not line.endswith(CHECK % crc32(content)):
             wrong = f"the event is not as it was written (its checksum is {check}, not {crc32(content):08x})"
-            raise DataError(Problem(place, wrong, "a journal as tune-cl wrote it"))
+            raise DataError(Problem(location, wrong, "a journal as tune-cl wrote it"))
     return event
 
 
@@ -209,23 +207,23 @@ def cut_torn_line(path: Path) -> str | None:
     return f"{path}: the last event was written only in part ({torn} bytes) and has been dropped"
 
 
-def hold(path: Path, name: str) -> FileIO:
-    """A file that holds the lock at `path` until it is closed or the process ends.
+def lock(path: Path, name: str) -> FileIO:
+    """A file that keeps `path` locked until it is closed or the process ends.
 
-    Raises ConfigError naming the process that holds the lock, or for a link at `path`.
+    Raises ConfigError naming the process that has locked it, or for a link at `path`.
     """
-    lock = FileIO(path, "a+", opener=no_link)
+    file = FileIO(path, "a+", opener=no_link)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        lock.close()
-        holder = path.read_text(errors="replace").strip() or "another process"
-        raise in_use(name, holder) from None
-    lock.truncate(0)
-    lock.write(f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}\n".encode())
-    return lock
+        file.close()
+        owner = path.read_text(errors="replace").strip() or "another process"
+        raise in_use(name, owner) from None
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}\n".encode())
+    return file
 
 
-def in_use(name: str, holder: str) -> ConfigError:
-    """The error that any command raises for a search that another process holds."""
-    return ConfigError(Problem("name", f"search '{name}' is in use by {holder}", "wait for that one, or stop it"))
+def in_use(name: str, owner: str) -> ConfigError:
+    """The error that any command raises for a search that another process has locked."""
+    return ConfigError(Problem("name", f"search '{name}' is in use by {owner}", "wait for that one, or stop it"))

@@ -2,10 +2,9 @@
 
 The search uses the copy like any folder. Every `SYNC_SECONDS` a thread uploads what has changed: the files first, then
 the journal as it was before them, so that the storage has every file that its journal mentions. A lease in the storage,
-which another thread renews, keeps a second driver out. A machine that slept through its lease finds a journal in the
-storage that is not its own, and leaves it alone. If two drivers have worked at once all the same, it shows: neither of
-the journals, in copy and storage, begins with the other. Ray's checkpoints do not pass through here; the nodes write
-them to the storage themselves.
+which another thread renews, keeps a second driver out. A machine that slept through its lease sees that the journal in
+the storage is not its own, and does not overwrite it. If two drivers have worked at once all the same, neither of the
+journals, in copy and storage, begins with the other. The nodes write Ray's checkpoints to the storage themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from errno import ELOOP, ENOENT, ENOTDIR
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 from uuid import uuid4
@@ -30,26 +28,25 @@ from trainables.core.files import read_text, write_text
 from trainables.core.prose import say
 from tune_cl.history.journal import CURSOR, FILE, LOCK, Event, Journal, in_use
 
-LEASE, SENT, FETCHED, COPY = "driver.json", ".mirrored.json", ".fetched.json", ".copy"
+LEASE, SENT, FETCHED = "driver.json", ".mirrored.json", ".fetched.json"
 SYNC_SECONDS = 5.0
 WATCH_SECONDS = 3 * SYNC_SECONDS  # a lease that does not change for so long is of a driver that died
 SETTLED_NS = 2 * 10**9  # S3 may tell times in whole seconds, in which an object may be replaced by one of its size
 CLOSING_SECONDS = 60.0  # for which the last changes are tried to be sent
 OF_STORAGE_ONLY = {"ray", "ranker", "state.tar", LEASE}  # checkpoints of trials and confirmations: not copied here
 OF_COPY_ONLY = {FILE, LOCK, CURSOR}  # the journal goes by itself, the cursor is this machine's
-GONE = {ENOENT, ENOTDIR, ELOOP}  # just being replaced by a new one, which the next look sees; or a link to nothing
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Lease:
     """Who drives the search: {holder, token, process, beat}, at `address`. A driver is alive while this content
-    changes, so the machines' clocks need not agree. A thread of its own renews it: other work might take too long."""
+    changes, so the machines' clocks need not agree. A separate thread renews it, because other work may take long."""
 
     address: str
     holder: str
     lost: bool = False
-    """Whether another driver has taken it from this one."""
+    """Whether another driver has it now."""
     token: str = field(default_factory=lambda: uuid4().hex)
     beat: int = 0
     _released: bool = False
@@ -59,30 +56,24 @@ class Lease:
     def take(self, name: str, watch: float) -> None:
         """Takes the lease. Raises ConfigError if another copy's driver renews it within `watch` seconds, or with 0 if
         one holds it at all."""
-        held = storage.read(self.address)
-        if held is not None and self._read(held)["holder"] != self.holder:  # for one copy, the journal's lock decides
-            self._outwait(held, name, watch)
+        content = storage.read(self.address)
+        if (
+            content is not None and json.loads(content)["holder"] != self.holder
+        ):  # for one copy, the journal's lock decides
+            self._outwait(content, name, watch)
         self.renew(taking=True)
 
-    def _outwait(self, held: bytes, name: str, watch: float) -> None:
-        process = self._read(held)["process"]
+    def _outwait(self, content: bytes, name: str, watch: float) -> None:
+        process = json.loads(content)["process"]
         if watch:
             say(f"note: looking for {watch:.0f} s whether {process} still drives '{name}'")
         deadline = time.monotonic() + watch
         while (now := storage.read(self.address)) is not None:
-            if now != held or not watch:
+            if now != content or not watch:
                 raise in_use(name, process)
             if time.monotonic() > deadline:
                 return
             time.sleep(min(1.0, watch / 10))
-
-    def _read(self, held: bytes) -> dict[str, str]:
-        """What a lease says; for other content, that somebody else wrote it."""
-        try:
-            told = json.loads(held)
-            return {key: str(told[key]) for key in ("holder", "token", "process")}
-        except (ValueError, TypeError, KeyError):
-            return {"holder": "", "token": "", "process": f"the writer of {self.address}, which is no lease"}
 
     def keep(self, every: float) -> None:
         """Renews the lease from now on."""
@@ -94,22 +85,22 @@ class Lease:
             with suppress(OSError):  # the next attempt may succeed
                 self.renew()
 
-    def held(self) -> bool:
+    def is_ours(self) -> bool:
         """Whether the lease is still this driver's."""
         if not self.lost:
-            held = storage.read(self.address)
-            released = held is None and self._released  # by us, though the answer was lost
-            self.lost = not released and (held is None or self._read(held)["token"] != self.token)
+            content = storage.read(self.address)
+            released = content is None and self._released  # by us, though the answer was lost
+            self.lost = not released and (content is None or json.loads(content)["token"] != self.token)
         return not self.lost
 
     def renew(self, taking: bool = False) -> bool:
-        """Shows that this driver is alive; False if another one has taken the lease."""
-        if not taking and not self.held():
+        """Shows that this driver is alive; False if another one has the lease."""
+        if not taking and not self.is_ours():
             return False
         self.beat += 1
         process = f"process {os.getpid()} on {socket.gethostname()}"
-        told = {"holder": self.holder, "token": self.token, "process": process, "beat": self.beat}
-        storage.write(self.address, json.dumps(told).encode())
+        content = {"holder": self.holder, "token": self.token, "process": process, "beat": self.beat}
+        storage.write(self.address, json.dumps(content).encode())
         return True
 
     def rest(self) -> None:
@@ -121,7 +112,7 @@ class Lease:
     def release(self) -> None:
         """Gives the lease up for another driver."""
         self.rest()
-        if self.held():
+        if self.is_ours():
             self._released = True
             storage.remove(self.address)
 
@@ -129,11 +120,11 @@ class Lease:
 class MirroredJournal(Journal):
     """The journal of a search in S3, with the thread that mirrors the copy's folder there.
 
-    Raises ConfigError if another driver holds the search, or if this copy and the storage have gone different ways;
-    OSError if the storage is out of reach.
+    Raises ConfigError if another driver has the search, or if this copy and the storage have diverged; OSError if the
+    storage is out of reach.
     """
 
-    alone = False
+    complete = False
 
     def __init__(self, folder: Path, remote: str, watch: float = WATCH_SECONDS, every: float = SYNC_SECONDS):
         super().__init__(folder)
@@ -142,7 +133,7 @@ class MirroredJournal(Journal):
         self._failing = False
         self._broken: Exception | None = None
         """An error that no waiting mends; nothing is sent after it."""
-        self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}:{_copy_id(folder)}")
+        self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}")
         self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
         try:
             self._lease.take(folder.name, watch)
@@ -161,17 +152,16 @@ class MirroredJournal(Journal):
 
     def append(self, event: Event, patience: float | None = None) -> None:
         """Like Journal.append; the event reaches the storage some seconds later. Raises WorkFailed if another driver
-        has taken the search over, or if the storage can no longer be kept the same."""
+        has taken over the search, or if the storage can no longer be updated."""
         if self._lease.lost:
-            raise WorkFailed(self._taken_over())
+            raise WorkFailed(self._lost_message())
         if self._broken is not None:
-            told = f"{self.remote} cannot be kept the same as {self.path.parent}: {self._broken}"
-            raise WorkFailed(told) from self._broken
+            raise WorkFailed(f"{self.remote} does not match {self.path.parent}: {self._broken}") from self._broken
         super().append(event, patience)
 
-    def _taken_over(self) -> str:
-        told = "one driver at a time; what this one did since the other began stays in the copy"
-        return f"another driver has taken over '{self.path.parent.name}' ({self.remote}): {told} {self.path.parent}"
+    def _lost_message(self) -> str:
+        rest = "one driver at a time; what this one did since the other began stays in the copy"
+        return f"another driver has taken over '{self.path.parent.name}' ({self.remote}): {rest} {self.path.parent}"
 
     def close(self) -> None:
         """Sends the last changes to the storage, then lets another driver hold the search."""
@@ -181,7 +171,7 @@ class MirroredJournal(Journal):
         try:
             while not self._attempt(last=True):
                 if self._lease.lost:
-                    log.warning("%s", self._taken_over())
+                    log.warning("%s", self._lost_message())
                     break
                 if time.monotonic() > deadline:
                     log.warning("%s lacks the last changes; tune-cl resume on this machine sends them", self.remote)
@@ -199,9 +189,9 @@ class MirroredJournal(Journal):
             self._broken = error
 
     def _attempt(self, last: bool = False) -> bool:
-        """Sends what changed if the lease is held; False if that failed. An outage is logged once."""
+        """Sends what changed if the lease is ours; False if that failed. An outage is logged once."""
         try:
-            if not self._lease.held():
+            if not self._lease.is_ours():
                 return False
             self._send()
             if last and not self._lease.lost:
@@ -221,21 +211,12 @@ class MirroredJournal(Journal):
         for name, state in news.items():
             if self._lease.lost:
                 return
-            self._send_file(name)
+            storage.upload_file(self.path.parent / name, storage.joined(self.remote, *PurePosixPath(name).parts))
             self._sent[name] = state
         if news:
             _write_states(self.path.parent / SENT, self._sent)
         if journal is not None:
             self._send_journal(journal)
-
-    def _send_file(self, name: str) -> None:
-        """Sends a file. One whose name is not Unicode stays here, for no object can have it; that is logged once."""
-        try:
-            address = storage.joined(self.remote, *PurePosixPath(name).parts)
-        except UnicodeEncodeError:
-            log.warning("%a of %s stays on this machine: its name is no UTF-8", name, self.path.parent)
-        else:
-            storage.upload_file(self.path.parent / name, address)
 
     def _send_journal(self, journal: bytes) -> None:
         """Sends the journal, unless another driver has written one: this machine may have slept since it began to send,
@@ -243,7 +224,7 @@ class MirroredJournal(Journal):
         address = storage.joined(self.remote, FILE)
         if (storage.size(address) or 0) not in self._ours:
             self._lease.lost = True
-        if self._lease.held():
+        if self._lease.is_ours():
             self._ours.add(len(journal))  # before writing: even a write that reports failure may have succeeded
             storage.write(address, journal)
             self._ours.discard(0)  # from now on, if there is none, somebody deleted it
@@ -261,20 +242,18 @@ def changed(folder: Path, sent: dict[str, State]) -> dict[str, State]:
         if name.name in OF_COPY_ONLY or any(part.startswith(".") for part in name.parts):
             continue
         try:
-            found = path.stat()
-        except OSError as error:
-            if error.errno not in GONE:
-                raise
+            status = path.stat()
+        except FileNotFoundError:  # just being replaced by a new one, which the next call sees
             continue
-        if S_ISREG(found.st_mode):
-            states[name.as_posix()] = (found.st_size, found.st_mtime_ns)
+        if S_ISREG(status.st_mode):
+            states[name.as_posix()] = (status.st_size, status.st_mtime_ns)
     return {name: state for name, state in states.items() if sent.get(name) != state}
 
 
 def pull(folder: Path, remote: str) -> None:
-    """Brings a copy up to date, for a reader or before a session. One that a driver here holds is the newest.
+    """Brings a copy up to date, for a reader or before a session. A copy that a driver here has locked is the newest.
 
-    Raises ConfigError if copy and storage have gone different ways.
+    Raises ConfigError if copy and storage have diverged.
     """
     if not storage.exists(storage.joined(remote, FILE)):
         return
@@ -287,8 +266,8 @@ def pull(folder: Path, remote: str) -> None:
 
 
 def pull_into(journal: Journal, remote: str) -> int:
-    """Fetches what the held copy lacks: the files first, then the journal's events. Returns the bytes of the journal in
-    the storage.
+    """Fetches what the locked copy lacks: the files first, then the journal's events. Returns the bytes of the
+    journal in the storage.
 
     Raises ConfigError if each has events that the other lacks.
     """
@@ -297,7 +276,7 @@ def pull_into(journal: Journal, remote: str) -> int:
     if here.startswith(there):
         return len(there)
     if not there.startswith(here):
-        wrong = f"the copy {folder} and {remote} have gone different ways: two drivers worked at once"
+        wrong = f"the copy {folder} and {remote} have diverged: two drivers worked at once"
         raise ConfigError(Problem("--storage", wrong, "remove the copy to go on from the storage"))
     listed = storage.states_below(remote)
     names = [name for name in listed if not OF_STORAGE_ONLY & set(PurePosixPath(name).parts)]
@@ -312,19 +291,12 @@ def pull_into(journal: Journal, remote: str) -> int:
     return len(there)
 
 
-def _copy_id(folder: Path) -> str:
-    """An id that tells this copy from one at the same path on a machine of the same name, as containers may have."""
-    if not (folder / COPY).exists():
-        write_text(folder / COPY, uuid4().hex)
-    return read_text(folder / COPY)
-
-
 def _read_states(path: Path) -> dict[str, State]:
-    """What the storage has of the folder (SENT), or what came from there (FETCHED: its state here, then there); nothing
-    where that was never noted, or a loss of power left no whole note: it is sent or fetched again then."""
+    """What the storage has of the folder (SENT), or what came from there (FETCHED: its state here, then there). Empty
+    without a record: then all is sent or fetched again."""
     try:
         return {name: tuple(state) for name, state in json.loads(read_text(path)).items()}
-    except (FileNotFoundError, ValueError, TypeError, AttributeError):
+    except FileNotFoundError:
         return {}
 
 

@@ -236,7 +236,7 @@ def foreign(below: Path, folder: Path) -> Iterator[Problem]:
                 yield Problem(str(path), "not a regular file", "remove it")
 
 
-def found_again(recorded: str, folder: Path) -> Path:
+def resolve_recorded(recorded: str, folder: Path) -> Path:
     """A file of the search in `folder`, from its recorded path, which may be that of another machine's copy, or of the
     search that this one is a copy of. Raises DataError for one that is not below the folder: a stranger's journal may
     name any file."""
@@ -255,7 +255,7 @@ def own_checkpoint(recorded: str, search_folder: SearchFolder) -> str | None:
     that is not below the search's folder, or in S3 below its prefix."""
     if search_folder.remote_folder is None:
         try:
-            return None if is_remote(recorded) else str(found_again(recorded, search_folder.folder))
+            return None if is_remote(recorded) else str(resolve_recorded(recorded, search_folder.folder))
         except DataError:
             return None
     own, split = urlsplit(search_folder.remote_folder), urlsplit(recorded)

@@ -18,7 +18,7 @@ from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.evaluation.trec_files import read_per_query
 from tune_cl.confirmation.verdict import leader
-from tune_cl.history.search_folder import found_again
+from tune_cl.history.search_folder import resolve_recorded
 from tune_cl.history.state import Dev, TrialState
 from tune_cl.report.charts import interval_chart, queries_a_bar, strip_chart
 from tune_cl.report.findings import (
@@ -119,7 +119,7 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     if not ended:
         missing = " and ".join(trial.trial for trial in findings.pairs[0] if not trial.artifacts)
         raise NothingToShow(f"There are no values of single queries yet: they come with the end of {missing}.")
-    files = [[found_again(str(trial.artifacts), folder) / "dev.per_query.tsv" for trial in pair] for pair in ended]
+    files = [[resolve_recorded(str(trial.artifacts), folder) / "dev.per_query.tsv" for trial in pair] for pair in ended]
     seeds = "one seed" if len(ended) == 1 else f"means over {counted(len(ended), 'seed')}"
     return "dev", f"{words(ended[0][0])}, {seeds}", [best for best, _ in files], [plain for _, plain in files]
 
@@ -134,7 +134,7 @@ def _unpaired(findings: Findings) -> str:
 
 def _tables(entry: Document, folder: Path) -> list[Path]:
     """The per-query tables beside the run files of an entry."""
-    runs = [found_again(run["run_file"], folder) for run in entry["runs"]]
+    runs = [resolve_recorded(run["run_file"], folder) for run in entry["runs"]]
     return [run.with_name(f"{run.name.partition('.')[0]}.per_query.tsv") for run in runs]
 
 

@@ -1,10 +1,10 @@
 """Sends a journal's events to MLflow in order; an event that is sent several times has the effect of one.
 
-Three facts ensure one run for each trial, no gaps and no duplicates. The cursor moves past events only after all of
-them were sent. Before a run is created, it is looked for by a tag. Where a batch may have arrived unnoticed (after a
-start or a failure, up to the byte `doubt` of the journal), points that the run already has are left out. A machine that
-was lost may have sent events that never reached the next one's journal (`Journal.alone` is false), and a disk may lose
-events that were sent (`Cursor.ahead`): there each run is in doubt until it has none of the points of a batch.
+Three rules ensure one run for each trial, no gaps and no duplicates. The cursor moves past events only after all of
+them were sent. Before a run is created, it is searched for by a tag. Where a batch may have arrived without an answer
+(after a start or a failure, up to the byte `maybe_sent` of the journal), points that the run already has are left out.
+A machine that was lost may have sent events that never reached the next one's journal (`Journal.complete` is false):
+then a run is compared with MLflow until it has none of the points of a batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mlflow.entities import Metric
 from trainables.core.errors import DataError
 from trainables.core.files import write_text
 from tune_cl.history.journal import Event, Journal, parse
-from tune_cl.history.search_folder import foreign, found_again
+from tune_cl.history.search_folder import foreign, resolve_recorded
 from tune_cl.history.tracking_uri import masked
 from tune_cl.tracking import layout
 from tune_cl.tracking.cursor import Cursor, load
@@ -29,7 +29,7 @@ from tune_cl.tracking.layout import PARENT, milliseconds
 from tune_cl.tracking.mlflow_store import Refused, RunStore
 
 CHUNK, SECONDS = 500, 2.0  # of a step: the most events, the time for taking them in, and that between saves
-KEPT = 250  # the length of a parameter that every server keeps
+COMPARED = 250  # the length of a parameter that every server stores
 Params = Mapping[str, str]
 NONE: Params = {}
 log = logging.getLogger(__name__)
@@ -47,17 +47,17 @@ class Delivery:
         self.folder = journal.path.parent
         self.store = store
         self.search = next(journal.events())
-        self.doubt = journal.size
+        self.maybe_sent = journal.size
         target = f"{layout.search_id(self.search)} {masked(uri)}"
         self.cursor = load(journal.path, target)
         if PARENT in self.cursor.runs and not store.exists(self.cursor.runs[PARENT]):
             self.cursor = Cursor(target)  # there is another database at the old address
         self.buffer: dict[str, dict[int, Event]] = {}
-        self.noted = clock()
+        self.saved_at = clock()
         self.chunk = CHUNK
         """The most events of the next step."""
-        self.untold: set[str] = set()
-        """Keys of runs that surely have none of the points still to be sent."""
+        self.without_points: set[str] = set()
+        """Keys of runs that have none of the points still to be sent."""
 
     def step(self) -> bool:
         """Sends the next events, or if there are none the artifacts owed; returns whether there was anything to send.
@@ -70,12 +70,12 @@ class Delivery:
         try:
             end = self.send(events)
         except BaseException:
-            self.doubt = max(self.doubt, events[-1][1])
+            self.maybe_sent = max(self.maybe_sent, events[-1][1])
             self.buffer.clear()
             self.chunk = max(1, self.chunk // 4)
             raise
         self.chunk = min(CHUNK, self.chunk * 2)
-        self.cursor.advance(self.journal.path, end)
+        self.cursor.offset = end
         self.save()
         return True
 
@@ -108,7 +108,7 @@ class Delivery:
         for event, reached in events:  # noqa: B007 - read behind the loop
             handler = HANDLERS.get(event["event"])
             if handler is not None:
-                with self.heeding_refusals(f"event '{event['event']}' of {event.get('trial', self.search['name'])}"):
+                with self.skip_refused(f"event '{event['event']}' of {event.get('trial', self.search['name'])}"):
                     handler(self, event)
             if self.clock() - began >= SECONDS:
                 break
@@ -116,48 +116,48 @@ class Delivery:
         return reached
 
     @contextmanager
-    def heeding_refusals(self, what: str) -> Iterator[None]:
+    def skip_refused(self, what: str) -> Iterator[None]:
         """Logs what MLflow refuses for good and skips it, so that the rest still arrives."""
         try:
             yield
         except Refused as refusal:
-            log.warning("MLflow does not take %s: %s", what, masked(str(refusal)))
+            log.warning("MLflow refuses %s: %s", what, masked(str(refusal)))
 
-    def in_doubt(self, key: str) -> bool:
-        """Whether the next events of a run may have been sent before."""
-        ahead = self.cursor.ahead or not self.journal.alone
-        return self.cursor.offset < self.doubt or (ahead and key not in self.untold)
+    def may_have(self, key: str) -> bool:
+        """Whether MLflow may already have the next events of a run."""
+        incomplete = not self.journal.complete and key not in self.without_points
+        return self.cursor.offset < self.maybe_sent or incomplete
 
     def save(self) -> None:
         self.cursor.save(self.folder)
-        self.noted = self.clock()
+        self.saved_at = self.clock()
 
-    def note(self) -> None:
+    def save_now_and_then(self) -> None:
         """Saves progress within events that the cursor has not passed, every SECONDS."""
-        if self.clock() - self.noted >= SECONDS:
+        if self.clock() - self.saved_at >= SECONDS:
             self.save()
 
     def run(self, key: str, name: str, tags: Callable[[], dict[str, str]], start: float, params: Params = NONE) -> str:
-        """Id of the key's run: the known one, else one found by its tag, else a new one."""
+        """Id of the key's run: from the cursor, else found by its tag, else a new one."""
         if key not in self.cursor.runs:
-            found = self.find(key, params) if self.in_doubt(key) else None
+            existing = self.find(key, params) if self.may_have(key) else None
             name = layout.cut(name, layout.NAME_LENGTH)
-            self.cursor.runs[key] = found or self.store.create(self.experiment(), name, tags(), milliseconds(start))
-            if not found:
-                self.untold.add(key)
+            self.cursor.runs[key] = existing or self.store.create(self.experiment(), name, tags(), milliseconds(start))
+            if not existing:
+                self.without_points.add(key)
         return self.cursor.runs[key]
 
     def find(self, key: str, params: Params) -> str | None:
-        """A run with the key and these parameters, if any. One with other values is deleted: it is of a trial that a
-        lost machine began and that this journal does not know."""
+        """A run with the key and these parameters, if any. One with other values is deleted: it belongs to a trial of a
+        lost machine that is not in this journal."""
         runs = self.store.tagged(self.experiment(), "tune_cl.key", layout.run_key(self.search, key))
-        sound = []
+        matching = []
         for run in runs:
-            if any(run.data.params.get(name, value)[:KEPT] != value[:KEPT] for name, value in params.items()):
+            if any(run.data.params.get(name, value)[:COMPARED] != value[:COMPARED] for name, value in params.items()):
                 self.store.delete(run.info.run_id)
             else:
-                sound.append(run)
-        fullest = max(sound, key=lambda run: len(run.data.metrics), default=None)
+                matching.append(run)
+        fullest = max(matching, key=lambda run: len(run.data.metrics), default=None)
         return fullest.info.run_id if fullest else None
 
     def experiment(self) -> str:
@@ -174,8 +174,8 @@ class Delivery:
         parent = {"mlflow.parentRunId": self.parent()}
         return self.run(key, name, lambda: tags | parent, start, params)
 
-    def known(self, key: str) -> str:
-        """The id of a run begun before; raises Refused if MLflow did not take it then."""
+    def run_of(self, key: str) -> str:
+        """The id of a run created before; raises Refused if MLflow refused it then."""
         if key not in self.cursor.runs:
             raise Refused("its run could not be made")
         return self.cursor.runs[key]
@@ -198,76 +198,76 @@ class Delivery:
     def set_status(self, status: str) -> None:
         """Sets the status of the search and its open trials. A run that a user deleted does not stop the others."""
         for key in (PARENT, *self.cursor.open):
-            with self.heeding_refusals(f"status of {key}"):
-                self.store.set_status(self.known(key), status)
+            with self.skip_refused(f"status of {key}"):
+                self.store.set_status(self.run_of(key), status)
 
     def begin_trial(self, event: Event) -> None:
         key = event["trial"]
-        again, adopted = key in self.cursor.runs, event.get("adopted")
-        of_start = not (adopted or event.get("changed"))  # MLflow's parameters cannot change
-        params = layout.parameters(event["params"]) if of_start else NONE
+        resumed, source = key in self.cursor.runs, event.get("adopted")
+        initial = not (source or event.get("changed"))  # MLflow's parameters cannot change
+        params = layout.parameters(event["params"]) if initial else NONE
         run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"], params)
-        if adopted:
-            self.store.log_tags(run, layout.adopted_tags(adopted, event["chosen"]))
+        if source:
+            self.store.log_tags(run, layout.copied_weights_tags(source, event["chosen"]))
         self.store.log_params(run, params)
-        if again:
+        if resumed:
             self.store.set_status(run, "RUNNING")
         if key not in self.cursor.open:
             self.cursor.open.append(key)
 
-    def take_machine(self, event: Event) -> None:
-        self.store.log_tags(self.known(event["trial"]), layout.tags({"machine": event["text"]}))
+    def log_machine(self, event: Event) -> None:
+        self.store.log_tags(self.run_of(event["trial"]), layout.tags({"machine": event["text"]}))
 
-    def take_result(self, event: Event) -> None:
-        """Keeps a result for the batch, unless it was sent before a kill and is reported again."""
+    def buffer_result(self, event: Event) -> None:
+        """Adds a result to the batch, unless it was sent before a kill and is reported again."""
         key = event["trial"]
         if event["iteration"] > self.cursor.reached.get(key, 0):
             self.buffer.setdefault(key, {}).setdefault(event["iteration"], event)
 
     def flush(self, key: str, *more: Metric) -> None:
-        """Sends the results kept for a trial, and `more` points of its run."""
+        """Sends a trial's results from the batch, and `more` points of its run."""
         results = self.buffer.pop(key, {})
         metrics = [point for event in results.values() for point in points(event["metrics"], event)]
         if metrics or more:
             self.log(key, [*metrics, *more])
         if results:
             self.cursor.reached[key] = max(results)
-            self.note()
+            self.save_now_and_then()
 
     def log(self, key: str, metrics: list[Metric]) -> None:
-        if self.store.log_metrics(self.known(key), metrics, self.in_doubt(key)):
-            self.untold.add(key)
+        if self.store.log_metrics(self.run_of(key), metrics, self.may_have(key)):
+            self.without_points.add(key)
 
     def flush_all(self) -> None:
         for key in list(self.buffer):
-            with self.heeding_refusals(f"results of {key}"):
+            with self.skip_refused(f"results of {key}"):
                 self.flush(key)
 
     def end_trial(self, event: Event) -> None:
         key = event["trial"]
-        if key in self.cursor.open:  # whether or not MLflow takes the rest
+        if key in self.cursor.open:  # whether or not MLflow accepts the rest
             self.cursor.open.remove(key)
         self.flush(key, *self.best(event.get("best"), event["time"]))
-        run = self.known(key)
+        run = self.run_of(key)
         audited = None if event.get("audit") is None else True
-        told = {"outcome": event["outcome"], "reason": event.get("reason"), "audit": audited}
-        self.store.log_tags(run, layout.tags(told))
+        values = {"outcome": event["outcome"], "reason": event.get("reason"), "audit": audited}
+        self.store.log_tags(run, layout.tags(values))
         if event.get("artifacts"):
             self.owe(key, event["artifacts"], None)
         self.store.finish(run, layout.STATUS.get(event["outcome"], "FINISHED"), milliseconds(event["time"]))
 
     def end_search(self, event: Event) -> None:
-        run, best = self.known(PARENT), event["best"] or {}
+        run, best = self.run_of(PARENT), event["best"] or {}
         self.flush(PARENT, *self.best(best, event["time"]))
         values = {"best_trial": best.get("trial_id"), "cost": event["cost"] | {"seconds": event["seconds"]}}
         self.store.log_tags(run, layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)})
         for priced in event.get("pareto", []):
-            with self.heeding_refusals(f"tag of {priced['trial_id']}"):
-                self.store.log_tags(self.known(priced["trial_id"]), layout.tags({"pareto": True}))
+            with self.skip_refused(f"tag of {priced['trial_id']}"):
+                self.store.log_tags(self.run_of(priced["trial_id"]), layout.tags({"pareto": True}))
         if event.get("checkpoint"):
             self.owe(PARENT, event["checkpoint"], "best_checkpoint")
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
-        self.drop_strays()
+        self.delete_duplicates()
 
     def best(self, best: Event | None, when: float) -> list[Metric]:
         """The single value by which whole runs are compared, if there is one."""
@@ -291,11 +291,11 @@ class Delivery:
         values = {f"confirm_{event['split']}_{name}": event[name] for name in names}
         self.log(PARENT, points(values, event | {"iteration": event["seeds"]}))
 
-    def take_forecast(self, event: Event) -> None:
-        told = {key: value for key, value in event.items() if key not in ("event", "time")}
-        self.store.log_tags(self.known(PARENT), layout.tags({"forecast": told}))
+    def log_forecast(self, event: Event) -> None:
+        forecast = {key: value for key, value in event.items() if key not in ("event", "time")}
+        self.store.log_tags(self.run_of(PARENT), layout.tags({"forecast": forecast}))
 
-    def take_artifact(self, event: Event) -> None:
+    def queue_artifact(self, event: Event) -> None:
         self.owe(PARENT, event["path"], None)
 
     def owe(self, key: str, path: str, folder: str | None) -> None:
@@ -303,28 +303,28 @@ class Delivery:
             self.cursor.owed.append((key, path, folder))
 
     def send_owed(self) -> bool:
-        """Copies artifacts; returns whether any was owed. Their queue is separate, so that no metric waits for them;
+        """Copies artifacts; returns whether there were any. Their queue is separate, so that no metric waits for them;
         one that fails moves to the end, so that it does not hold up the others."""
         owed = list(self.cursor.owed)
         for key, path, folder in owed:
             try:
-                with self.heeding_refusals(path):
-                    here = self.own(path)
-                    self.store.log_artifact(self.known(key), here, folder)
+                with self.skip_refused(path):
+                    here = self.artifact_path(path)
+                    self.store.log_artifact(self.run_of(key), here, folder)
             except Exception:
                 self.cursor.owed.append(self.cursor.owed.pop(0))  # the next attempt begins with another one
                 self.save()
                 raise
             self.cursor.owed.remove((key, path, folder))
-            self.note()
+            self.save_now_and_then()
         if owed:
             self.save()
         return bool(owed)
 
-    def own(self, recorded: str) -> Path:
+    def artifact_path(self, recorded: str) -> Path:
         """An artifact's path. Raises Refused for one that is gone, or that is not of this search, links resolved."""
         try:
-            here = found_again(recorded, self.folder)
+            here = resolve_recorded(recorded, self.folder)
         except DataError as elsewhere:
             raise Refused(elsewhere.problems[0].wrong) from None
         if not here.exists():
@@ -333,11 +333,11 @@ class Delivery:
             raise Refused(f"{problem.location} is {problem.wrong}")
         return here
 
-    def drop_strays(self) -> None:
-        """Deletes empty runs created by requests whose answer was lost, and which other runs have replaced."""
-        place = {layout.run_key(self.search, key): run for key, run in self.cursor.runs.items()}
+    def delete_duplicates(self) -> None:
+        """Deletes empty runs that were created twice because the answer to a request was lost."""
+        own = {layout.run_key(self.search, key): run for key, run in self.cursor.runs.items()}
         for run in self.store.tagged(self.experiment(), "tune_cl.search_id", layout.search_id(self.search)):
-            if place.get(run.data.tags["tune_cl.key"], run.info.run_id) != run.info.run_id:
+            if own.get(run.data.tags["tune_cl.key"], run.info.run_id) != run.info.run_id:
                 self.store.delete(run.info.run_id)
 
 
@@ -351,13 +351,13 @@ HANDLERS: dict[str, Callable[[Delivery, Event], None]] = {
     "search": Delivery.begin_search,
     "session": Delivery.begin_session,
     "interrupted": Delivery.interrupt,
-    "forecast": Delivery.take_forecast,
+    "forecast": Delivery.log_forecast,
     "trial": Delivery.begin_trial,
-    "machine": Delivery.take_machine,
-    "result": Delivery.take_result,
+    "machine": Delivery.log_machine,
+    "result": Delivery.buffer_result,
     "end": Delivery.end_trial,
     "search_end": Delivery.end_search,
     "confirmation": Delivery.confirm,
     "look": Delivery.take_look,
-    "artifact": Delivery.take_artifact,
+    "artifact": Delivery.queue_artifact,
 }

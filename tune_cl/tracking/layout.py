@@ -28,9 +28,7 @@ def search_id(search: Event) -> str:
 
 
 def milliseconds(seconds: float) -> int:
-    """A time as MLflow takes it. It refuses points from before 1970, where a wrong clock may be, and reads an end at 0
-    as now."""
-    return max(1, round(seconds * 1000))
+    return round(seconds * 1000)
 
 
 def metric_name(name: str) -> str:
@@ -46,13 +44,12 @@ def text(value: Any) -> str:
 
 
 def cut(value: str, length: int) -> str:
-    """The value as MLflow can hold it: at most `length` characters, and valid Unicode, which a path need not be."""
-    value = value.encode(errors="backslashreplace").decode()
+    """The value in at most `length` characters."""
     return value if len(value) <= length else value[: length - 3] + "..."
 
 
 def parameters(params: Mapping[str, Any]) -> dict[str, str]:
-    """Flat parameters as MLflow holds them: text of at most PARAM_LENGTH characters, secrets hidden."""
+    """Flat parameters as MLflow stores them: text of at most PARAM_LENGTH characters, secrets hidden."""
     return {key: cut(masked(text(value)), PARAM_LENGTH) for key, value in params.items()}
 
 
@@ -68,20 +65,20 @@ def tags(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def run_key(search: Event, key: str) -> str:
-    """The value of the tag `tune_cl.key`, by which a run is found again."""
+    """The value of the tag `tune_cl.key`, which identifies a run."""
     return f"{search_id(search)}/{key}"
 
 
 def search_tags(search: Event) -> dict[str, str]:
     """Tags of the parent run from the event `search`."""
-    held = ("metric", "seed", "baseline", "yaml", "git_commit", "forecast")
+    keys = ("metric", "seed", "baseline", "yaml", "git_commit", "forecast")
     versions = ", ".join(f"{package} {version}" for package, version in search["versions"].items())
     values = {"kind": "search", "search": search["name"], "search_id": search_id(search), "versions": versions}
     values |= {"key": run_key(search, PARENT), "ranker": rankers(search)}
     values |= {"data": search["data"]["name"], "data_digest": search["data"]["digest"]}
     commit = {"mlflow.source.git.commit": search["git_commit"]} if search.get("git_commit") else {}
     source = {"mlflow.source.name": f"tune-cl run {search['space']}", "mlflow.source.type": "LOCAL"}
-    return tags(values | {key: search.get(key) for key in held}) | commit | source
+    return tags(values | {key: search.get(key) for key in keys}) | commit | source
 
 
 def trial_tags(search: Event, trial: Event) -> dict[str, str]:
@@ -92,10 +89,10 @@ def trial_tags(search: Event, trial: Event) -> dict[str, str]:
     return tags(values) | child_tags(search, trial["trial"])
 
 
-def adopted_tags(adopted: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, str]:
-    """A tag for a trial that goes on from another's weights: which one's, and under what values from then on."""
+def copied_weights_tags(source: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, str]:
+    """A tag for a trial that goes on from another one's weights: which trial, and its values from then on."""
     values = ", ".join(f"{key}={text(value)}" for key, value in chosen.items())
-    return tags({f"from_iteration_{adopted['iteration']:05d}": f"weights of {adopted['trial']}; {values}"})
+    return tags({f"from_iteration_{source['iteration']:05d}": f"weights of {source['trial']}; {values}"})
 
 
 def confirmation_tags(search: Event, confirmation: Event) -> dict[str, str]:

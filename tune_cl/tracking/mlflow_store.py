@@ -21,7 +21,7 @@ from tune_cl.history.tracking_uri import SQLITE
 T = TypeVar("T")
 METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
-"""Error codes that repeating the request cannot change: the user deleted the run, or MLflow does not take a value."""
+"""Error codes that repeating the request cannot change: the user deleted the run, or MLflow refuses a value."""
 
 TOO_LARGE = 413  # answered by a server, or the proxy before it, to a large file
 
@@ -60,18 +60,16 @@ class RunStore:
             if error.response is not None and error.response.status_code == TOO_LARGE:
                 raise Refused(f"it is larger than the server takes ({error.response.status_code})") from error
             raise
-        except UnicodeError as error:  # a path that is not UTF-8
-            raise Refused(str(error)) from error
 
     def experiment(self, name: str) -> str:
         """The experiment's id; it is created, or restored from the trash, if need be."""
         with self.refusals():
-            found = self.client.get_experiment_by_name(name)
-            if found is None:
-                return identified(self.client.create_experiment(name, self.artifacts))
-            if found.lifecycle_stage == "deleted":
-                self.client.restore_experiment(found.experiment_id)
-            return identified(found.experiment_id)
+            existing = self.client.get_experiment_by_name(name)
+            if existing is None:
+                return self.client.create_experiment(name, self.artifacts)
+            if existing.lifecycle_stage == "deleted":
+                self.client.restore_experiment(existing.experiment_id)
+            return existing.experiment_id
 
     def tag_experiment(self, experiment: str, key: str, value: str) -> None:
         with self.refusals():
@@ -88,20 +86,20 @@ class RunStore:
 
     def tagged(self, experiment: str, tag: str, value: str) -> list[Run]:
         """All runs with the tag, except those in the trash."""
-        found: list[Run] = []
+        runs: list[Run] = []
         where, token = f"tags.`{tag}` = '{value}'", None
         with self.refusals():
             while True:
                 page = self.client.search_runs([experiment], where, ViewType.ACTIVE_ONLY, 1000, page_token=token)
-                found += page
+                runs += page
                 token = page.token
                 if not token:
-                    return found
+                    return runs
 
     def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
         """Creates a run, begun at `start` (milliseconds); returns its id."""
         with self.refusals():
-            return identified(self.client.create_run(experiment, start, dict(tags), name).info.run_id)
+            return self.client.create_run(experiment, start, dict(tags), name).info.run_id
 
     def log_params(self, run: str, params: Mapping[str, str]) -> None:
         with self.refusals():
@@ -113,14 +111,13 @@ class RunStore:
             for part in parts(tags.items(), TAGS):
                 self.client.log_batch(run, tags=[RunTag(*pair) for pair in part], synchronous=True)
 
-    def log_metrics(self, run: str, metrics: Sequence[Metric], in_doubt: bool) -> bool:
-        """Adds points; if some may have arrived before (`in_doubt`), only the missing ones. Returns whether all were
-        missing."""
+    def log_metrics(self, run: str, metrics: Sequence[Metric], check: bool) -> bool:
+        """Adds points; with `check` only those that MLflow does not have. Returns whether it had none of them."""
         missing = metrics
         with self.refusals():
-            if in_doubt:
-                known = {key: self.steps(run, key) for key in {metric.key for metric in metrics}}
-                missing = [metric for metric in metrics if metric.step not in known[metric.key]]
+            if check:
+                steps = {key: self.steps(run, key) for key in {metric.key for metric in metrics}}
+                missing = [metric for metric in metrics if metric.step not in steps[metric.key]]
             for part in parts(missing, METRICS):
                 self.client.log_batch(run, metrics=part, synchronous=True)
         return len(missing) == len(metrics)
@@ -164,16 +161,9 @@ class RunStore:
             self.client.delete_run(run)
 
 
-def identified(name: str) -> str:
-    """The id; raises ConnectionError if it is empty: MLflow's client reads an empty answer as a run without an id."""
-    if not name:
-        raise ConnectionError("MLflow's answer is empty")
-    return name
-
-
 def create_database(uri: str) -> None:
-    """Creates the SQLite file of an address if there is none, whole or not at all: MLflow takes seconds to make its
-    tables, and would never go on with those that a kill or a full disk cut short."""
+    """Creates the SQLite file of an address if there is none, completely or not at all: MLflow takes seconds to create
+    its tables, and fails for ever on those that a kill or a full disk cut short."""
     if not uri.startswith(f"{SQLITE}/") or "%" in uri:  # MLflow reads a % in its own ways
         return
     path = Path(uri.removeprefix(SQLITE).partition("?")[0])
@@ -181,16 +171,16 @@ def create_database(uri: str) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".mlflow-", dir=path.parent) as scratch:
-        made = Path(scratch) / path.name
-        MlflowClient(tracking_uri=f"{SQLITE}{made}")
+        new = Path(scratch) / path.name
+        MlflowClient(tracking_uri=f"{SQLITE}{new}")
         try:
-            os.link(made, path)
+            os.link(new, path)
         except OSError:
             if not path.exists():  # no other search was faster: the file system has no hard links
-                made.replace(path)
+                new.replace(path)
 
 
 def parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """The items, in lists of at most `size`."""
-    held = list(items)
-    return (held[start : start + size] for start in range(0, len(held), size))
+    every = list(items)
+    return (every[start : start + size] for start in range(0, len(every), size))

@@ -76,7 +76,7 @@ class MlflowWriter(threading.Thread):
                 self.wait()
 
     def close(self, timeout: float = 30.0) -> int:
-        """Sends what is left, for at most `timeout` seconds; returns how many events and artifacts remain unsent.
+        """Sends the rest, for at most `timeout` seconds; returns how many events and artifacts remain unsent.
 
         What remains is sent by the next writer on this journal.
         """
@@ -135,8 +135,8 @@ class MlflowWriter(threading.Thread):
 
 
 def finish(writer: MlflowWriter, command: str, timeout: float = 30.0) -> None:
-    """Closes a writer. What cannot be sent now stays in the journal; the user is told the command that sends it."""
-    if left := writer.close(timeout):
+    """Closes a writer. What cannot be sent now stays in the journal; prints the command that sends it."""
+    if unsent := writer.close(timeout):
         why = writer.trouble or "there was no time"
-        told = f"{left} events have not reached MLflow ({why}); send them later with: {command}"
-        print(visible(told), file=sys.stderr)
+        message = f"{unsent} events have not reached MLflow ({why}); send them later with: {command}"
+        print(visible(message), file=sys.stderr)
