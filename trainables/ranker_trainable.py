@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from pathlib import Path
@@ -28,7 +29,7 @@ WRITTEN = "written"  # in a result: a checkpoint of an earlier iteration, in the
 DIGITS = 4  # decimals of the dev queries' values in results
 
 
-class ClusterTrainable(tune.Trainable):
+class ClusterTrainable(tune.Trainable, ABC):
     """What any training needs on a cluster: checkpoints that hardly delay it, and patience while the storage is
     unreachable. Subclasses define `snapshot` instead of `save_checkpoint`.
 
@@ -46,9 +47,9 @@ class ClusterTrainable(tune.Trainable):
         self.saves = Saves()  # the next trial's checkpoints are of another size
         return super().reset(*arguments, **options)
 
+    @abstractmethod
     def snapshot(self) -> Callable[[Path], None]:
         """Copies the state; the function returned writes the copy into an existing folder, in any thread."""
-        raise NotImplementedError
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         self.snapshot()(Path(checkpoint_dir))
@@ -129,7 +130,8 @@ class RankerTrainable(ClusterTrainable):
 
     def _drop(self) -> None:
         """Drops the training before the next is made: a device that trials share may not have room for both."""
-        self.__dict__.pop("training", None)  # absent if the last one could not be made
+        if hasattr(self, "training"):  # absent if the last one could not be made
+            del self.training
         release()
 
     def _start(self, config: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from trainables.training.materials import Materials
 STATE = "state.json"
 
 
-class Progress:
+class Progress(ABC):
     """What trainings of networks and of trees have in common.
 
     history      metrics of each completed iteration
@@ -43,18 +44,18 @@ class Progress:
         """What the user should know of the iterations done since the last call."""
         return []
 
+    @abstractmethod
     def iterate(self) -> dict[str, float]:
         """One iteration: trains, evaluates on dev, and returns its metrics."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def machine(self) -> str:
         """What the training computes with, and why, in words."""
-        raise NotImplementedError
 
     @property
     def iteration(self) -> int:
@@ -90,9 +91,9 @@ class Progress:
             "adopted": self.adopted,
         }
 
+    @abstractmethod
     def snapshot(self) -> Callable[[Path], None]:
         """Copies the whole state; the function returned writes the copy into an existing folder, in any thread."""
-        raise NotImplementedError
 
     def save(self, folder: Path) -> None:
         """Writes the whole state into an existing folder."""
