@@ -129,7 +129,8 @@ class RankerTrainable(ClusterTrainable):
 
     def _drop(self) -> None:
         """Drops the training before the next is made: a device that trials share may not have room for both."""
-        self.__dict__.pop("training", None)  # absent if the last one could not be made
+        if hasattr(self, "training"):  # absent if the last one could not be made
+            del self.training
         release()
 
     def _start(self, config: dict[str, Any]) -> None:
