@@ -181,6 +181,21 @@ def test_an_artifact_that_cannot_be_stored_keeps_back_no_other_and_no_result(
     assert snapshot(uri, "narrow") == expected
 
 
+def test_a_clock_before_1970_loses_no_point_and_leaves_no_run_open(
+    database: Path, expected: Snapshot, tmp_path: Path
+) -> None:
+    """The clock is set back amid the search: MLflow refuses points from before 1970."""
+    uri, jumped = resolve_tracking_uri(database), 1012.0
+    told = [event | {"time": event["time"] - 5000} if event.get("time", 0) > jumped else event
+            for event in events("early", database)]  # fmt: skip
+    delivered(journal_of(tmp_path / "pacing", told), uri)
+    runs = snapshot(uri, "early")
+    assert {name: run | {"times": ...} for name, run in runs.items()} == {
+        name: run | {"times": ...} for name, run in expected.items()
+    }
+    assert all(end == 1 for _, end in (run["times"] for run in runs.values()))
+
+
 @pytest.mark.parametrize(("status", "refused"), [(413, Refused), (503, HTTPError)])
 def test_a_file_too_large_for_the_server_is_not_tried_again(
     status: int, refused: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

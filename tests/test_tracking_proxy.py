@@ -62,6 +62,14 @@ def test_a_server_that_fails_again_and_again_gets_all_and_once(
     assert snapshot(proxy.uri, "flaky") == expected
 
 
+def test_an_answer_without_content_is_no_run(proxy: Proxy, database: Path, expected: Snapshot, tmp_path: Path) -> None:
+    """MLflow's client takes an empty answer for a run without an id, of which nothing would ever arrive."""
+    journal = journal_of(tmp_path / "pacing", events("empty", database))
+    proxy.fault = in_turn([answering(200, b"")] * 8)
+    assert caught_up(journal, proxy.uri) == 0
+    assert snapshot(proxy.uri, "empty") == expected
+
+
 def test_an_artifact_that_a_login_page_took_is_sent_again(
     proxy: Proxy, database: Path, expected: Snapshot, tmp_path: Path
 ) -> None:
@@ -88,7 +96,7 @@ def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(proxy:
     assert proxy.answered == answered and proxy.faulty > 0
     running.send_signal(signal.SIGTERM)  # or it would wait half a minute for MLflow
     _, said = finish(running, status=130)
-    assert "tracking waits for MLflow" in said and "tune-cl resume frozen" in said.splitlines()[-1]
+    assert "tune-cl resume frozen" in said.splitlines()[-1]
     proxy.heal()
     document = json.loads(finish(start(tmp_path, "resume", "frozen", *address))[0])
     state = replay(read_events(journal))

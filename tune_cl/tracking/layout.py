@@ -28,7 +28,9 @@ def search_id(search: Event) -> str:
 
 
 def milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)
+    """A time for MLflow, 1 or more: it refuses points from before 1970, where a wrong clock may be, and reads an end
+    at 0 as now."""
+    return max(1, round(seconds * 1000))
 
 
 def metric_name(name: str) -> str:

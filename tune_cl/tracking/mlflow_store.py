@@ -66,10 +66,10 @@ class RunStore:
         with self.refusals():
             existing = self.client.get_experiment_by_name(name)
             if existing is None:
-                return self.client.create_experiment(name, self.artifacts)
+                return identified(self.client.create_experiment(name, self.artifacts))
             if existing.lifecycle_stage == "deleted":
                 self.client.restore_experiment(existing.experiment_id)
-            return existing.experiment_id
+            return identified(existing.experiment_id)
 
     def tag_experiment(self, experiment: str, key: str, value: str) -> None:
         with self.refusals():
@@ -99,7 +99,7 @@ class RunStore:
     def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
         """Creates a run, begun at `start` (milliseconds); returns its id."""
         with self.refusals():
-            return self.client.create_run(experiment, start, dict(tags), name).info.run_id
+            return identified(self.client.create_run(experiment, start, dict(tags), name).info.run_id)
 
     def log_params(self, run: str, params: Mapping[str, str]) -> None:
         with self.refusals():
@@ -159,6 +159,13 @@ class RunStore:
         """Moves the run to the trash."""
         with self.refusals():
             self.client.delete_run(run)
+
+
+def identified(name: str) -> str:
+    """The id; raises ConnectionError if it is empty: MLflow's client reads an empty answer as a run without an id."""
+    if not name:
+        raise ConnectionError("MLflow's answer is empty")
+    return name
 
 
 def create_database(uri: str) -> None:
