@@ -106,7 +106,10 @@ def test_where_no_difference_is_shown_the_interval_does_not_say_that_one_is(
     assert told in verdict and "That is not proof of equality." in verdict
 
 
-def test_p_values_that_were_not_corrected_are_not_called_adjusted(tmp_path: Path) -> None:
+def test_p_values_that_were_not_corrected_are_not_called_adjusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     case = whole(tmp_path)
     case.write()
     for correction, column, latex in (("none", "p", "& $p$ \\\\"), ("holm", "p adjusted", "$p$ (adjusted)")):
