@@ -103,11 +103,13 @@ def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(
     case.add([0.3, 0.6], "baseline")
     for dev in (0.4, 0.5):
         case.add([0.3, dev], "completed")
+    case.write()
     writer = SimpleNamespace(run_id=None, view_path=None)
     document = _document(replay(case.events), case.search_folder, "sqlite://", cast(MlflowWriter, writer))
     assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
     assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
     shown = render(document)
+    assert "tune-cl plan toy" in shown and document["outlook"] is None, "nothing was trained under several seeds"
     assert "best other trial (t0002)" in shown and "is at -0.1000 map" in shown and "curriculum.warm" not in shown
 
 

@@ -23,6 +23,8 @@ from trainables.training.checkpoint import BEST, best_scores, require_whole
 from trainables.training.factory import make_training, training_notes
 from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED
+from tune_cl.confirmation.plan import of_repeats, outlook
+from tune_cl.confirmation.request import Request
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import from_yaml
@@ -316,6 +318,7 @@ def _document(
 ) -> dict[str, Any]:
     """The JSON document of `run` and `resume`."""
     counts = state.counts()
+    variances = of_repeats(read_events(search_folder.journal))
     best = best_of(state)
     if best is None:
         reasons = {trial.reason for trial in state.trials.values() if trial.reason}
@@ -340,6 +343,7 @@ def _document(
         "best_curriculum": best_curriculum_of(state),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.chosen)),
         "over_curricula": over_curricula(state),
+        "outlook": outlook(variances, Request.top, state.metric) if variances else None,
         "selection_bias": selection_bias(curves_of(state)),
         "pareto": pareto(state),
         "baseline": baseline_of(state),

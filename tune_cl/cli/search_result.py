@@ -90,9 +90,12 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
         search_folder_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"]
     )
     ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
+    plan = [wrapped(document["outlook"]), ""] if document.get("outlook") else []
     prove = [f"{confirm:<22}{search_folder.command('confirm', document.get('address'))}{ablate}"] if best else []
     return [
+        *plan,
         *prove,
+        *([] if plan else [f"How many seeds?       {search_folder.command('plan')} --pilot 3"] if best else []),
         f"Read the report:      {search_folder.command('report')}",
         *_open_mlflow(document),
         f"Use the best ranker:  {_use(document)}",
