@@ -52,6 +52,12 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 @pytest.fixture(autouse=True)
+def unlimited_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as their cells, whatever width the shell or an earlier test exports."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(autouse=True)
 def no_gpu_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """All tests but those of GPUs compute on the CPU, wherever they run, and a trial leaves no reservation behind."""
     monkeypatch.setattr(device, "_reserved", 0)

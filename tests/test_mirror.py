@@ -71,7 +71,7 @@ def test_a_driver_that_was_suspended_while_it_sent_leaves_the_journal_of_the_nex
     journal = opened(search_folder)  # renews its lease only every NEVER seconds: the whole machine sleeps
     journal.append(TOLD)
     (search_folder.folder / "config.yaml").write_text("seed: 1\n")
-    sending = threading.Thread(target=journal._attempt)
+    sending = threading.Thread(target=journal._attempt, daemon=True)
     sending.start()
     assert gate.reached.wait(60)
     with monkeypatch.context() as patch:

@@ -60,7 +60,7 @@ def test_no_event_comes_before_the_files_it_speaks_of(s3: str, monkeypatch: pyte
     gate = Gate(monkeypatch, "large.bin")
     with opened(search_folder) as journal:
         (search_folder.folder / "large.bin").touch()
-        sending = threading.Thread(target=journal._attempt)
+        sending = threading.Thread(target=journal._attempt, daemon=True)
         sending.start()
         assert gate.reached.wait(60)
         (search_folder.folder / "small.bin").touch()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -61,11 +62,15 @@ RULES: list[tuple[Rule, str]] = [
 ]
 
 
+@cache
+def parsed_files() -> dict[Path, ast.Module]:
+    return {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+
 @pytest.mark.parametrize(("rule", "offence"), RULES, ids=lambda value: getattr(value, "__name__", ""))
 def test_no_file_breaks_the_rule(rule: Rule, offence: str) -> None:
     assert len(list(rule(ast.parse(offence)))) == 1, "the rule misses a plain offence"
-    trees = {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
-    assert [f"{path}:{line}" for path, tree in trees.items() for line in rule(tree)] == []
+    assert [f"{path}:{line}" for path, tree in parsed_files().items() for line in rule(tree)] == []
 
 
 def test_no_file_is_too_long() -> None:
