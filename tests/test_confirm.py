@@ -378,6 +378,17 @@ def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: 
     assert used == [own, "sqlite:////given.db"]
 
 
+def test_a_storage_that_was_moved_has_its_database_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    event = search_event("toy", name="toy", tracking_uri="sqlite:////old/runs/mlflow.db", storage="/old/runs")
+    journal_of(tmp_path / "toy", [event])
+    used = []
+    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, uri, address: used.append(uri) or {})
+    monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
+    assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
+    assert used == [f"sqlite:///{tmp_path / 'mlflow.db'}"]
+
+
 def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(
     search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:

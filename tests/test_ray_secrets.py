@@ -117,9 +117,7 @@ def test_a_token_in_the_environment_is_written_nowhere(home: Path) -> None:
     assert not (home / ".ray").exists()
 
 
-OPENS = (
-    "opens the local Ray: it listens on every interface, without a token, and whoever reaches it can run code as you"
-)
+OPENS = "opens the local Ray: whoever reaches this machine over the network can run code as you"
 
 
 def test_a_ray_that_lets_anybody_in_is_refused_unless_it_is_wanted(

@@ -6,7 +6,6 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchFolder
-from tune_cl.history.state import replay
-from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.history.tracking_uri import moved, resolve_tracking_uri
 from tune_cl.ray.access import AUTH_MODE, is_open
 from tune_cl.ray.address import require_cluster
 from tune_cl.space.parameters import Choice, Leaf
@@ -84,8 +82,9 @@ def experiment_of(options: Namespace) -> Experiment:
 
 def tracking_uri_of(options: Namespace, search_folder: SearchFolder) -> str:
     """The tracking URI of an existing search, by the options of `add_session` and its first event."""
-    first = replay(islice(read_events(search_folder.journal), 1))
-    return resolve_tracking_uri(search_folder.storage, options.tracking_uri, first.tracking_uri)
+    first = next(read_events(search_folder.journal))
+    named = moved(first["tracking_uri"], first["storage"], search_folder.storage)
+    return resolve_tracking_uri(search_folder.storage, options.tracking_uri, named)
 
 
 def require_ray(options: Namespace) -> None:

@@ -46,6 +46,12 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = ""
     return absolute(uri)
 
 
+def moved(uri: str, from_storage: str, storage: Path) -> str:
+    """The address that a journal names, after its storage was copied or moved: a database beside the search moves with
+    it. `from_storage`: the storage that the journal names."""
+    return beside_runs(storage.resolve()) if uri == f"{SQLITE}{Path(from_storage) / DATABASE}" else uri
+
+
 def absolute(uri: str) -> str:
     """The address, with an absolute path if it has one."""
     relative = RELATIVE.fullmatch(uri)
