@@ -89,7 +89,7 @@ def searched(folder: Path, materials: dict[str, Materials], way: str, name: str)
     with Journal(folder / name) as journal:
         journal.append(begun)
         search = Search(experiment, journal, 1, Artifacts(folder / name / "trials", materials))
-        run_trials(search, materials, str(folder / name), 1, places=lambda: 1)
+        run_trials(search, materials, str(folder / name), 1, slots=lambda: 1)
         state = replay(journal.events())
     assert state == search.state
     return state

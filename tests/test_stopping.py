@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,9 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.commands import ROOT, on_path
 from trainables.training import saves
-from tune_cl.cli import INTERRUPTED
 from tune_cl.cli.commands import train
 from tune_cl.process import SIGNALS, stop_if_asked, stoppable
 from tune_cl.ray import session
@@ -135,25 +131,3 @@ def test_ctrl_c_stays_ignored_in_a_job_of_the_background() -> None:
         stop_if_asked()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
-
-
-STOPPED_IN_A_STRING = """
-from tune_cl import cli
-
-def main():
-    try:
-        exec("raise KeyboardInterrupt")
-    except KeyboardInterrupt:
-        return cli.INTERRUPTED
-
-cli.main = main
-cli.console()
-"""
-
-
-@pytest.mark.slow
-def test_the_status_is_ours_wherever_the_signal_came(tmp_path: Path) -> None:
-    """Python remembers a Ctrl-C that leaves a string's code, and ends a module by that signal, whatever its status."""
-    (tmp_path / "stopped.py").write_text(STOPPED_IN_A_STRING)
-    environment = os.environ | {"PYTHONPATH": on_path(str(ROOT))}
-    assert subprocess.run([sys.executable, "-m", "stopped"], cwd=tmp_path, env=environment).returncode == INTERRUPTED

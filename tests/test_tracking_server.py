@@ -96,14 +96,13 @@ def test_layout_on_a_server(server: Server, expected: Snapshot, database: Path, 
 def test_outage_neither_stops_the_driver_nor_loses_results(
     tmp_path: Path,
     expected: Snapshot,
-    database: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The server is away at the start, comes, freezes in the middle (requests arrive, answers do not), goes on."""
     server = Server(tmp_path / "server")
     uri = server.uri.replace("//", f"//user:{SECRET}@")
-    told = events("outage", database)
+    told = events("outage", tmp_path / "pacing")  # its artifacts lie below the search's folder
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     monkeypatch.setattr(mlflow_writer, "LONGEST_WAIT", 1.0)
     try:
