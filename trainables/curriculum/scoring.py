@@ -47,9 +47,9 @@ class Groups:
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sum of the values [K] of each group, float64 [Q]; an empty group gives 0."""
         sums = np.zeros(len(self.sizes))
-        held = self.sizes > 0
-        if held.any():
-            sums[held] = np.add.reduceat(values.astype(np.float64, copy=False), self.offsets[:-1][held])
+        nonempty = self.sizes > 0
+        if nonempty.any():
+            sums[nonempty] = np.add.reduceat(values.astype(np.float64, copy=False), self.offsets[:-1][nonempty])
         return sums
 
     def means(self, values: np.ndarray) -> np.ndarray:
@@ -232,10 +232,10 @@ def _vector_sums(tokens, rows: np.ndarray, units: np.ndarray, last: bool = False
     at = starts[:, None] + np.arange(SEMANTIC_WORDS)
     inside = at < ends[:, None]
     words = np.where(inside, tokens.ids[np.where(inside, at, 0)], 0) - FIRST_WORD if len(tokens.ids) else at * 0 - 1
-    known = words >= 0
-    counts = known.sum(axis=1)
+    has_vector = words >= 0
+    counts = has_vector.sum(axis=1)
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    chosen = csr_array((np.ones(indptr[-1], np.float32), words[known], indptr), (len(rows), len(units)))
+    chosen = csr_array((np.ones(indptr[-1], np.float32), words[has_vector], indptr), (len(rows), len(units)))
     return chosen @ units, counts
 
 
@@ -408,12 +408,12 @@ def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
     needs = [_content(need, scored) for need in sorted(SCORINGS[name].needs)]
     rows = [split.query, instances.query, instances.positive, instances.negative, instances.easier, instances.below]
     key = digest_of(FORMAT, scored.data.digest, name, instances.pairwise, *needs, *rows)
-    known = entry_in_cache("difficulty", key) is not None
+    was_cached = entry_in_cache("difficulty", key) is not None
 
     def build(folder: Path) -> None:
         save_arrays(folder, {"difficulty": SCORINGS[name](scored)})
 
-    return load_arrays(cached("difficulty", key, build))["difficulty"], known
+    return load_arrays(cached("difficulty", key, build))["difficulty"], was_cached
 
 
 def _content(need: str, scored: Scored) -> object:

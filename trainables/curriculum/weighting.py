@@ -120,10 +120,10 @@ def values_of(name: str, split: Split, code: bool) -> np.ndarray:
     documents outside the run have rank 1000."""
     value = WEIGHTINGS[name]
     assert value is not None, f"{name} is no heuristic"
-    found = value(split)
+    values = value(split)
     if code and name == "reciprocal_rank":
-        found[split.rank == NO_RANK] = 1 / CODE_RANK
-    return found
+        values[split.rank == NO_RANK] = 1 / CODE_RANK
+    return values
 
 
 MACAVANEY = "MacAvaney et al. 2020"

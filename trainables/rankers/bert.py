@@ -165,8 +165,8 @@ class Bert(Ranker):
 
     def weights_identity(self, settings: BertSettings) -> list[object]:
         folder = Path(settings.model)
-        found = sorted(folder.iterdir()) if settings.model != TINY and folder.is_dir() else []
-        return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in found]
+        paths = sorted(folder.iterdir()) if settings.model != TINY and folder.is_dir() else []
+        return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
 
     def encode(self, files: Mapping[str, str], settings: BertSettings, texts: Iterable[str]) -> Tokens:
         return encode_texts(Tokenizer.from_str(files[TOKENIZER]), texts)

@@ -80,9 +80,9 @@ class BiLstm(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x [B, L, inputs] and the mask of words, bool [B, L], to states [B, L, 2 hidden], 0 at padding."""
-        places = torch.arange(mask.shape[1], device=mask.device)
+        positions = torch.arange(mask.shape[1], device=mask.device)
         last = mask.sum(1, keepdim=True) - 1
-        mirrored = torch.where(mask, last - places, places)[..., None]
+        mirrored = torch.where(mask, last - positions, positions)[..., None]
         forwards, _ = self.forwards(x)
         backwards, _ = self.backwards(x.gather(1, mirrored.expand_as(x)))
         backwards = backwards.gather(1, mirrored.expand_as(backwards))
@@ -151,15 +151,15 @@ class BidafTModule(WordRankerModule):
         and characters; `query` and `document` index `words`. Every text has a first word, even if it is padding."""
         texts = super().collate(queries, documents, query_rows, document_rows)
         query, document = texts["query"], texts["document"]
-        words, place = np.unique(torch.cat([query.ravel(), document.ravel()]).numpy(), return_inverse=True)
+        words, index = np.unique(torch.cat([query.ravel(), document.ravel()]).numpy(), return_inverse=True)
         characters = self.characters[words]
         longest = max(1, int((characters != NO_CHARACTER).sum(1).max()))
         texts["query_mask"][:, 0] = texts["document_mask"][:, 0] = True
         return texts | {
             "words": torch.from_numpy(words),
             "characters": torch.from_numpy(characters[:, :longest].astype(np.int64)),
-            "query": torch.from_numpy(place[: query.numel()]).view_as(query),
-            "document": torch.from_numpy(place[query.numel() :]).view_as(document),
+            "query": torch.from_numpy(index[: query.numel()]).view_as(query),
+            "document": torch.from_numpy(index[query.numel() :]).view_as(document),
         }
 
     def forward(
@@ -220,10 +220,12 @@ def word_characters(vocabulary: str, alphabet: str, most: int) -> np.ndarray:
     written = _code_points(f"{vocabulary}\n")
     ends = np.flatnonzero(written == ord("\n"))
     starts = np.concatenate([[0], ends[:-1] + 1])
-    place = starts[:, None] + np.arange(most)
+    positions = starts[:, None] + np.arange(most)
     table = np.full((FIRST_WORD + len(ends), most), NO_CHARACTER, kind)
     table[PADDING + 1 : FIRST_WORD, 0] = UNKNOWN_CHARACTER
-    table[FIRST_WORD:] = np.where(place < ends[:, None], codes[written[np.minimum(place, ends[:, None])]], NO_CHARACTER)
+    table[FIRST_WORD:] = np.where(
+        positions < ends[:, None], codes[written[np.minimum(positions, ends[:, None])]], NO_CHARACTER
+    )
     return table
 
 

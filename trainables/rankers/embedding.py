@@ -38,8 +38,8 @@ class EmbeddingModule(WordRankerModule):
         with torch.autocast(query.device.type, enabled=False):  # half precision would blur the cosine
             queries = self._directions(query, query_mask)[query_of]
             documents = self._directions(document, document_mask)
-            found = self.compare(queries, documents)
-            return found + (queries * documents).sum(1) if self.score.out_features == 1 else found
+            scores = self.compare(queries, documents)
+            return scores + (queries * documents).sum(1) if self.score.out_features == 1 else scores
 
     def compare(self, queries: Tensor, documents: Tensor) -> Tensor:
         """Scores [B] or logits [B, K] of the directions of mean vectors, [B, D] each."""

@@ -56,13 +56,13 @@ class KernelModule(WordRankerModule):
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Tensor]:
-        """Adds the places of real words in the flattened masks, int64 [N] each: query_words, document_words, and
+        """Adds the positions of real words in the flattened masks, int64 [N] each: query_words, document_words, and
         asked_words in the query masks of all pairs. They are found here, as counting them on a GPU means waiting."""
         texts = super().collate(queries, documents, query_rows, document_rows)
         return texts | {
-            "query_words": _places(texts["query_mask"]),
-            "document_words": _places(texts["document_mask"]),
-            "asked_words": _places(texts["query_mask"][texts["query_of"]]),
+            "query_words": _positions(texts["query_mask"]),
+            "document_words": _positions(texts["document_mask"]),
+            "asked_words": _positions(texts["query_mask"][texts["query_of"]]),
         }
 
     def forward(
@@ -88,18 +88,18 @@ class KernelModule(WordRankerModule):
 
     def _grams(self, *texts: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
         """Unit vectors of the n-grams that start at each word, [B, sizes, L, E] for each of `texts` (ids [B, L], mask
-        [B, L], places of words [N]); zeros for padding, which is not computed."""
+        [B, L], positions of words [N]); zeros for padding, which is not computed."""
         reach = self.grams.longest - 1
         following = [
-            functional.pad(ids, (0, reach), value=PADDING).unfold(1, reach + 1, 1).flatten(0, 1)[places]
-            for ids, _, places in texts
+            functional.pad(ids, (0, reach), value=PADDING).unfold(1, reach + 1, 1).flatten(0, 1)[positions]
+            for ids, _, positions in texts
         ]
-        counts = [len(places) for *_, places in texts]
+        counts = [len(positions) for *_, positions in texts]
         rest = following[0].new_full((-sum(counts) % ROWS, reach + 1), PADDING)
         grams = self.grams(self.vectors(torch.cat([*following, rest]))).split([*counts, len(rest)], 1)
         return [
-            _spread(of_texts.flatten(0, 1), _of_sizes(places, mask, self.grams.sizes), mask, self.grams.sizes)
-            for of_texts, (_, mask, places) in zip(grams, texts, strict=False)
+            _spread(of_texts.flatten(0, 1), _of_sizes(positions, mask, self.grams.sizes), mask, self.grams.sizes)
+            for of_texts, (_, mask, positions) in zip(grams, texts, strict=False)
         ]
 
     def _count(
@@ -116,22 +116,22 @@ class KernelModule(WordRankerModule):
         return _spread(counts.flatten(1), words, query_mask, sizes).sum(2).flatten(1)
 
 
-def _places(mask: Tensor) -> Tensor:
+def _positions(mask: Tensor) -> Tensor:
     """Where the flattened mask is true, int64 [N]."""
     return mask.flatten().nonzero().squeeze(1)
 
 
 def _of_sizes(words: Tensor, mask: Tensor, sizes: int) -> Tensor:
-    """Places of words in a flattened mask [B, L], int64 [N], to those in a flattened [B, sizes, L], int64 [sizes * N]:
-    all of one size, then all of the next."""
+    """Positions of words in a flattened mask [B, L], int64 [N], to those in a flattened [B, sizes, L], int64
+    [sizes * N]: all of one size, then all of the next."""
     length = mask.shape[1]
     first = words + words // length * ((sizes - 1) * length)
     return (first + torch.arange(sizes, device=words.device)[:, None] * length).flatten()
 
 
-def _spread(values: Tensor, places: Tensor, mask: Tensor, sizes: int) -> Tensor:
-    """Values [N, D] at their places in a flattened [B, sizes, L], else zeros: [B, sizes, L, D]. `mask`: [B, L]."""
-    flat = values.new_zeros(mask.numel() * sizes, values.shape[1]).index_copy(0, places, values)
+def _spread(values: Tensor, positions: Tensor, mask: Tensor, sizes: int) -> Tensor:
+    """Values [N, D] at their positions in a flattened [B, sizes, L], else zeros: [B, sizes, L, D]. `mask`: [B, L]."""
+    flat = values.new_zeros(mask.numel() * sizes, values.shape[1]).index_copy(0, positions, values)
     return flat.view(mask.shape[0], sizes, mask.shape[1], -1)
 
 

@@ -65,8 +65,8 @@ def max_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
     """
     start, end = cell_bounds(lengths, cells)
     width = -(-x.shape[3] // cells) + 1  # at least the largest cell's, without waiting for the device
-    places = torch.minimum(start[..., None] + torch.arange(width, device=x.device), end[..., None] - 1)
-    index = places.flatten(1)[:, None, None].expand(*x.shape[:3], -1)
+    positions = torch.minimum(start[..., None] + torch.arange(width, device=x.device), end[..., None] - 1)
+    index = positions.flatten(1)[:, None, None].expand(*x.shape[:3], -1)
     highest = x.detach().gather(3, index).unflatten(3, (cells, width)).argmax(4)
     return x.gather(3, torch.minimum(start[:, None, None] + highest, end[:, None, None] - 1))
 
@@ -74,8 +74,8 @@ def max_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
 def average_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
     """Like max_over_cells, with the mean of each cell."""
     start, end = cell_bounds(lengths, cells)
-    place = torch.arange(x.shape[3], device=x.device)
-    inside = (place >= start[..., None]) & (place < end[..., None])
+    position = torch.arange(x.shape[3], device=x.device)
+    inside = (position >= start[..., None]) & (position < end[..., None])
     shares = inside.to(x.dtype) / (end - start)[..., None]
     return torch.einsum("bfrl,bcl->bfrc", x, shares.to(x.dtype))
 

@@ -30,9 +30,9 @@ def truncated(query: np.ndarray, document: np.ndarray, limit: int) -> tuple[np.n
     Equals popping one token at a time off the longer text, or off the document if both are equally
     long (the `longest_first` truncation of BERT's sentence pairs).
     """
-    kept_query = np.minimum(query, np.maximum(limit - document, limit - limit // 2))
-    kept_document = np.minimum(document, np.maximum(limit - query, limit // 2))
-    return kept_query, kept_document
+    query_lengths = np.minimum(query, np.maximum(limit - document, limit - limit // 2))
+    document_lengths = np.minimum(document, np.maximum(limit - query, limit // 2))
+    return query_lengths, document_lengths
 
 
 @dataclass(frozen=True)
@@ -111,18 +111,19 @@ class PairTemplate:
         """
         lengths = queries.lengths[query_rows], documents.lengths[document_rows]
         if passages_of is None:
-            kept = self.lengths(*lengths, max_length)
-            query, query_mask = take(queries, query_rows, kept[0], last=self.from_front)
-            document, document_mask = take(documents, document_rows, kept[1])
-            return self._lay_out(query[query_mask], kept[0], document[document_mask], kept[1])
+            query_lengths, document_lengths = self.lengths(*lengths, max_length)
+            query, query_mask = take(queries, query_rows, query_lengths, last=self.from_front)
+            document, document_mask = take(documents, document_rows, document_lengths)
+            return self._lay_out(query[query_mask], query_lengths, document[document_mask], document_lengths)
         read = np.minimum(lengths[1], passages_of)
-        kept, size, count = self.cut(lengths[0], read, max_length)
+        query_lengths, size, count = self.cut(lengths[0], read, max_length)
         document, document_mask = take(documents, document_rows, read)
-        query, query_mask = take(queries, np.repeat(query_rows, count), np.repeat(kept, count), last=self.from_front)
+        repeated = np.repeat(query_lengths, count)
+        query, query_mask = take(queries, np.repeat(query_rows, count), repeated, last=self.from_front)
         sizes = np.repeat(size, count)
         last = np.cumsum(count) - 1
         sizes[last] = read - (count - 1) * size
-        inputs = self._lay_out(query[query_mask], np.repeat(kept, count), document[document_mask], sizes)
+        inputs = self._lay_out(query[query_mask], repeated, document[document_mask], sizes)
         return inputs | {"passages": torch.from_numpy(count.astype(np.int64))}
 
     def _lay_out(
@@ -137,8 +138,8 @@ class PairTemplate:
         ids = np.full((len(ends), len(columns)), self.pad, np.int64)
         for part, end, size in zip(parts, ends.T, sizes.T, strict=True):
             # A boolean index fills row by row, the order in which the texts' tokens lie in `part`.
-            place = (columns >= (end - size)[:, None]) & (columns < end[:, None])
-            ids[place] = part if torch.is_tensor(part) else np.tile(part, len(ends))
+            slots = (columns >= (end - size)[:, None]) & (columns < end[:, None])
+            ids[slots] = part if torch.is_tensor(part) else np.tile(part, len(ends))
         mask = columns < ends[:, -1:]
         types = mask & (columns >= ends[:, 2:3]) & self.second_segment
         return {

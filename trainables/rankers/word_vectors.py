@@ -73,12 +73,12 @@ def word_text_side(
         "words",
         digest,
         lambda: _text_side(
-            data, _known_vectors(data, vectors, size, model, seed), from_front, seed, unknown, deviation
+            data, _source_vectors(data, vectors, size, model, seed), from_front, seed, unknown, deviation
         ),
     )
 
 
-def _known_vectors(data: RankingData, vectors: str, size: int, model: Word2VecModel, seed: int) -> WordVectors:
+def _source_vectors(data: RankingData, vectors: str, size: int, model: Word2VecModel, seed: int) -> WordVectors:
     if vectors == TRAINED_VECTORS:
         return train_vectors(data, size, seed, model)
     return read_vectors(Path(vectors), _vocabulary(data))
@@ -89,31 +89,31 @@ def _vocabulary(data: RankingData) -> tuple[str, ...]:
 
 
 def _text_side(
-    data: RankingData, known: WordVectors, from_front: bool, seed: int, unknown: Unknown, deviation: float | None
+    data: RankingData, table: WordVectors, from_front: bool, seed: int, unknown: Unknown, deviation: float | None
 ) -> TextSide:
-    has_vector = set(known.words)
+    has_vector = set(table.words)
     own_row = [word for word in _vocabulary(data) if word not in has_vector] if unknown == "random" else []
-    shape = (HASHED + len(own_row), known.vectors.shape[1])
-    spread = 0.0 if unknown == "zero" else deviation or float(known.vectors.std())
+    shape = (HASHED + len(own_row), table.vectors.shape[1])
+    spread = 0.0 if unknown == "zero" else deviation or float(table.vectors.std())
     random = generator(seed, "unknown words").normal(0, spread, shape).astype(np.float32)
     padding = np.zeros((1, shape[1]), np.float32)
     files = {
-        VOCABULARY: "\n".join([*known.words, *own_row]),
+        VOCABULARY: "\n".join([*table.words, *own_row]),
         META: json.dumps({"size": shape[1], "from_front": from_front}),
     }
     return TextSide(
         queries=word_tokens(files, data.query_texts()),
         documents=word_tokens(files, data.documents),
         files=files,
-        arrays={"vectors": np.concatenate([padding, random[:HASHED], known.vectors, random[HASHED:]])},
+        arrays={"vectors": np.concatenate([padding, random[:HASHED], table.vectors, random[HASHED:]])},
     )
 
 
 def word_tokens(files: Mapping[str, str], texts: Iterable[str]) -> Tokens:
     """Rows of the vector table for the words of texts; words outside the vocabulary go to hashed rows."""
-    known = {word: row for row, word in enumerate(files[VOCABULARY].splitlines(), FIRST_WORD)}
+    row_of = {word: row for row, word in enumerate(files[VOCABULARY].splitlines(), FIRST_WORD)}
     words = index_words(texts)
-    rows = [known.get(word) or _hashed_row(word) for word in words.vocabulary]
+    rows = [row_of.get(word) or _hashed_row(word) for word in words.vocabulary]
     return Tokens(np.array(rows, np.int32)[words.ids], words.offsets)
 
 
@@ -186,16 +186,16 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> WordVectors:
     unpacked. Raises DataError if the file is broken or has none of the words.
     """
     try:
-        found = _read_binary(path, vocabulary) if ".bin" in path.suffixes else _read_text(path, vocabulary)
+        vectors = _read_binary(path, vocabulary) if ".bin" in path.suffixes else _read_text(path, vocabulary)
     except (ValueError, EOFError, OSError, AssertionError, NotImplementedError) as error:
         raise DataError(
             Problem(str(path), f"cannot be read: {error}", "word2vec, GloVe or fastText vectors")
         ) from error
     if not path.stat().st_size:
         raise DataError(Problem(str(path), "no rows", "word2vec, GloVe or fastText vectors"))
-    if not found:
+    if not vectors:
         raise DataError(Problem(str(path), "has none of the collection's words", "vectors of lower-case words"))
-    return WordVectors(tuple(found), np.stack(list(found.values())))
+    return WordVectors(tuple(vectors), np.stack(list(vectors.values())))
 
 
 def _read_binary(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]:
@@ -210,7 +210,7 @@ def _read_binary(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]
 
 def _read_text(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]:
     """Streams the file, so that memory holds only the wanted vectors. A word's first line counts."""
-    found: dict[str, np.ndarray] = {}
+    vectors: dict[str, np.ndarray] = {}
     problems: list[Problem] = []
     wanted = {word.encode() for word in vocabulary}
     with open_bytes(path) as file:
@@ -223,12 +223,12 @@ def _read_text(path: Path, vocabulary: Sequence[str]) -> dict[str, np.ndarray]:
             if name in wanted:
                 wanted.remove(name)
                 try:
-                    found[name.decode()] = _vector(line, size)
+                    vectors[name.decode()] = _vector(line, size)
                 except ValueError as error:
                     problems.append(Problem(f"{path}:{number}", str(error), f"a word and {size} numbers"))
     if problems:
         raise DataError(problems)
-    return found
+    return vectors
 
 
 def _vector(line: bytes, size: int) -> np.ndarray:

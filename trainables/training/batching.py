@@ -56,15 +56,17 @@ class Curriculum:
 def make_curriculum(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> Curriculum:
     """The configured curriculum over the training instances."""
     settings = run.curriculum
-    known = first_difficulty(run, materials, split, instances) if settings.reads_scoring else np.zeros(len(instances))
+    difficulty = (
+        first_difficulty(run, materials, split, instances) if settings.reads_scoring else np.zeros(len(instances))
+    )
     sampler = Sampler(
-        order=easy_first(known, settings.anti),
+        order=easy_first(difficulty, settings.anti),
         schedule=make_schedule(run),
         seed=run.seed,
         replacement=settings.sampling == "with_replacement",
         warm=settings.warm if settings.pacing != "none" else 0.0,
     )
-    return Curriculum(sampler, make_weigher(run, split, instances, known))
+    return Curriculum(sampler, make_weigher(run, split, instances, difficulty))
 
 
 def first_difficulty(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> np.ndarray:

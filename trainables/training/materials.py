@@ -65,8 +65,8 @@ def _splits(data: RankingData) -> dict[str, Split]:
     if len(train) < 2:
         raise DataError(Problem(KEY, f"'{data.name}' has one query only", "data with at least two"))
     order = generator(0, "pre-training dev").permutation(len(train))
-    held = max(1, round(HELD_OUT * len(train)))
-    return {"train": some_queries(train, np.sort(order[held:])), "dev": some_queries(train, np.sort(order[:held]))}
+    size = max(1, round(HELD_OUT * len(train)))
+    return {"train": some_queries(train, np.sort(order[size:])), "dev": some_queries(train, np.sort(order[:size]))}
 
 
 def joint_text(ranker: Ranker, settings: Any, target: RankingData, other: RankingData) -> tuple[TextSide, TextSide]:
@@ -124,11 +124,11 @@ def materials_key(run: TrainingRun) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def materials_for(run: TrainingRun, known: Mapping[str, Materials]) -> Materials:
-    """The known materials for a run. They are made now, from the same data, for ranker settings that the search did not
-    foresee: values of a long or continuous range on which the text side or the pre-training depends."""
-    made = known.get(materials_key(run))
-    return made if made is not None else prepare(run, next(iter(known.values())).data if known else None)
+def materials_for(run: TrainingRun, by_key: Mapping[str, Materials]) -> Materials:
+    """A run's materials, of those `by_key`. They are made now, from the same data, for ranker settings that the search
+    did not foresee: values of a long or continuous range on which the text side or the pre-training depends."""
+    made = by_key.get(materials_key(run))
+    return made if made is not None else prepare(run, next(iter(by_key.values())).data if by_key else None)
 
 
 def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:
@@ -151,9 +151,9 @@ def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
     return {name: digest_of(Path(name)) for name in sorted(named - {TRAINED_VECTORS}) if Path(name).is_file()}
 
 
-def changed_files(now: Mapping[str, str], kept: Mapping[str, str]) -> list[str]:
-    """The files in `kept` whose content is another `now`, or that are gone; both as `files_of` gives them."""
-    return [path for path, digest in kept.items() if now.get(path) != digest]
+def changed_files(now: Mapping[str, str], recorded: Mapping[str, str]) -> list[str]:
+    """The files in `recorded` whose content is another `now`, or that are gone; both as `files_of` gives them."""
+    return [path for path, digest in recorded.items() if now.get(path) != digest]
 
 
 def encoders_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
@@ -162,8 +162,8 @@ def encoders_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
         return {}
     from trainables.rankers.encoders import encoder_version  # here: it imports transformers
 
-    found = {name: encoder_version(name) for name in sorted(named)}
-    return {name: version for name, version in found.items() if version}
+    versions = {name: encoder_version(name) for name in sorted(named)}
+    return {name: version for name, version in versions.items() if version}
 
 
 def _rankers_of(runs: Iterable[TrainingRun]) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ class Accumulation:
 
     def __init__(self, samples: int | None, device: torch.device):
         self.samples, self.device = samples, device
-        self.told = False
+        self.noted = False
         self.notes: list[str] = []
 
     def backward(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
@@ -112,8 +112,8 @@ class Accumulation:
                 "a smaller training.max_length, or for bert ranker.checkpointing: true, may help"
             )
         self.samples = (samples + 1) // 2
-        if not self.told:
-            self.told = True
+        if not self.noted:
+            self.noted = True
             self.notes.append(
                 f"{self.device} is out of memory with {samples} samples at a time: going on with {self.samples} "
                 f"(training.micro_batch), or fewer; batches, loss and gradient stay the same"
@@ -159,9 +159,9 @@ def score_candidates(
     costs = module.costs(queries, documents, query_rows, document_rows)
     order = np.argsort(costs, kind="stable")
     with torch.inference_mode(), precision.autocast(device):
-        found = torch.cat(list(_in_batches(scores_of, costs, order, device))).cpu().numpy()  # one wait for the device
-    scores = np.empty_like(found)
-    scores[order] = found
+        by_cost = torch.cat(list(_in_batches(scores_of, costs, order, device))).cpu().numpy()  # one wait for the device
+    scores = np.empty_like(by_cost)
+    scores[order] = by_cost
     return scores
 
 

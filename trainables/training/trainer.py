@@ -188,8 +188,8 @@ class Training(Progress):
 
     def _scores_of_rows(self, rows: np.ndarray) -> Tensor:
         """Scores, or class logits, of training candidates on the CPU; each row is scored once."""
-        distinct, places = np.unique(rows, return_inverse=True)
-        return torch.from_numpy(self._score(self.batcher.split, distinct)[places])
+        distinct, index = np.unique(rows, return_inverse=True)
+        return torch.from_numpy(self._score(self.batcher.split, distinct)[index])
 
     # -- evaluation ----------------------------------------------------------------------------------------------
 

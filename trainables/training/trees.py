@@ -244,8 +244,8 @@ class TreeTraining(Progress):
     def _grow(self, stage: Stage, begin: int, end: int) -> int:
         """Brings the booster from round `begin` to round `end` of a stage; returns the rounds that were grown here, not
         by another training."""
-        if self.prefixes and stage is self.stages[0] and (found := self.prefixes.at(end)):
-            self.booster, self._growing = found, None
+        if self.prefixes and stage is self.stages[0] and (prefix := self.prefixes.at(end)):
+            self.booster, self._growing = prefix, None
             return 0
         if self._growing and self._growing[0] is stage and not self.settings.draws:
             booster = self._growing[1]

@@ -52,7 +52,7 @@ class TrialState:
     """Checkpoints in whose place others of the same iteration came after a kill: never read, yet to be deleted."""
     offset: int = 0
     """Iterations of its previous trainings (grace `scaled`), after which those of its present one are counted."""
-    formers: tuple[int, ...] = ()
+    past_offsets: tuple[int, ...] = ()
     """The `offset` of each training before the present one, in their order."""
     until: int | None = None
     """The last iteration of the training that counts, if a later one was cut short."""
@@ -80,15 +80,15 @@ class TrialState:
         """The highest value, at the earliest iteration that reached it; NaN does not count."""
         own = self.adopted["iteration"] if self.adopted else 0  # earlier values are not of the present weights
         values = self.dev(metric).items()
-        known = {iteration: value for iteration, value in values if iteration > own and not math.isnan(value)}
-        at = max(known, key=known.__getitem__, default=None)
-        return None if at is None else Dev(at, known[at])
+        by_iteration = {iteration: value for iteration, value in values if iteration > own and not math.isnan(value)}
+        at = max(by_iteration, key=by_iteration.__getitem__, default=None)
+        return None if at is None else Dev(at, by_iteration[at])
 
     def before(self) -> TrialState | None:
         """The trial as its previous training left it; None if there was none."""
-        if not self.formers:
+        if not self.past_offsets:
             return None
-        return replace(self, offset=self.formers[-1], until=self.offset, formers=self.formers[:-1])
+        return replace(self, offset=self.past_offsets[-1], until=self.offset, past_offsets=self.past_offsets[:-1])
 
     @property
     def configuration(self) -> str:
@@ -163,17 +163,17 @@ class SearchState:
 
     def finals(self) -> dict[str, list[float]]:
         """Best dev values of the trainings that ran to their end, by configuration, in the order of the trials."""
-        found: dict[str, list[float]] = {}
+        by_configuration: dict[str, list[float]] = {}
         for trial, dev in self._finals():
-            found.setdefault(trial.configuration, []).append(dev)
-        return found
+            by_configuration.setdefault(trial.configuration, []).append(dev)
+        return by_configuration
 
     def by_seed(self) -> dict[str, dict[int, float]]:
         """Like `finals`, with the values by seed."""
-        found: dict[str, dict[int, float]] = {}
+        by_configuration: dict[str, dict[int, float]] = {}
         for trial, dev in self._finals():
-            found.setdefault(trial.configuration, {})[trial.seed] = dev
-        return found
+            by_configuration.setdefault(trial.configuration, {})[trial.seed] = dev
+        return by_configuration
 
     def _finals(self) -> Iterator[tuple[TrialState, float]]:
         for trial in self.by_number():
@@ -212,13 +212,14 @@ class SearchState:
                 self._take(self.trials[event["trial"]].results, event)
             case "checkpoint":
                 trial = self.trials[event["trial"]]
-                if known := trial.checkpoints.get(event["iteration"]):
-                    trial.replaced.append(known)
+                if replaced := trial.checkpoints.get(event["iteration"]):
+                    trial.replaced.append(replaced)
                 trial.checkpoints[event["iteration"]] = event["path"]
             case "machine":
-                known = self.machines.setdefault(self.trials[event["trial"]].params.get("ranker.name", self.ranker), [])
-                if event["text"] not in known:
-                    known.append(event["text"])
+                ranker = self.trials[event["trial"]].params.get("ranker.name", self.ranker)
+                machines = self.machines.setdefault(ranker, [])
+                if event["text"] not in machines:
+                    machines.append(event["text"])
             case "pause":
                 self.trials[event["trial"]].paused = True
             case "end":
@@ -248,14 +249,14 @@ class SearchState:
             self.training_seconds += event["metrics"]["seconds"]
 
     def _begin(self, event: Event) -> None:
-        if known := self.trials.get(event["trial"]):
-            known.outcome = known.reason = None
-            known.paused = False
+        if trial := self.trials.get(event["trial"]):
+            trial.outcome = trial.reason = None
+            trial.paused = False
             if event.get("anew"):
-                known.formers = (*known.formers, known.offset)
-                known.offset = max(known.results, default=0)
+                trial.past_offsets = (*trial.past_offsets, trial.offset)
+                trial.offset = max(trial.results, default=0)
             if adopted := event.get("adopted"):
-                known.adopted, known.chosen, known.params = adopted, as_chosen(event["chosen"]), event["params"]
+                trial.adopted, trial.chosen, trial.params = adopted, as_chosen(event["chosen"]), event["params"]
             return
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")
@@ -290,7 +291,7 @@ def replay(events: Iterable[Event], seen: Callable[[SearchState, Event], None] |
     for number, event in enumerate(events, 1):
         try:
             if state is None:
-                state = begun(event)
+                state = initial_state(event)
             else:
                 state.apply(event)
                 if seen:
@@ -303,12 +304,12 @@ def replay(events: Iterable[Event], seen: Callable[[SearchState, Event], None] |
     return state
 
 
-def begun(event: Event) -> SearchState:
+def initial_state(event: Event) -> SearchState:
     """The state right after the event `search`; raises KeyError for another event, TypeError if a key is missing."""
     if event["event"] != "search":
         raise KeyError("a journal begins with the event 'search'")
-    known = {entry.name for entry in fields(SearchState)}
-    return SearchState(**{key: value for key, value in event.items() if key in known})
+    names = {entry.name for entry in fields(SearchState)}
+    return SearchState(**{key: value for key, value in event.items() if key in names})
 
 
 CURRICULUM = "curriculum."

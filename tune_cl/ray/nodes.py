@@ -21,13 +21,13 @@ PACKAGES = ("tune-cl", "ray", "torch", "transformers", "tokenizers", "lightgbm",
 
 def versions(packages: Iterable[str]) -> dict[str, str | None]:
     """The versions of packages where this runs; None for one that is not installed."""
-    found: dict[str, str | None] = {}
+    by_package: dict[str, str | None] = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            by_package[package] = version(package)
         except PackageNotFoundError:
-            found[package] = None
-    return found
+            by_package[package] = None
+    return by_package
 
 
 class NodeCheck:
@@ -70,9 +70,7 @@ class NodeCheck:
             raise WorkFailed(f"{cannot}: {last_line(error)}; install tune-cl there, then resume") from None
         except RayError:  # the node is gone, and its trials go elsewhere
             return
-        if lacking := [package for package, known in self.here.items() if known and not there[package]]:
+        if lacking := [package for package, ours in self.here.items() if ours and not there[package]]:
             raise WorkFailed(f"{cannot}: it lacks {', '.join(lacking)}; install them, then resume")
-        if other := [
-            f"{name} {there[name]} ({known} here)" for name, known in self.here.items() if known != there[name]
-        ]:
+        if other := [f"{name} {there[name]} ({ours} here)" for name, ours in self.here.items() if ours != there[name]]:
             self.say(f"note: node {address} has {', '.join(other)}: its trials' numbers may differ")

@@ -53,15 +53,15 @@ def _task(function: Callable[..., Any], arguments: tuple[Any, ...], threads: int
 
 
 def completed(
-    experiment: Experiment, known: Mapping[str, Materials], address: str | None = None
+    experiment: Experiment, by_key: Mapping[str, Materials], address: str | None = None
 ) -> dict[str, Materials]:
     """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained on
     the cluster at `address`, or else here."""
     compute = on_cluster(address, experiment.search.resources) if address else here
-    known, base = dict(known), experiment.base_run()
+    by_key, base = dict(by_key), experiment.base_run()
     for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
-        known[materials_key(run)] = with_start(base, run, known[materials_key(run)], compute)
-    return with_teacher(base, experiment.scorings, known, compute)
+        by_key[materials_key(run)] = with_start(base, run, by_key[materials_key(run)], compute)
+    return with_teacher(base, experiment.scorings, by_key, compute)
 
 
 def untrained(experiment: Experiment) -> dict[str, Materials]:
@@ -70,16 +70,16 @@ def untrained(experiment: Experiment) -> dict[str, Materials]:
 
     Raises DataError or ConfigError for whatever a trial would find wrong with the data or the files it reads.
     """
-    known: dict[str, Materials] = {}
+    by_key: dict[str, Materials] = {}
     data = None
     for run in experiment.distinct_rankers():
         key = materials_key(run)
-        if key not in known:
-            known[key] = prepare(run, data)
-            data = known[key].data
-        training_notes(run, known[key])
+        if key not in by_key:
+            by_key[key] = prepare(run, data)
+            data = by_key[key].data
+        training_notes(run, by_key[key])
     _require_vectors(experiment)
-    return known
+    return by_key
 
 
 def _require_vectors(experiment: Experiment) -> None:
@@ -99,26 +99,32 @@ def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> d
     readers = experiment.file_readers()
     read = {"files": files_of(readers), "encoders": encoders_of(readers)}
     data = {"name": made.data.name, "digest": made.data.digest, **pretraining}
-    return data | {key: found for key, found in read.items() if found}
+    return data | {key: digests for key, digests in read.items() if digests}
 
 
-def require_unchanged(experiment: Experiment, materials: Mapping[str, Materials], kept: Mapping[str, Any]) -> None:
-    """Raises DataError if the data, a file of word vectors or an encoder has changed since the search began. `kept`:
-    its fingerprint then. What that lacks, or what cannot be told of an encoder any more, is no difference."""
+def require_unchanged(experiment: Experiment, materials: Mapping[str, Materials], recorded: Mapping[str, Any]) -> None:
+    """Raises DataError if the data, a file of word vectors or an encoder has changed since the search began.
+
+    `recorded`: its fingerprint then. What that lacks, or what cannot be told of an encoder any more, is no
+    difference."""
     now = fingerprint(experiment, materials)
     changed = [
-        (place, "the data has changed since the search began", "the data that the search began with, or a new search")
-        for key, place in (("digest", "data.source"), ("pretrain_digest", "training.pretrain_data"))
-        if now.get(key) != kept.get(key)
+        (
+            location,
+            "the data has changed since the search began",
+            "the data that the search began with, or a new search",
+        )
+        for key, location in (("digest", "data.source"), ("pretrain_digest", "training.pretrain_data"))
+        if now.get(key) != recorded.get(key)
     ]
     changed += [
         (path, "is not the file that the search began with", "that one, or a new search")
-        for path in changed_files(now.get("files", {}), kept.get("files", {}))
+        for path in changed_files(now.get("files", {}), recorded.get("files", {}))
     ]
     encoders = now.get("encoders", {})
     changed += [
         (model, "is not the encoder that the search began with", f"{_that(version)}, or a new search")
-        for model, version in kept.get("encoders", {}).items()
+        for model, version in recorded.get("encoders", {}).items()
         if encoders.get(model, version) != version
     ]
     if changed:

@@ -38,8 +38,8 @@ def lacking(need: Resources) -> list[Problem]:
 
 def at_a_time(search: SearchConfig) -> int:
     """How many trials this machine runs at a time; 1 if it holds none."""
-    places = max(1, held([{"Resources": this_machine()}], search.resources))
-    return min(places, search.max_concurrent or places)
+    capacity = max(1, held([{"Resources": this_machine()}], search.resources))
+    return min(capacity, search.max_concurrent or capacity)
 
 
 class Room:

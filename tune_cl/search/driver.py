@@ -22,7 +22,7 @@ from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import expected_stops
 from tune_cl.history.journal import Event, Journal
-from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, as_chosen, begun
+from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, as_chosen, initial_state
 from tune_cl.samplers import Observation, Outcome
 from tune_cl.schedulers import Decision
 from tune_cl.schedulers.scheduler import scaled_run
@@ -89,7 +89,7 @@ class Course:
         self.repeats = Repeats(search.repeats, BASELINE_TRIAL)
         self.stops: dict[str, Stop] = {}
         self.asked: dict[str, int] = {}  # the sampler's number for each trial: 0 for the baseline, none for repeats
-        self.state: SearchState = begun(next(events))
+        self.state: SearchState = initial_state(next(events))
         for event in events:
             self.apply(event)
 

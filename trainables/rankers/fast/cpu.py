@@ -74,18 +74,18 @@ class Linear(nn.Linear):
         return linear(input, self.weight, self.bias)
 
 
-def rows(x: Tensor, places: Tensor) -> Tensor:
-    """x[places]: rows of x [N, ...] at places, int64 [M]. On a CPU, the gradient of indexing is added up by one thread,
+def rows(x: Tensor, index: Tensor) -> Tensor:
+    """x[index]: rows of x [N, ...] at `index`, int64 [M]. On a CPU, the gradient of indexing is added up by one thread,
     that of index_select by all threads; on a GPU, the latter is added up in no fixed order."""
-    return x.index_select(0, places) if x.device.type == "cpu" else x[places]
+    return x.index_select(0, index) if x.device.type == "cpu" else x[index]
 
 
 def dropout_mask(like: Tensor, p: float) -> Tensor:
     """0 with probability p, rounded to 1 / 65,536, else 1 / kept share; in the shape and type of `like`."""
     threshold = round(p * 65536)
     bits = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-    kept = bits[: like.numel()].view(like.shape) >= threshold - 32768
-    return kept.to(like.dtype).mul_(65536 / (65536 - threshold))
+    mask = bits[: like.numel()].view(like.shape) >= threshold - 32768
+    return mask.to(like.dtype).mul_(65536 / (65536 - threshold))
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:

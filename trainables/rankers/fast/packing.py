@@ -106,12 +106,12 @@ def packed_attention(
     # Squeezed and, for one group, not split: the gradient of an index or of a part would be a copy of the whole.
     sides = ((query.squeeze(0), asking), (key.squeeze(0), tokens), (value.squeeze(0), tokens))
     parts = [side.split(sizes, 1) if len(groups) > 1 else (side,) for side, sizes in sides]
-    found = []
+    outputs = []
     for group, *states, mask in zip(groups, *parts, reads.split(tokens), strict=True):
         q, k, v = (state.unflatten(1, (group.sequences, -1)).transpose(0, 1) for state in states)
         reading = _reading(group, mask, sliding_window)
-        found.append(_attention(q, k, v, reading, dropout, scaling).transpose(1, 2).flatten(0, 1))
-    return (torch.cat(found) if len(found) > 1 else found[0]).unsqueeze(0), None
+        outputs.append(_attention(q, k, v, reading, dropout, scaling).transpose(1, 2).flatten(0, 1))
+    return (torch.cat(outputs) if len(outputs) > 1 else outputs[0]).unsqueeze(0), None
 
 
 def _reading(group: Group, mask: Tensor, window: int | None) -> Tensor | None:
@@ -119,8 +119,8 @@ def _reading(group: Group, mask: Tensor, window: int | None) -> Tensor | None:
     reading = mask.view(group.sequences, 1, 1, group.width) if group.padded else None
     if window is None or group.width <= window:
         return reading
-    place = torch.arange(group.width, device=mask.device)
-    distance = (place[:, None] - place).abs()
+    positions = torch.arange(group.width, device=mask.device)
+    distance = (positions[:, None] - positions).abs()
     near = distance < window
     # Padding far from its sequence reads itself: attention to nothing would be NaN, and NaN spreads.
     return near if reading is None else (reading & near) | (distance == 0)
@@ -169,7 +169,7 @@ def _ask_for_cls(_: nn.Module, args: tuple[Tensor, None], kwargs: dict[str, Any]
     return (rows(states[0], kwargs["starts"])[None],), kwargs | {"encoder_hidden_states": states}
 
 
-def cls_vectors(states: Tensor, starts: Tensor, places: Tensor) -> Tensor:
+def cls_vectors(states: Tensor, starts: Tensor, ranks: Tensor) -> Tensor:
     """[CLS] vectors [P, D], in the order before packing, from a packed encoder's `last_hidden_state`."""
-    tokens = places if states.shape[1] == len(starts) else starts[places]
+    tokens = ranks if states.shape[1] == len(starts) else starts[ranks]
     return rows(states[0], tokens)
