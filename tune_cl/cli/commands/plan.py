@@ -30,8 +30,8 @@ from tune_cl.history.state import replay
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_name(parser)
-    parser.add_argument("--difference", type=_above_zero, metavar="D", help="how many seeds would show it?")
-    parser.add_argument("--power", type=_share, default=0.8, help="the chance to show it (default .8)")
+    parser.add_argument("--difference", type=difference, metavar="D", help="how many seeds would show it?")
+    parser.add_argument("--power", type=power, default=0.8, help="the chance to show it (default .8)")
     parser.add_argument("--top", type=int, default=Request.top, metavar="K", help="configurations (default 3)")
     parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG of the table")
@@ -40,14 +40,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--allow-open-ray", action="store_true", help="as in tune-cl run; for --pilot")
 
 
-def _above_zero(text: str) -> float:
+def difference(text: str) -> float:
     value = float(text)
     if not 0 < value <= 1:
         raise ArgumentTypeError(f"{text} is not above 0 and at most 1")
     return value
 
 
-def _share(text: str) -> float:
+def power(text: str) -> float:
     value = float(text)
     if not 0 < value < 1:
         raise ArgumentTypeError(f"{text} is not between 0 and 1")
