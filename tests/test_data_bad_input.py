@@ -35,7 +35,7 @@ BAD: dict[str, tuple[dict[str, str | bytes], str]] = {
     "truncated gzip": (packed(CUT), r"collection\.tsv\.gz:\d+: the gzip data is broken or cut off here"),
     "column count": (changed(TREC, "queries.dev.tsv", "dev-a\tcat\ndev-b\n"), "queries.dev.tsv:2: 1 columns instead"),
     "duplicate document": (changed(TREC, "collection.tsv", TREC["collection.tsv"] + "d2\tx\n"),
-                           r"collection.tsv:5: id 'd2' a second time \(first in line 2\)"),
+                           r"collection.tsv:5: another text for id 'd2' than in \S+/collection.tsv:2; keep"),
     "unknown query": (changed(TREC, "qrels.dev.txt", "nobody 0 d1 1\n"), "qrels.dev.txt:1: unknown query 'nobody'"),
     "candidate without text": (changed(TREC, "run.dev.txt", "dev-a Q0 d9 1 1 x\n"),
                                "run.dev.txt:1: document 'd9' is not in the collection"),

@@ -75,7 +75,7 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
         _require_intact_links(folder)
     name = reader_for(folder)
     reader = READERS[name]
-    digest = _folder_digest(name, reader.files(folder), config)
+    digest = _folder_digest(name, folder, reader.files(folder), config)
 
     def build(entry: Path) -> None:
         save_data(replace(reader.read(folder, config, entry), digest=digest), entry)
@@ -113,9 +113,9 @@ def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:
     return config.candidates, config.top_k, config.unretrieved_positives, config.bm25.k1, config.bm25.b
 
 
-def _folder_digest(reader: str, files: list[Path], config: DataConfig) -> str:
+def _folder_digest(reader: str, folder: Path, files: list[Path], config: DataConfig) -> str:
     try:
-        contents = [(path.name, path) for path in files]
+        contents = [(str(path.relative_to(folder)), path) for path in files]
         return digest_of(_FORMAT, reader, contents, *_candidate_keys(config))
     except OSError as error:
         wrong = f"cannot be read ({error.strerror})"

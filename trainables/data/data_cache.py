@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,17 @@ class TextWriter:
         """Closes the files; returns the column memory-mapped."""
         self._flush()
         return TextColumn(self._data.finish(), self._offsets.finish())
+
+
+def rewritten(folder: Path, name: str, texts: Iterable[str]) -> TextColumn:
+    """A column of a folder with other texts, which may come from the column that is replaced."""
+    writer = TextWriter(folder, f"{name}.new")
+    for text in texts:
+        writer.append(text)
+    writer.finish()
+    for part in ("data", "offsets"):
+        (folder / f"{name}.new.{part}.npy").replace(folder / f"{name}.{part}.npy")
+    return TextColumn(*(load_array(folder / f"{name}.{part}.npy") for part in ("data", "offsets")))
 
 
 def save_data(data: RankingData, folder: Path) -> None:

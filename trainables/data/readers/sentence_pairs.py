@@ -14,6 +14,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, ONE_DOMAIN, SPLITS, RankingData, Split, Task, TextColumn
+from trainables.data.readers.pairs import has_header
 from trainables.data.readers.rows import Lines, Rows, is_text, plain_or_gz, usable_id
 from trainables.data.settings import DataConfig
 
@@ -268,7 +269,8 @@ HELD_OUT = 0.1  # share of the pairs in dev, and the same in test
 def _quora_files(folder: Path) -> list[Path]:
     """The splits of Wang et al. 2017 if dev.tsv exists, else the whole file as published."""
     given = _existing(folder, {split: f"{split}.tsv" for split in SPLITS})
-    return list((given if "dev" in given else _existing(folder, {"": QUORA_WHOLE})).values())
+    of_two_questions = "dev" in given and not has_header(list(given.values()))
+    return list((given if of_two_questions else _existing(folder, {"": QUORA_WHOLE})).values())
 
 
 def _read_quora(folder: Path, problems: list[Problem], notes: list[str]) -> Splits:
