@@ -27,7 +27,8 @@ class Progress(ABC):
 
     history      metrics of each completed iteration
     best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
-    dev_values   float64 [Q], of each dev query after the last iteration
+    dev_values   float64 [Q], of each dev query after the last iteration: means over the last `evaluation.smoothing`
+    recent       dev values by query that enter the next such mean, one array for each of these iterations
     copied_iterations  iterations that another configuration made before this training continued from its state: none
                  of them can be this one's best
     """
@@ -40,6 +41,7 @@ class Progress(ABC):
         self.best_iteration = self.copied_iterations = 0
         self.best_scores = np.empty(0, np.float32)
         self.dev_values = np.empty(0)
+        self.recent: list[np.ndarray] = []
 
     def pop_notes(self) -> list[str]:
         """What the user should know of the iterations done since the last call."""
@@ -78,8 +80,11 @@ class Progress(ABC):
         return self.iteration >= settings.max_iterations or self.iteration - self.best_iteration >= settings.patience
 
     def evaluate(self, scores: np.ndarray) -> float:
-        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]."""
-        self.dev_values = self.evaluator(scores, [self.run.metric])[self.run.metric]
+        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]; and over the
+        last `evaluation.smoothing` iterations, as far as there are any."""
+        window = [*self.recent, self.evaluator(scores, [self.run.metric])[self.run.metric]]
+        self.dev_values = np.mean(window, axis=0)
+        self.recent = window[max(0, len(window) + 1 - self.run.evaluation.smoothing) :]
         return float(self.dev_values.mean())
 
     def document(self) -> dict[str, Any]:
@@ -90,6 +95,7 @@ class Progress(ABC):
             "history": list(self.history),
             "best_iteration": self.best_iteration,
             "adopted": self.copied_iterations,
+            "recent": [values.tolist() for values in self.recent],
         }
 
     @abstractmethod
@@ -117,6 +123,7 @@ class Progress(ABC):
             state["best_iteration"],
             state["adopted"],
         )
+        self.recent = recent_of(state)
         if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)
 
@@ -124,6 +131,11 @@ class Progress(ABC):
 def read_state(folder: Path) -> dict[str, Any]:
     """The JSON part of a saved training: `Progress.document` and what its kind of training adds."""
     return checkpoint.read_json(folder / STATE)
+
+
+def recent_of(state: dict[str, Any]) -> list[np.ndarray]:
+    """The dev queries' values that the next smoothed one needs; none in states of earlier versions."""
+    return [np.array(values) for values in state.get("recent", ())]
 
 
 def is_of(folder: Path, run: TrainingRun, materials: Materials) -> bool:
