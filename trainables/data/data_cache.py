@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,14 @@ class TextWriter:
         """Appends one text; it reaches the disk when a block is full, or by `finish`."""
         self._data.append(text.encode())
         self._ends.append(self._data.length)
+        if len(self._ends) >= _BLOCK:
+            self._flush()
+
+    def extend(self, texts: Sequence[bytes]) -> None:
+        """Appends texts given as UTF-8."""
+        start = self._data.length
+        self._data.append(b"".join(texts))
+        self._ends.extend(islice(accumulate(map(len, texts), initial=start), 1, None))
         if len(self._ends) >= _BLOCK:
             self._flush()
 

@@ -40,9 +40,9 @@ def read_pairs(
     scratch = workspace / "scratch"
     ids, texts, numbers = TextWriter(workspace, "document_ids"), TextWriter(workspace, "documents"), count(1)
 
-    def add(text: str) -> None:
-        texts.append(text)
-        ids.append(f"d{next(numbers)}")
+    def add(new: Sequence[bytes]) -> None:
+        texts.extend(new)
+        ids.extend([b"d%d" % number for number in islice(numbers, len(new))])
 
     documents = TextTable(add)
     splits = {}
@@ -79,7 +79,7 @@ class _Judged:
     def __init__(self, split: str, documents: TextTable, scratch: Path):
         self.split, self.documents = split, documents
         self._texts = TextWriter(scratch, split)
-        self.queries = TextTable(self._texts.append)
+        self.queries = TextTable(self._texts.extend)
         self._query, self._document, self._grade, self._row = array("i"), array("i"), array("h"), array("I")
 
     def read(self, table: Table, columns: Columns, problems: list[Problem]) -> None:

@@ -196,7 +196,7 @@ def is_text(value: object) -> TypeGuard[str]:
 
 def one_line(text: str) -> str:
     """The text with each run of spaces, tabs and line ends as one space, and none at either end."""
-    if any(white in text for white in ("\n", "\t", "\r", "  ")):
+    if "\n" in text or "  " in text or "\t" in text or "\r" in text:
         text = _WHITE.sub(" ", text)
     return text.strip(" ")
 

@@ -16,10 +16,10 @@ class TextTable:
     A text is known by a 128-bit BLAKE2b hash in a table with open addressing; two of a billion texts have the same
     hash with a probability of 1 in 10^20.
 
-    add  is called with each new text, in the order of their numbers
+    add  is called with new texts as UTF-8, in the order of their numbers
     """
 
-    def __init__(self, add: Callable[[str], None]):
+    def __init__(self, add: Callable[[Sequence[bytes]], None]):
         self._add = add
         self._count = 0
         self._keys = np.zeros((1 << 10, 2), np.uint64)  # of each row
@@ -31,30 +31,29 @@ class TextTable:
     def rows(self, texts: Sequence[str]) -> np.ndarray:
         """The number of each of N texts, new ones included; int64 [N]."""
         distinct = dict.fromkeys(texts)
-        rows = self._find_or_add(list(distinct))
+        rows = self._find_or_add([text.encode() for text in distinct])
         for text, row in zip(distinct, rows.tolist(), strict=True):
             distinct[text] = row
         return np.fromiter(map(distinct.__getitem__, texts), np.int64, len(texts))
 
     def find(self, texts: Sequence[str]) -> np.ndarray:
         """The number of each of N texts, -1 if it is not in the table; int64 [N]."""
-        return self._find(_keys_of(texts))[0]
+        return self._find(_keys_of([text.encode() for text in texts]))
 
-    def _find_or_add(self, texts: Sequence[str]) -> np.ndarray:
+    def _find_or_add(self, texts: Sequence[bytes]) -> np.ndarray:
         keys = _keys_of(texts)
         self._make_room(len(texts))
-        rows, _ = self._find(keys)
+        rows = self._find(keys)
         new = np.flatnonzero(rows == _FREE)
         rows[new] = np.arange(self._count, self._count + len(new))
         self._keys[self._count : self._count + len(new)] = keys[new]
         self._count += len(new)
         self._place(rows[new])
-        for index in new.tolist():
-            self._add(texts[index])
+        self._add([texts[index] for index in new.tolist()])
         return rows
 
-    def _find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The row of each key, _FREE if it has none, and the slot at which the search ended; int64 [N] each."""
+    def _find(self, keys: np.ndarray) -> np.ndarray:
+        """The row of each key, _FREE if it has none; int64 [N]."""
         slots, rows = self._first_slots(keys), np.full(len(keys), _FREE, np.int64)
         pending = np.arange(len(keys))
         while len(pending):
@@ -63,7 +62,7 @@ class TextTable:
             rows[pending[same]] = held[same]
             pending = pending[(held != _FREE) & ~same]
             slots[pending] = (slots[pending] + 1) % len(self._slots)
-        return rows, slots
+        return rows
 
     def _place(self, rows: np.ndarray) -> None:
         """Enters rows whose keys the table lacks."""
@@ -88,7 +87,7 @@ class TextTable:
             self._place(np.arange(self._count))
 
 
-def _keys_of(texts: Sequence[str]) -> np.ndarray:
+def _keys_of(texts: Sequence[bytes]) -> np.ndarray:
     """The hash of each of N texts, uint64 [N, 2]."""
-    digests = b"".join([blake2b(text.encode(), digest_size=16).digest() for text in texts])
+    digests = b"".join([blake2b(text, digest_size=16).digest() for text in texts])
     return np.frombuffer(digests, np.uint64).reshape(-1, 2)
