@@ -14,6 +14,7 @@ from trainables.core.cache import cached, digest_of, entry_in_cache, load_arrays
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.randomness import generator
 from trainables.core.registry import Entry, Registry
+from trainables.curriculum.difficulty_file import difficulty_of_file, no_file
 from trainables.curriculum.weighting import WEIGHTINGS, pairwise_ease, pointwise_ease, values_of
 from trainables.data.bm25 import Bm25
 from trainables.data.columns import RankingData, Split, TextColumn
@@ -69,6 +70,7 @@ class Scored:
     reference        `paper`, or `code` where the code of Penha & Hauff (2020) differs
     relevance_level  lowest relevant grade
     vectors          word vectors: `train`, or the path of a file
+    file             path of the file that scoring `file` reads
     teacher          returns a trained ranker's scores of the split's candidates: logits of relevance, float32 [C], or
                      class logits, float32 [C, K], for pairs to classify
     """
@@ -80,6 +82,7 @@ class Scored:
     reference: str = PAPER
     relevance_level: int = 1
     vectors: str = TRAINED_VECTORS
+    file: str | None = None
     teacher: Callable[[], np.ndarray] | None = None
 
     def teacher_scores(self) -> np.ndarray:
@@ -320,6 +323,13 @@ def response_words(scored: Scored) -> np.ndarray:
     return scored.of_queries(scored.groups.means(word_counts(scored.data.documents)[documents]))
 
 
+def from_file(scored: Scored) -> np.ndarray:
+    """The values of `curriculum.file`."""
+    if scored.file is None:
+        raise ConfigError(no_file(None))
+    return difficulty_of_file(Path(scored.file), scored.data, scored.split, scored.instances)
+
+
 def word_counts(texts: TextColumn) -> np.ndarray:
     """Number of words per text, separated by single spaces, int64 [N]; an empty text has none."""
     spaces = np.flatnonzero(texts.data == ord(" "))
@@ -386,6 +396,12 @@ SCORINGS: Registry[Scoring] = Registry(
         "a trained teacher's mean cross-entropy over the candidates",
         PENHA,
     ),
+    Entry(
+        "file",
+        Scoring(from_file, frozenset({"file"}), reads_texts=False),
+        "values of one's own: curriculum.file, with a row for each query and document",
+        "tune_cl",
+    ),
     *_by_weighting(),
 )
 
@@ -417,9 +433,12 @@ def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
 
 
 def _content(need: str, scored: Scored) -> object:
-    """What identifies a field of Scored: for the teacher its scores, for a file of vectors its path and time."""
+    """What identifies a field of Scored: for the teacher its scores, for a file of vectors its path and time, for one
+    of difficulty its bytes."""
     if need == "teacher":
         return scored.teacher_scores()
+    if need == "file" and scored.file is not None and Path(scored.file).is_file():
+        return digest_of(Path(scored.file))
     path = Path(scored.vectors)
     if need == "vectors" and scored.vectors != TRAINED_VECTORS and path.is_file():
         return [str(path.resolve()), path.stat().st_mtime_ns]
