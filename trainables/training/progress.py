@@ -12,10 +12,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import DataError, Problem
-from trainables.data.columns import required_split
+from trainables.data.columns import Split, required_split
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import judge_of
+from trainables.evaluation.per_query import judge_of, scores_file, write_judged
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 
@@ -23,22 +24,24 @@ STATE = "state.json"
 
 
 class Progress(ABC):
-    """What trainings of networks and of trees have in common.
+    """What trainings of all kinds have in common.
 
-    history      metrics of each completed iteration
-    best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
-    dev_values   float64 [Q], of each dev query after the last iteration
-    adopted      iterations taken over from another configuration; none of them can be this one's best
+    digest      of the data that the training reads
+    history     metrics of each completed iteration
+    adopted     iterations taken over from another configuration; none of them can be this one's best
+    dev_values  float64 [Q], of each dev query after the last iteration
     """
 
-    def __init__(self, run: TrainingRun, materials: Materials):
-        self.run, self.materials = run, materials
-        self.dev = required_split(materials.data, "dev")
-        self.judge = judge_of(materials.data, self.dev, run.evaluation.relevance_level)
+    run: AnyRun
+
+    def __init__(self, digest: str):
+        self.digest = digest
         self.history: list[dict[str, float]] = []
         self.best_iteration = self.adopted = 0
-        self.best_scores = np.empty(0, np.float32)
         self.dev_values = np.empty(0)
+
+    def close(self) -> None:
+        """Ends what runs beside the training; nothing is trained after it."""
 
     def take_notes(self) -> list[str]:
         """What the user should know of the iterations done since the last call."""
@@ -76,16 +79,24 @@ class Progress(ABC):
         settings = self.run.training
         return self.iteration >= settings.max_iterations or self.iteration - self.best_iteration >= settings.patience
 
-    def evaluate(self, scores: np.ndarray) -> float:
-        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]."""
-        self.dev_values = self.judge(scores, [self.run.metric])[self.run.metric]
-        return float(self.dev_values.mean())
+    @abstractmethod
+    def save_ranker(self, folder: Path) -> None:
+        """Writes what the best iteration has trained."""
+
+    @abstractmethod
+    def take_ranker(self, folder: Path) -> None:
+        """Takes what `save_ranker` wrote, to apply it."""
+
+    @abstractmethod
+    def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
+        """Applies what is trained to a split, and writes to the folder what comes of it; returns per-query values,
+        float64 [Q] by metric, and the file that was written."""
 
     def document(self) -> dict[str, Any]:
         """The JSON part of a saved training."""
         return {
             "run": self.run.model_dump(),
-            "data": self.materials.digest,
+            "data": self.digest,
             "history": list(self.history),
             "best_iteration": self.best_iteration,
             "adopted": self.adopted,
@@ -101,19 +112,57 @@ class Progress(ABC):
 
     def same_run(self, folder: Path) -> bool:
         """Whether `folder` holds a state of this training, as `is_of` decides."""
-        return is_of(folder, self.run, self.materials)
+        return is_of(folder, self.run, self.digest)
 
-    def take_up(self, folder: Path) -> None:
-        """Restores history and best scores. Raises DataError for the state of another configuration, ValueError if a
-        file of the folder is not as it was written."""
+    def take_up(self, folder: Path) -> dict[str, Any]:
+        """Restores the history; returns the JSON part of the state. Raises DataError for the state of another
+        configuration, ValueError if a file of the folder is not as it was written."""
         checkpoint.require_whole(folder)
         if not self.same_run(folder):
             wrong = "is the state of another configuration"
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
         state = read_state(folder)
         self.history, self.best_iteration, self.adopted = state["history"], state["best_iteration"], state["adopted"]
+        return state
+
+
+class RankerProgress(Progress):
+    """What trainings of networks and of trees have in common.
+
+    best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
+    """
+
+    run: TrainingRun
+
+    def __init__(self, run: TrainingRun, materials: Materials):
+        super().__init__(materials.digest)
+        self.run, self.materials = run, materials
+        self.dev = required_split(materials.data, "dev")
+        self.judge = judge_of(materials.data, self.dev, run.evaluation.relevance_level)
+        self.best_scores = np.empty(0, np.float32)
+
+    @abstractmethod
+    def score(self, split: Split) -> np.ndarray:
+        """Scores of all candidates of a split, float32 [C]; class logits, [C, K], for pairs to classify."""
+
+    def evaluate(self, scores: np.ndarray) -> float:
+        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]."""
+        self.dev_values = self.judge(scores, [self.run.metric])[self.run.metric]
+        return float(self.dev_values.mean())
+
+    def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
+        data = self.materials.data
+        target = required_split(data, split)
+        scores = self.score(target)
+        judge = judge_of(data, target, self.run.evaluation.relevance_level)
+        values = write_judged(folder, split, data, scores, self.run.ranker["name"], judge)
+        return values, scores_file(folder, split, data)
+
+    def take_up(self, folder: Path) -> dict[str, Any]:
+        state = super().take_up(folder)
         if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)
+        return state
 
 
 def read_state(folder: Path) -> dict[str, Any]:
@@ -121,13 +170,13 @@ def read_state(folder: Path) -> dict[str, Any]:
     return checkpoint.read_json(folder / STATE)
 
 
-def is_of(folder: Path, run: TrainingRun, materials: Materials) -> bool:
+def is_of(folder: Path, run: AnyRun, digest: str) -> bool:
     """Whether `folder` holds the state of this configuration on this data, wherever the data now lies. A state with
     keys that this version does not know counts as another configuration's."""
     state = read_state(folder)
     try:
-        saved = TrainingRun.model_validate(state["run"])
+        saved = run_of(state["run"])
     except ValidationError:
         return False
     here = saved.data.model_copy(update={"source": run.data.source})
-    return saved.model_copy(update={"data": here}) == run and state["data"] == materials.digest
+    return saved.model_copy(update={"data": here}) == run and state["data"] == digest

@@ -26,13 +26,13 @@ from trainables.training import checkpoint, losses
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.materials import Materials, ranker_of
-from trainables.training.progress import STATE, Progress, read_state
+from trainables.training.progress import STATE, RankerProgress, read_state
 from trainables.training.ranker_folder import WEIGHTS
 from trainables.training.saved_ranker import write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, score_candidates
 
 
-class Training(Progress):
+class Training(RankerProgress):
     """State of one training. All randomness is a function of (seed, step), and `save` includes what the curriculum
     remembers; so `load` followed by `iterate` gives the numbers of an uninterrupted run."""
 

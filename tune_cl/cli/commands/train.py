@@ -133,7 +133,7 @@ def _fits(run: TrainingRun, materials: Materials, state: Path) -> bool:
     from trainables.training.saves import DAMAGED
 
     try:
-        return is_of(state, run, materials)
+        return is_of(state, run, materials.digest)
     except DAMAGED:
         return True
 
