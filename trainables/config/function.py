@@ -143,7 +143,9 @@ def _require_two_arguments(function: Function, inner: Any) -> None:
     except TypeError as error:
         name = getattr(inner, "__name__", type(inner).__name__)
         right = f"def {name}(config, trial): ..."
-        raise ConfigError(Problem("objective", f"{name} cannot be called with two arguments ({error})", right)) from None
+        raise ConfigError(
+            Problem("objective", f"{name} cannot be called with two arguments ({error})", right)
+        ) from None
 
 
 def _pickled(function: Function, module: ModuleType | None) -> bytes:

@@ -32,7 +32,9 @@ class ObjectiveCurriculum(CurriculumConfig):
     difficult, is the function's own."""
 
     scoring: Annotated[str, READS_SCORING] = Field(
-        default="none", min_length=1, description="which of the difficulties that the function names; none: its only one"
+        default="none",
+        min_length=1,
+        description="which of the difficulties that the function names; none: its only one",
     )
     weighting: str = Field(
         default="none", min_length=1, description="none, difficulty, or which ease that the function names"

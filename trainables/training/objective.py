@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from trainables.core.prose import counted
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import write_per_query
+from trainables.loops.curriculum import Curriculum
 from trainables.training.calls import Call, Ended
 from trainables.training.checkpoint import require_whole, seal, write_folder, write_json
 from trainables.training.progress import STATE, Progress
@@ -34,9 +35,6 @@ TRACEBACK = "traceback.txt"
 CHECKPOINT = "checkpoint"  # the folder of what `save_ranker` writes
 CLOSE = 1e-9  # two values of one iteration that differ by more, relative to them, are not of the same training
 Values = Mapping[str, float]
-if TYPE_CHECKING:
-    from trainables.loops.curriculum import Curriculum
-
 Choices = Any  # an array, or a mapping from names to arrays
 
 
@@ -100,8 +98,6 @@ class ObjectiveTrial:
 
         Raises ConfigError for a name that is not there.
         """
-        from trainables.loops.curriculum import Curriculum
-
         keys = self._run.curriculum
         own = {"pacing": keys.pacing, "n": keys.n, "delta": keys.delta, "T": keys.T, "m": keys.m, "anti": keys.anti}
         named = keys.weighting not in ("none", "difficulty")
@@ -154,7 +150,9 @@ def checked_report(
         problems.append(Problem("report", f"{by_query} needs the dev value of each query", right))
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None and not folder.is_dir():
-        problems.append(Problem("report", f"there is no folder {folder}", "checkpoint: a folder that the function wrote"))
+        problems.append(
+            Problem("report", f"there is no folder {folder}", "checkpoint: a folder that the function wrote")
+        )
     others = {name: one for name, one in metrics.items() if name != metric}
     if not queries and value is not None and not _is_number(value):
         problems.append(Problem("report", f"'{metric}' is no number", "a number, or {query id: number}"))
@@ -164,7 +162,9 @@ def checked_report(
     dev = float(np.mean(list(queries.values())) if queries else cast(float, value))
     if not math.isfinite(dev):
         raise WorkFailed(f"report: {metric} is {dev}, not a finite number")
-    return Report({dev_key(metric): dev, **{name: float(cast(float, one)) for name, one in others.items()}}, queries, folder)
+    return Report(
+        {dev_key(metric): dev, **{name: float(cast(float, one)) for name, one in others.items()}}, queries, folder
+    )
 
 
 def _problems_of(others: Mapping[str, Any], ours: set[str]) -> list[Problem]:
@@ -267,7 +267,9 @@ class ObjectiveTraining(Progress):
             self.best_checkpoint = number if report.checkpoint else 0
             if self.materials.to_be_applied and not report.checkpoint:
                 raise WorkFailed(self._no_checkpoint(number))
-        self.dev_values = np.array([report.queries[query] for query in sorted(report.queries)] if report.queries else [])
+        self.dev_values = np.array(
+            [report.queries[query] for query in sorted(report.queries)] if report.queries else []
+        )
         self.history.append(metrics)
         self._delete_older()
         return metrics
@@ -360,7 +362,9 @@ class ObjectiveTraining(Progress):
             answer = self._answer(call)
             call.close()
         if isinstance(answer, Report):
-            raise WorkFailed(f"{name} trains where it is asked for '{split}': where trial.split is set, it returns values")
+            raise WorkFailed(
+                f"{name} trains where it is asked for '{split}': where trial.split is set, it returns values"
+            )
         values = _values_by_query(answer.value, name, split)
         ids, path = sorted(values), values_file(folder, split)
         columns = {self.run.metric: np.array([values[query] for query in ids])}
@@ -416,7 +420,11 @@ def _values_by_query(answer: Any, name: str, split: str) -> dict[str, float]:
             "{query id: value of the metric}"
         )
     if len(answer) < 2:
-        raise WorkFailed(f"{name} returned {counted(len(answer), 'query')} for '{split}': a paired test takes two or more")
+        raise WorkFailed(
+            f"{name} returned {counted(len(answer), 'query')} for '{split}': a paired test takes two or more"
+        )
     if odd := [query for query, value in answer.items() if not _is_number(value) or "\t" in str(query)]:
-        raise WorkFailed(f"{name} returned no number for {counted(len(odd), 'query')} of '{split}', the first {odd[0]!r}")
+        raise WorkFailed(
+            f"{name} returned no number for {counted(len(odd), 'query')} of '{split}', the first {odd[0]!r}"
+        )
     return {str(query): float(value) for query, value in answer.items()}
