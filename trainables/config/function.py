@@ -1,6 +1,6 @@
-"""A user's training function: where it comes from, and how it reaches the processes that call it.
+"""A user's training function, and where it comes from.
 
-It travels as cloudpickle's bytes, in memory, within one run of the program. On disk are only its name, its file and a
+Ray brings it to the processes that call it, within one run of the program. On disk are only its name, its file and a
 digest of its source: reading a search never runs code from it.
 """
 
@@ -10,17 +10,14 @@ import ast
 import hashlib
 import inspect
 import sys
-import sysconfig
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
 from typing import Any
-
-import cloudpickle
 
 from trainables.core.errors import ConfigError, Problem, last_line, nearest
 
@@ -32,32 +29,37 @@ Function = Callable[..., Any]
 class Objective:
     """A training function.
 
-    name     qualified, for people
-    file     it was defined in; None for one from a console
-    digest   of its source without comments and layout; None if there is no source
-    pickled  the function; None where only the record of it was read
+    name      qualified, for people
+    file      it was defined in; None for one from a console
+    digest    of its source without comments and layout; None if there is no source
+    function  None where only the record of it was read
     """
 
     name: str
     file: str | None = None
     digest: str | None = None
-    pickled: bytes | None = None
+    function: Function | None = None
 
     @property
     def record(self) -> dict[str, str | None]:
         """What journals and search-space files hold of it."""
-        return {key: value for key, value in asdict(self).items() if key != "pickled"}
+        return {"name": self.name, "file": self.file, "digest": self.digest}
 
     @property
     def option(self) -> str:
         """What a user types to name it."""
         return f"{self.file or 'FILE.py'}:{self.name.rpartition('.')[2]}"
 
-    def function(self) -> Function:
-        """The function itself. Raises ConfigError if only its record was read."""
-        if self.pickled is None:
+    def required(self) -> Function:
+        """The function. Raises ConfigError if only its record was read."""
+        if self.function is None:
             raise ConfigError(missing(self))
-        return cloudpickle.loads(self.pickled)
+        return self.function
+
+    @property
+    def module(self) -> ModuleType | None:
+        """The module that defines the function."""
+        return sys.modules.get(_code(self.function).__module__)
 
 
 def missing(objective: Objective) -> Problem:
@@ -81,21 +83,18 @@ def same(record: Objective, given: Objective) -> Objective:
     if record.digest and given.digest and record.digest != given.digest:
         wrong = f"{given.name} is not the function that the search began with: its code differs"
         raise ConfigError(Problem("objective", wrong, f"that code of {record.option}, or a new search"))
-    return replace(record, pickled=given.pickled)
+    return replace(record, function=given.function)
 
 
 def objective_of(function: Function) -> Objective:
-    """The objective of a function `(config, trial)`. Raises ConfigError for anything else, and for one that cannot
-    travel."""
+    """The objective of a function `(config, trial)`. Raises ConfigError for anything else."""
     if not callable(function):
         right = "a function (config, trial)"
         raise ConfigError(Problem("objective", f"{function!r} is no function", right))
-    inner = _innermost(function)
-    _require_two_arguments(function, inner)
-    code = inner if inspect.isfunction(inner) or inspect.isclass(inner) else type(inner)
+    _require_two_arguments(function)
+    code = _code(function)
     name = getattr(code, "__qualname__", type(function).__name__)
-    pickled = _pickled(function, sys.modules.get(code.__module__))
-    return Objective(name.rpartition("<locals>.")[2], _file(code), _digest(code), pickled)
+    return Objective(name.rpartition("<locals>.")[2], _file(code), _digest(code), function)
 
 
 def load_objective(text: str) -> Objective:
@@ -131,45 +130,27 @@ def _module(path: Path) -> ModuleType:
     return module
 
 
-def _innermost(function: Function) -> Any:
+def _innermost(function: Any) -> Any:
     """The function within decorators and partial applications."""
     inner: Any = inspect.unwrap(function)
     return _innermost(inner.func) if isinstance(inner, partial) else getattr(inner, "__func__", inner)
 
 
-def _require_two_arguments(function: Function, inner: Any) -> None:
+def _code(function: Any) -> Any:
+    """What has the source: the innermost function, or the class of an object that can be called."""
+    inner = _innermost(function)
+    return inner if inspect.isfunction(inner) or inspect.isclass(inner) else type(inner)
+
+
+def _require_two_arguments(function: Function) -> None:
     try:
         inspect.signature(function).bind({}, None)
     except TypeError as error:
-        name = getattr(inner, "__name__", type(inner).__name__)
+        name = getattr(_code(function), "__name__", "train")
         right = f"def {name}(config, trial): ..."
         raise ConfigError(
             Problem("objective", f"{name} cannot be called with two arguments ({error})", right)
         ) from None
-
-
-def _pickled(function: Function, module: ModuleType | None) -> bytes:
-    """The function as bytes. Code of a file that is not installed travels with it; what is installed is imported."""
-    own = module is not None and module.__name__ != "__main__" and not _is_installed(module)
-    if own:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        return cloudpickle.dumps(function)
-    except Exception as error:
-        wrong = f"cannot be sent to other processes: {last_line(error)}"
-        right = "a function whose outer variables can be pickled: open files, locks and the like within it"
-        raise ConfigError(Problem("objective", wrong, right)) from error
-    finally:
-        if own:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
-def _is_installed(module: ModuleType) -> bool:
-    """Whether every Python of this kind that has the same packages can import the module."""
-    if module.__name__ in sys.stdlib_module_names or not getattr(module, "__file__", None):
-        return True
-    libraries = {sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib")}
-    return any(Path(str(module.__file__)).is_relative_to(library) for library in libraries)
 
 
 def _file(code: Any) -> str | None:

@@ -132,6 +132,7 @@ class Batcher:
     ):
         self.text: TextSide = materials.text
         self.split, self.instances, self.sampler = split, instances, sampler
+        self.seed = sampler.seed  # of the negatives; the sampler's is that of the order
         self.module, self.batch_size, self.window = module, batch_size, window
         self.query_of_row = split.query[split.owner]
         self.first_stage = first_stage_for(module, split)
@@ -143,7 +144,7 @@ class Batcher:
 
     def _window(self, step: int, batches: int) -> Iterator[Batch]:
         rows = self.sampler.draw(step, batches, self.batch_size).ravel()
-        rng = generator(self.sampler.seed, "negatives", step)
+        rng = generator(self.seed, "negatives", step)
         positive, negative = self.instances.draw(rows, rng)
         if batches > 1:
             by_cost = np.argsort(self._costs(positive, negative), kind="stable")

@@ -200,7 +200,7 @@ class ObjectiveTraining(Progress):
     def __init__(self, run: ObjectiveRun, materials: ObjectiveMaterials):
         super().__init__(materials.digest)
         self.run, self.materials = run, materials
-        self.function = materials.objective.function()
+        self.function = materials.objective.required()
         self.last = 0  # the iteration of the last checkpoint; 0: there is none
         self.best_checkpoint = 0  # that of the best iteration; 0: it has none
         self.best_queries: dict[str, float] | None = None

@@ -29,7 +29,7 @@ class Progress(ABC):
     digest      of the data that the training reads
     history     metrics of each completed iteration
     adopted     iterations taken over from another configuration; none of them can be this one's best
-    dev_values  float64 [Q], of each dev query after the last iteration
+    dev_values  float64 [Q], of each dev query after the last iteration (means, with `evaluation.smoothing`)
     """
 
     run: AnyRun
@@ -42,6 +42,7 @@ class Progress(ABC):
 
     def close(self) -> None:
         """Ends what runs beside the training; nothing is trained after it."""
+        return
 
     def take_notes(self) -> list[str]:
         """What the user should know of the iterations done since the last call."""
@@ -130,6 +131,7 @@ class RankerProgress(Progress):
     """What trainings of networks and of trees have in common.
 
     best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
+    recent       dev values by query that enter the next mean of `evaluation.smoothing`, an array for each iteration
     """
 
     run: TrainingRun
@@ -140,14 +142,18 @@ class RankerProgress(Progress):
         self.dev = required_split(materials.data, "dev")
         self.judge = judge_of(materials.data, self.dev, run.evaluation.relevance_level)
         self.best_scores = np.empty(0, np.float32)
+        self.recent: list[np.ndarray] = []
 
     @abstractmethod
     def score(self, split: Split) -> np.ndarray:
         """Scores of all candidates of a split, float32 [C]; class logits, [C, K], for pairs to classify."""
 
     def evaluate(self, scores: np.ndarray) -> float:
-        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]."""
-        self.dev_values = self.judge(scores, [self.run.metric])[self.run.metric]
+        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]; and over the
+        last `evaluation.smoothing` iterations, as far as there are any."""
+        window = [*self.recent, self.judge(scores, [self.run.metric])[self.run.metric]]
+        self.dev_values = np.mean(window, axis=0)
+        self.recent = window[max(0, len(window) + 1 - self.run.evaluation.smoothing) :]
         return float(self.dev_values.mean())
 
     def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
@@ -158,8 +164,12 @@ class RankerProgress(Progress):
         values = write_judged(folder, split, data, scores, self.run.ranker["name"], judge)
         return values, scores_file(folder, split, data)
 
+    def document(self) -> dict[str, Any]:
+        return super().document() | {"recent": [values.tolist() for values in self.recent]}
+
     def take_up(self, folder: Path) -> dict[str, Any]:
         state = super().take_up(folder)
+        self.recent = recent_of(state)
         if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)
         return state
@@ -168,6 +178,11 @@ class RankerProgress(Progress):
 def read_state(folder: Path) -> dict[str, Any]:
     """The JSON part of a saved training: `Progress.document` and what its kind of training adds."""
     return checkpoint.read_json(folder / STATE)
+
+
+def recent_of(state: dict[str, Any]) -> list[np.ndarray]:
+    """The dev queries' values that the next smoothed one needs; none in states of earlier versions."""
+    return [np.array(values) for values in state.get("recent", ())]
 
 
 def is_of(folder: Path, run: AnyRun, digest: str) -> bool:
