@@ -218,7 +218,7 @@ class ObjectiveTraining(Progress):
     def finished(self) -> bool:
         return self.returned or super().finished
 
-    def take_notes(self) -> list[str]:
+    def pop_notes(self) -> list[str]:
         notes, self._notes = self._notes, []
         return notes
 
@@ -324,7 +324,7 @@ class ObjectiveTraining(Progress):
         return super().document() | own | {"best_queries": self.best_queries}
 
     def load(self, folder: Path) -> None:
-        state = self.take_up(folder)
+        state = self.restore_progress(folder)
         self.last, self.best_checkpoint, self.returned = state["last"], state["best_checkpoint"], state["returned"]
         self.best_queries = state["best_queries"]
         for iteration in self._needed:
@@ -344,7 +344,7 @@ class ObjectiveTraining(Progress):
 
         write_folder(folder, write)
 
-    def take_ranker(self, folder: Path) -> None:
+    def restore_ranker(self, folder: Path) -> None:
         """The checkpoint is copied when the function is called with it."""
         require_whole(folder)
         self._applied = folder / CHECKPOINT
@@ -352,7 +352,7 @@ class ObjectiveTraining(Progress):
             raise FileNotFoundError(self._applied)
 
     def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
-        """Calls the function with the split and a copy of the checkpoint that `take_ranker` took."""
+        """Calls the function with the split and a copy of the checkpoint that `restore_ranker` took."""
         self.close()
         name = self.materials.objective.name
         with TemporaryDirectory(prefix="tune_cl-objective-") as scratch:

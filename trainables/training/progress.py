@@ -16,7 +16,7 @@ from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import DataError, Problem
 from trainables.data.columns import Split, required_split
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import judge_of, scores_file, write_judged
+from trainables.evaluation.per_query import evaluator_of, scores_file, write_evaluated
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 
@@ -28,7 +28,8 @@ class Progress(ABC):
 
     digest      of the data that the training reads
     history     metrics of each completed iteration
-    adopted     iterations taken over from another configuration; none of them can be this one's best
+    copied_iterations  iterations that another configuration made before this training continued from its state: none
+                of them can be this one's best
     dev_values  float64 [Q], of each dev query after the last iteration (means, with `evaluation.smoothing`)
     """
 
@@ -37,14 +38,14 @@ class Progress(ABC):
     def __init__(self, digest: str):
         self.digest = digest
         self.history: list[dict[str, float]] = []
-        self.best_iteration = self.adopted = 0
+        self.best_iteration = self.copied_iterations = 0
         self.dev_values = np.empty(0)
 
     def close(self) -> None:
         """Ends what runs beside the training; nothing is trained after it."""
         return
 
-    def take_notes(self) -> list[str]:
+    def pop_notes(self) -> list[str]:
         """What the user should know of the iterations done since the last call."""
         return []
 
@@ -68,7 +69,7 @@ class Progress(ABC):
 
     @property
     def has_best(self) -> bool:
-        return self.best_iteration > self.adopted
+        return self.best_iteration > self.copied_iterations
 
     @property
     def best_value(self) -> float:
@@ -85,7 +86,7 @@ class Progress(ABC):
         """Writes what the best iteration has trained."""
 
     @abstractmethod
-    def take_ranker(self, folder: Path) -> None:
+    def restore_ranker(self, folder: Path) -> None:
         """Takes what `save_ranker` wrote, to apply it."""
 
     @abstractmethod
@@ -100,7 +101,7 @@ class Progress(ABC):
             "data": self.digest,
             "history": list(self.history),
             "best_iteration": self.best_iteration,
-            "adopted": self.adopted,
+            "adopted": self.copied_iterations,
         }
 
     @abstractmethod
@@ -115,7 +116,7 @@ class Progress(ABC):
         """Whether `folder` holds a state of this training, as `is_of` decides."""
         return is_of(folder, self.run, self.digest)
 
-    def take_up(self, folder: Path) -> dict[str, Any]:
+    def restore_progress(self, folder: Path) -> dict[str, Any]:
         """Restores the history; returns the JSON part of the state. Raises DataError for the state of another
         configuration, ValueError if a file of the folder is not as it was written."""
         checkpoint.require_whole(folder)
@@ -123,7 +124,11 @@ class Progress(ABC):
             wrong = "is the state of another configuration"
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
         state = read_state(folder)
-        self.history, self.best_iteration, self.adopted = state["history"], state["best_iteration"], state["adopted"]
+        self.history, self.best_iteration, self.copied_iterations = (
+            state["history"],
+            state["best_iteration"],
+            state["adopted"],
+        )
         return state
 
 
@@ -140,7 +145,7 @@ class RankerProgress(Progress):
         super().__init__(materials.digest)
         self.run, self.materials = run, materials
         self.dev = required_split(materials.data, "dev")
-        self.judge = judge_of(materials.data, self.dev, run.evaluation.relevance_level)
+        self.evaluator = evaluator_of(materials.data, self.dev, run.evaluation.relevance_level)
         self.best_scores = np.empty(0, np.float32)
         self.recent: list[np.ndarray] = []
 
@@ -151,7 +156,7 @@ class RankerProgress(Progress):
     def evaluate(self, scores: np.ndarray) -> float:
         """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]; and over the
         last `evaluation.smoothing` iterations, as far as there are any."""
-        window = [*self.recent, self.judge(scores, [self.run.metric])[self.run.metric]]
+        window = [*self.recent, self.evaluator(scores, [self.run.metric])[self.run.metric]]
         self.dev_values = np.mean(window, axis=0)
         self.recent = window[max(0, len(window) + 1 - self.run.evaluation.smoothing) :]
         return float(self.dev_values.mean())
@@ -160,15 +165,15 @@ class RankerProgress(Progress):
         data = self.materials.data
         target = required_split(data, split)
         scores = self.score(target)
-        judge = judge_of(data, target, self.run.evaluation.relevance_level)
-        values = write_judged(folder, split, data, scores, self.run.ranker["name"], judge)
+        evaluator = evaluator_of(data, target, self.run.evaluation.relevance_level)
+        values = write_evaluated(folder, split, data, scores, self.run.ranker["name"], evaluator)
         return values, scores_file(folder, split, data)
 
     def document(self) -> dict[str, Any]:
         return super().document() | {"recent": [values.tolist() for values in self.recent]}
 
-    def take_up(self, folder: Path) -> dict[str, Any]:
-        state = super().take_up(folder)
+    def restore_progress(self, folder: Path) -> dict[str, Any]:
+        state = super().restore_progress(folder)
         self.recent = recent_of(state)
         if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)

@@ -20,7 +20,7 @@ from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training.checkpoint import SEAL, read_json, require_whole, seal, write_folder, write_json
 from trainables.training.factory import AnyMaterials, AnyTraining, make_training
-from trainables.training.saves import DAMAGED, iterations, taken_up
+from trainables.training.saves import DAMAGED, iterations, resumed_or_new
 
 STATE, RANKER, TRAINING, RESULT = "state", "ranker", "training.json", "result.json"
 
@@ -57,9 +57,9 @@ def confirm_run(
     notes: list[str] = []
     training = trained_before(run, materials, folder, notes.append)
     if training is None:
-        training = taken_up(lambda: make_training(run, materials), folder / STATE, notes.append)
+        training = resumed_or_new(lambda: make_training(run, materials), folder / STATE, notes.append)
         finish_training(training, folder, saved, notes)
-        training.take_ranker(folder / RANKER)
+        training.restore_ranker(folder / RANKER)
     if (folder / STATE).exists():  # a kill may have come between the record of the training's end and this
         shutil.rmtree(folder / STATE)
     trained = read_json(folder / TRAINING)
@@ -84,7 +84,7 @@ def trained_before(
     try:
         require_whole(folder)
         read_json(folder / TRAINING)  # which an earlier version left without a checksum
-        patiently(lambda: training.take_ranker(folder / RANKER))
+        patiently(lambda: training.restore_ranker(folder / RANKER))
     except DAMAGED as error:
         say(f"{folder} is damaged ({error}); the training starts again")
     else:
@@ -98,7 +98,7 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
     """Trains to the end; leaves the ranker and a summary."""
     try:
         for _ in iterations(training, folder / STATE, saved):
-            notes += training.take_notes()
+            notes += training.pop_notes()
     finally:
         training.close()
     training.save_ranker(folder / RANKER)

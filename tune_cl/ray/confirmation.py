@@ -21,7 +21,7 @@ from trainables.core.errors import UserError, WorkFailed, last_line
 from trainables.core.prose import say
 from trainables.core.storage import patiently
 from trainables.training.checkpoint import SEAL, write_folder
-from trainables.training.device import take
+from trainables.training.device import limit_process
 from trainables.training.factory import AnyMaterials, key_of, shared_for
 from trainables.training.objective import FunctionFailed
 from tune_cl.confirmation.request import SeedRun
@@ -39,13 +39,13 @@ def confirm_at(run: AnyRun, materials: AnyMaterials, folder: str, split: str) ->
         return
     with TemporaryDirectory(prefix="tune_cl-") as scratch:
         own = Path(scratch) / "training"
-        storage.patiently(lambda: take_up(folder, own))
+        storage.patiently(lambda: fetch_earlier(folder, own))
         confirm_run(run, materials, own, split, lambda: storage.patiently(lambda: keep_state(own, folder)))
         storage.patiently(lambda: storage.upload(own, folder, last=(TRAINING, RESULT)))
         storage.patiently(lambda: storage.remove(storage.joined(folder, PACKED)))
 
 
-def take_up(address: str, folder: Path) -> None:
+def fetch_earlier(address: str, folder: Path) -> None:
     """Fetches what an earlier attempt left: the trained ranker, else the state after its last iteration, else
     nothing."""
     if storage.exists(storage.joined(address, TRAINING)):
@@ -58,7 +58,7 @@ def take_up(address: str, folder: Path) -> None:
 
 
 def keep_state(folder: Path, address: str) -> None:
-    """Uploads the folder's present state for `take_up`, in place of any earlier one."""
+    """Uploads the folder's present state for `fetch_earlier`, in place of any earlier one."""
     with TemporaryDirectory(prefix="tune_cl-") as scratch:
         packed = Path(scratch) / PACKED
         with tarfile.open(packed, "w") as archive:
@@ -80,7 +80,7 @@ def task(run: dict[str, Any], materials: AnyMaterials, folder: str, split: str, 
     help."""
     try:
         training = run_of(run)
-        take(threads, gpu, on_cpu=training.grows_trees)
+        limit_process(threads, gpu, on_cpu=training.grows_trees)
         confirm_at(training, materials, folder, split)
     except FunctionFailed as error:
         return f"{error} (traceback: {leave(error, folder)})"
