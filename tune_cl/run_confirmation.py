@@ -36,10 +36,9 @@ from tune_cl.confirmation.request import (
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
 from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder, stopped
-from tune_cl.history.state import SearchState, replay
+from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
@@ -300,7 +299,7 @@ def prepared(
 ) -> Confirmation:
     """A confirmation, or a pilot, whose data is read."""
     state = replay(journal.events())
-    work = Confirmation(search_folder, state, from_yaml(state.yaml), request, address, pilot)
+    work = Confirmation(search_folder, state, experiment_of(state, same=True), request, address, pilot)
     work.prepare()
     return work
 

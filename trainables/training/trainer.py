@@ -20,13 +20,14 @@ from trainables.core.randomness import generator, torch_seed
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.instances import Batch, Instances, make_instances
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import judge_of
+from trainables.evaluation.per_query import evaluator_of
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
 from trainables.training.average import MovingAverage, save_average
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
+from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.progress import STATE, Progress, read_state, recent_of
 from trainables.training.ranker_folder import WEIGHTS
@@ -88,7 +89,7 @@ class Training(Progress):
     def machine(self) -> str:
         return f"precision: {self.precision.reason}; device: {self.device}"
 
-    def take_notes(self) -> list[str]:
+    def pop_notes(self) -> list[str]:
         notes, self.accumulation.notes = self.accumulation.notes, []
         return notes
 
@@ -114,7 +115,7 @@ class Training(Progress):
             self.best_iteration = self.iteration + 1
             self.best_weights = {}  # room for the new ones
             with enough_memory(self.device):
-                self.best_weights = checkpoint.kept_state(self.module)
+                self.best_weights = checkpoint.device_state(self.module)
             self.best_scores = scores
         return value
 
@@ -174,18 +175,25 @@ class Training(Progress):
         else:
             rows = np.where(batch.positive >= 0, batch.positive, batch.negative)
         scores = score(rows)
-        if loss in losses.PAIRWISE:
+        function, settings = LOSSES[loss].function, self.loss_settings
+        if LOSSES[loss].kind == "pairwise":
             positive, negative = scores.chunk(2)
-            return losses.pairwise(loss, positive, negative, self.run.training.margin)
+            return losses.per_sample(loss, function, positive, negative, settings)
         grades = sent(torch.from_numpy(self.batcher.split.grade[rows]), scores.device)
-        of_documents = losses.pointwise(loss, scores, grades, self.run.evaluation.relevance_level)
+        of_documents = losses.per_sample(loss, function, scores, grades, settings)
         return of_documents.view(-1, len(batch.instance)).mean(0)
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
         logits = score(rows)
         classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
-        return losses.classification(loss, logits, classes, self.run.training.margin)
+        function = LOSSES[loss].of_classes
+        assert function is not None, f"{loss} is no loss of classes"
+        return losses.per_sample(loss, function, logits, classes, self.loss_settings)
+
+    @property
+    def loss_settings(self) -> LossSettings:
+        return LossSettings(self.run.training.margin, self.run.evaluation.relevance_level)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)
@@ -258,7 +266,7 @@ class Training(Progress):
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
-        self.take_up(folder)
+        self.restore_progress(folder)
         self._restore(folder)
         if self.has_best:
             self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
@@ -275,14 +283,14 @@ class Training(Progress):
         self._restore(folder)
         self.curriculum.sampler.begin_pass()
         self.history, self.recent = state["history"], recent_of(state)
-        self.best_iteration = self.adopted = self.iteration
+        self.best_iteration = self.copied_iterations = self.iteration
 
     def save_ranker(self, folder: Path) -> None:
         """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights."""
         checkpoint.load_trained_state(self.module, self.best_weights)
         write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
 
-    def take_ranker(self, folder: Path) -> None:
+    def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
         checkpoint.require_whole(folder)
         self.module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
@@ -312,7 +320,7 @@ def split_instances(run: TrainingRun, data: RankingData, split: Split) -> Instan
     require_fit(run, data.task)
     if data.task == "classification":
         return Instances.of_pairs(split)
-    pairwise = run.training.loss in losses.PAIRWISE
+    pairwise = LOSSES[run.training.loss].kind == "pairwise"
     return make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
 
 
@@ -337,5 +345,5 @@ def rate_factor(run: TrainingRun, step: int) -> float:
 
 def test_metrics(run: TrainingRun, materials: Materials, split: Split, scores: np.ndarray) -> dict[str, float]:
     """All metrics of `list metrics`, as means over the split's queries; for pairs to classify only the accuracy."""
-    judge = judge_of(materials.data, split, run.evaluation.relevance_level)
-    return {name: float(values.mean()) for name, values in judge(scores).items()}
+    evaluator = evaluator_of(materials.data, split, run.evaluation.relevance_level)
+    return {name: float(values.mean()) for name, values in evaluator(scores).items()}
