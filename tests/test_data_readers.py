@@ -261,8 +261,7 @@ class TestWikiQA:
         }
         assert problems(write_folder(tmp_path, files)) == [
             "WikiQA-dev.tsv:2: label '2'",
-            "WikiQA-dev.tsv:3: another text for 'Q1' or 'S2' than before",
-            "WikiQA-dev.tsv:4: 'Q1' with sentence 'S1' a second time",
+            "WikiQA-dev.tsv:3: another text for 'Q1' than in WikiQA-dev.tsv:2",
             "WikiQA-dev.tsv:5: an empty question or sentence",
             "WikiQA-dev.tsv:6: id '' or 'S4' is empty or holds white space",
             "WikiQA-test.tsv:1: not the WikiQA header",

@@ -146,7 +146,7 @@ CANDIDATES = ("reference", "relevance_level")
 ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
 ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
 NO_RUN = "reads a first-stage run, and pairs to classify have none"
-NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "teacher"})
+NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "file", "teacher"})
 SCORINGS: Registry[Scoring] = Registry("curriculum.scoring")
 
 

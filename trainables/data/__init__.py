@@ -82,6 +82,17 @@ def form_of(source: str) -> str:
     return "ir_datasets" if source.startswith(_IR_DATASETS) else reader_for(Path(source).expanduser())
 
 
+def recognised(source: str) -> tuple[str, str, list[str]]:
+    """(name of the form, what it is recognised by, the files that are read) of data that `load_data` can load."""
+    if source == DOCSTRINGS or source.startswith(_IR_DATASETS):
+        name = DOCSTRINGS if source == DOCSTRINGS else "ir_datasets"
+        return name, DATA_FORMS.entries[name].summary, []
+    folder = Path(source).expanduser()
+    name = reader_for(folder)
+    entry = READERS.entries[name]
+    return name, entry.summary, [str(path.relative_to(folder)) for path in entry.value.files(folder)]
+
+
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     if os.access(folder, os.R_OK):  # otherwise readers can still find their files by name
         _require_intact_links(folder)

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from mmap import MADV_DONTNEED
 from typing import Literal, overload
 
 import numpy as np
@@ -23,6 +24,7 @@ MAX_GRADE = int(np.iinfo(np.int16).max)
 NO_RANK = 0  # first-stage rank of a candidate that is not in the run
 Task = Literal["ranking", "classification"]
 _TEXTS_A_BLOCK = 1 << 14  # decoded together
+_RELEASED = 1 << 20  # bytes read at once, from which the pages of a mapped file are given back
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,17 @@ class TextColumn(Sequence[str]):
             return []
         ends = (self.offsets[start : stop + 1] - self.offsets[start]).tolist()
         raw = self.data[self.offsets[start] : self.offsets[stop]].tobytes()
+        if len(raw) >= _RELEASED:
+            _release(self.data)
         return [raw[first:last].decode() for first, last in pairwise(ends)]
+
+
+def _release(values: np.ndarray) -> None:
+    """Takes a file's pages out of the process's memory, if the array is a memory map; the operating system keeps them
+    as long as it has room. Without this, reading a collection from start to end would fill the memory with it."""
+    mapped = getattr(values.base, "_mmap", None)
+    if mapped is not None:
+        mapped.madvise(MADV_DONTNEED)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,9 @@ class JudgmentReader:
         for row, earlier in zip(later.tolist(), first.tolist(), strict=True):
             here, there = rated.value[row], rated.value[earlier]
             if not (math.isnan(here) or math.isnan(there)):  # a wrong value is a problem already
-                wrong = None if here == there else f"{what} {here:g} for a query and document that have {there:g} in"
+                wrong = (
+                    None if here == there else f"{what} {here:g} for a query and document that have {what} {there:g} in"
+                )
                 repeats.add(ratings.line(row), ratings.line(earlier), wrong)
         repeats.note()
         once = np.ones(len(rated.query), bool)

@@ -23,6 +23,7 @@ from trainables.data.readers.rows import Rows, Wrong, one_line, score_of
 from trainables.data.readers.text_table import TextTable
 from trainables.data.settings import DataConfig
 
+SCRATCH = "scratch"  # folder of the workspace with what is gone when the data is complete
 _BATCH = 1 << 14  # rows whose texts are numbered together
 _SHOWN = 1000  # contradictions of a file that become problems
 
@@ -36,8 +37,14 @@ def read_pairs(
     in the order in which they first occur. White space within a text is squeezed. Raises DataError with everything
     that is wrong, `problems` first.
     """
+    raw = _read(folder, tables, workspace, problems)  # a function of its own: what it needs is freed before `assemble`
+    data = assemble(raw, config)
+    shutil.rmtree(workspace / SCRATCH)
+    return data
+
+
+def _read(folder: Path, tables: Mapping[str, Table], workspace: Path, problems: list[Problem]) -> Raw:
     notes: list[str] = []
-    scratch = workspace / "scratch"
     ids, texts, numbers = TextWriter(workspace, "document_ids"), TextWriter(workspace, "documents"), count(1)
 
     def add(new: Sequence[bytes]) -> None:
@@ -48,14 +55,12 @@ def read_pairs(
     splits = {}
     for split, table in tables.items():
         if columns := _columns(split, table, problems, notes):
-            judged = _Judged(split, documents, scratch)
+            judged = _Judged(split, documents, workspace / SCRATCH)
             judged.read(table, columns, problems)
             splits[split] = judged.finish(table, scores_file(folder, split), problems, notes)
     if problems:
         raise DataError(problems)
-    data = assemble(Raw(folder.name, ids.finish(), texts.finish(), splits, tuple(notes)), config)
-    shutil.rmtree(scratch)
-    return data
+    return Raw(folder.name, ids.finish(), texts.finish(), splits, tuple(notes))
 
 
 def _columns(split: str, table: Table, problems: list[Problem], notes: list[str]) -> Columns | None:
@@ -128,7 +133,7 @@ class _Judged:
         for here in np.flatnonzero(first != np.arange(len(first))).tolist():
             one, other = rated.value[here], rated.value[first[here]]
             if min(rated.query[here], rated.document[here]) >= 0 and not np.isnan(one + other):
-                wrong = f"score {one:g} for a query and document that have {other:g} in"
+                wrong = f"score {one:g} for a query and document that have score {other:g} in"
                 repeats.add(line[here], line[first[here]], None if one == other else wrong)
         repeats.note()
         return rated.where(first == np.arange(len(first)))
