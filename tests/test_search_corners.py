@@ -75,7 +75,7 @@ def test_a_trial_that_died_before_it_saved_is_copied_by_none(tmp_path: Path) -> 
     state = BrokenAsItSaves(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml"), options)).work().search.state
     outcomes = [trial.outcome for trial in state.by_number()]
     assert outcomes == ["baseline", *["completed"] * 3, "failed", *["completed"] * 4]
-    assert "t0004" not in {trial.adopted["trial"] for trial in state.by_number() if trial.adopted}
+    assert "t0004" not in {trial.copied_from["trial"] for trial in state.by_number() if trial.copied_from}
 
 
 def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> None:

@@ -154,8 +154,8 @@ def _session(
 ) -> dict[str, Any]:
     """One sitting of a search, from its first event or from where the last sitting ended. `materials`: empty for a
     search that is done."""
-    if made := next(iter(materials.values()), None):
-        for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
+    if first := next(iter(materials.values()), None):
+        for note in (*experiment.notes, *first.data.notes, *training_notes(experiment.base_run(), first)):
             say(f"note: {note}")
     if search_folder.remote and not search_folder.elsewhere(tracking_uri):
         say(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all")
@@ -200,11 +200,11 @@ def _run(
         with Panel(trials, iterations, before) as progress:
             cluster = address is not None
             networks = not experiment.base_run().grows_trees
-            places = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
-            search = Search(experiment, journal, places(), artifacts, progress.update)
+            slots = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
+            search = Search(experiment, journal, slots(), artifacts, progress.update)
             for address in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
-            run_trials(search, materials, search_folder.below("ray"), search.state.sessions, places)
+            run_trials(search, materials, search_folder.below("ray"), search.state.sessions, slots)
     _close(search, artifacts)
     return search.state
 
