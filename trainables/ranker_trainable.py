@@ -25,9 +25,8 @@ from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED, Saves
 from trainables.training.trainer import Training
 
-LATE_CHECKPOINT = (
-    "written"  # in a result: a checkpoint of an earlier iteration, in the form in which `save` returns one
-)
+# In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
+LATE_CHECKPOINT = "late_checkpoint"
 DIGITS = 4  # decimals of the dev queries' values in results
 
 
@@ -36,7 +35,7 @@ class ClusterTrainable(tune.Trainable, ABC):
     unreachable. Subclasses define `snapshot` instead of `save_checkpoint`.
 
     Each result says whether Tune should save a checkpoint now, while the training waits. One that would hold it up is
-    written while the next iteration runs, and comes with a later result (WRITTEN). Tune also saves one when a trial
+    written while the next iteration runs, and comes with a later result (LATE_CHECKPOINT). Tune also saves one when a trial
     pauses or ends. Results leave out the trial's configuration, which the driver has: Ray would copy, flatten and keep
     its hundred keys with each result.
     """

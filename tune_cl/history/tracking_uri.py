@@ -27,8 +27,8 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, recorded: str 
     `recorded`: where an earlier session of the search sent its events; not used if a part of it had to be hidden.
 
     Raises ConfigError for `recorded` if it is not the user's own (`is_users`): whoever handed over the search would get
-    the events and files. Also for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not know,
-    and for a storage whose path cannot be written in an address.
+    the events and files. Also for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not
+    know, and for a storage whose path cannot be written in an address.
     """
     usable = recorded if "***" not in recorded else ""
     if usable and not given and not is_users(usable, storage):
