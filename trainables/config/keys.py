@@ -89,6 +89,7 @@ FOLLOWS_REFERENCE = ActiveIf(
     "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
 )
 HINGE = ActiveIf("loss hinge", lambda run: run.training.loss == "hinge")
+AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
 
@@ -244,6 +245,12 @@ class TrainingConfig(Section):
         default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting"
     )
     precision: ForNetworks[Literal["auto", "fp32", "bf16"]] = "auto"
+    average: ForNetworks[Literal["none", "ema"]] = Field(
+        default="none", description="weights that are evaluated and saved: the last step's, or their moving average"
+    )
+    average_horizon: ForNetworks[Annotated[Unbounded, AVERAGES]] = Field(
+        default=1.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
+    )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"
     )
@@ -266,6 +273,7 @@ class TrainingConfig(Section):
 
 class EvaluationConfig(Section):
     relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
+    smoothing: int = Field(default=1, ge=1, description="last iterations over which dev values are averaged")
 
 
 DEFAULT_RANKER = "conv_knrm"
@@ -332,6 +340,9 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
     if curriculum.objective_switch not in ("none", "mse"):
         wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
         problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))
+    if run.training.average != "none":
+        wrong = f"{name} has no weights to average"
+        problems.append(Problem("training.average", wrong, "none, or a ranker that is a network over texts"))
     if run.training.pretrain_data is not None:
         wrong = f"{name} starts from no weights"
         problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
@@ -370,12 +381,12 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
+def all_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
     """Dotted key -> pydantic field, for every leaf of the tree."""
     keys: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            keys |= known_keys(field.annotation, f"{prefix}{name}.")
+            keys |= all_keys(field.annotation, f"{prefix}{name}.")
         else:
             keys[f"{prefix}{name}"] = field
     return keys
@@ -389,16 +400,16 @@ class RankerName(Section):
 
 def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
     """Dotted key -> field, for everything a training reads; `ranker.*` keys are those of the named rankers."""
-    fields = known_keys(TrainingRun)
+    fields = all_keys(TrainingRun)
     del fields["ranker"]
     for ranker in rankers:
         fields |= ranker_fields(ranker)
-    return fields | known_keys(RankerName, "ranker.")
+    return fields | all_keys(RankerName, "ranker.")
 
 
 def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
     """Dotted key -> field of one ranker's settings."""
-    return known_keys(RANKERS[ranker].settings, "ranker.")
+    return all_keys(RANKERS[ranker].settings, "ranker.")
 
 
 def validated(tree: Mapping[str, Any]) -> TrainingRun:
@@ -407,7 +418,7 @@ def validated(tree: Mapping[str, Any]) -> TrainingRun:
     try:
         run = TrainingRun.model_validate({key: value for key, value in tree.items() if key != "ranker" or not problems})
     except ValidationError as error:
-        raise ConfigError([*problems, *problems_of(error, known_keys(TrainingRun))]) from None
+        raise ConfigError([*problems, *problems_of(error, all_keys(TrainingRun))]) from None
     if problems := problems or curriculum_misfits(run):
         raise ConfigError(problems)
     return run

@@ -113,7 +113,7 @@ def encoder_version(model: str) -> str | None:
     return f"commit {commit}" if commit else None
 
 
-def take_pooler(encoder: PreTrainedModel) -> nn.Linear | None:
+def pop_pooler(encoder: PreTrainedModel) -> nn.Linear | None:
     """Removes the encoder's pooler and returns its layer, if it has one: unused, its weights would get no gradient."""
     pooler = getattr(encoder, "pooler", None)
     if pooler is None:
