@@ -25,7 +25,16 @@ from trainables.rankers.ranker import Ranker, RankerModule, TextSide
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
 from trainables.training.materials import ranker_of
-from trainables.training.ranker_folder import CONFIG, OWN, TEXT, WEIGHTS, is_shared_form, require_ranker
+from trainables.training.ranker_folder import (
+    CONFIG,
+    OWN,
+    TEXT,
+    WEIGHTS,
+    described,
+    is_shared_form,
+    recorded_run,
+    require_ranker,
+)
 from trainables.training.scoring_texts import score_candidates
 from trainables.training.trees import MODEL, read_trees, score_features, settings_of
 
@@ -95,7 +104,7 @@ def write_ranker(
 ) -> None:
     """Writes a ranker as a SavedRanker folder, in place of one that is there: in a form that other libraries read if
     its kind has one (`Ranker.write`), else in our own."""
-    ours = {"run": run.model_dump(), "classes": list(classes)}
+    ours = described(run) | {"classes": list(classes)}
 
     def write(temporary: Path) -> None:
         left = ranker_of(run)[0].write(module, text.files, classes, temporary)
@@ -120,7 +129,7 @@ def load_ranker_folder(folder: Path) -> SavedRanker:
     try:
         checkpoint.require_whole(folder)
         config = checkpoint.read_json(folder / (OWN if is_shared_form(folder) else CONFIG))
-        run, classes = TrainingRun.model_validate(config["run"]), tuple(config.get("classes", ()))
+        run, classes = recorded_run(config, folder), tuple(config.get("classes", ()))
         ranker, settings = ranker_of(run)
         files, tensors = _read(folder, ranker)
         files |= config.get("files", {})
@@ -172,7 +181,7 @@ def load_trees(folder: Path) -> SavedTrees:
     """Reads a SavedTrees folder. Raises DataError if one of its files is broken."""
     try:
         checkpoint.require_whole(folder)
-        run = TrainingRun.model_validate(checkpoint.read_json(folder / CONFIG)["run"])
+        run = recorded_run(checkpoint.read_json(folder / CONFIG), folder)
         booster = read_trees(folder / MODEL)
     except (OSError, ValueError, KeyError, TypeError, ValidationError, lgb.basic.LightGBMError) as error:
         wrong = f"cannot be read: {error}"
