@@ -29,12 +29,12 @@ from trainables.training.batching import Batcher, make_curriculum, objective, to
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
-from trainables.training.progress import STATE, Progress, read_state, recent_of
+from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, score_candidates
 
 
-class Training(Progress):
+class Training(RankerProgress):
     """State of one training. All randomness is a function of (seed, step), and `save` includes what the curriculum
     remembers; so `load` followed by `iterate` gives the numbers of an uninterrupted run."""
 
