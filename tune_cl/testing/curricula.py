@@ -116,11 +116,12 @@ def rearranged(split: Split, queries: np.ndarray, rows: np.ndarray) -> Split:
 
 
 def permuted(split: Split, order: np.ndarray) -> Split:
-    return rearranged(split, order, np.concatenate([np.arange(split.offsets[i], split.offsets[i + 1]) for i in order]))
+    rows = [np.arange(*split.offsets[i : i + 2].tolist()) for i in order.tolist()]
+    return rearranged(split, order, np.concatenate(rows))
 
 
 def reversed_candidates(split: Split) -> Split:
-    spans = zip(split.offsets[:-1], split.offsets[1:], strict=True)
+    spans = zip(split.offsets[:-1].tolist(), split.offsets[1:].tolist(), strict=True)
     rows = np.concatenate([np.arange(start, end)[::-1] for start, end in spans])
     return rearranged(split, np.arange(len(split)), rows)
 
