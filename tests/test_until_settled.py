@@ -17,6 +17,7 @@ from tests.support.confirm_cases import confirm, crew, data, search_folder, stat
 from trainables.core.errors import ConfigError, Interrupted
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import Components
+from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
 from tune_cl.confirmation import looks
 from tune_cl.confirmation.looks import boundary, conditional_power, look_at, nominal_levels, overall
@@ -186,6 +187,16 @@ class TestConfirmation:
         again = confirm(search_folder, until_settled=True, max_seeds=5, top=2)
         assert len(crew.trained) == len(set(crew.trained))
         assert [look["seeds"] for look in state_of(search_folder).looks] == [one["seeds"] for one in again["looks"]]
+
+    def test_a_look_without_a_p_value_is_recorded_once(
+        self, search_folder: SearchFolder, crew: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As where all differences are equal."""
+        monkeypatch.setattr(runner, "look_at", lambda *given: replace(look_at(*given), p_new=math.nan))
+        for _ in range(2):
+            confirm(search_folder, until_settled=True, max_seeds=3, top=1)
+        [look] = state_of(search_folder).looks
+        assert math.isnan(look["p_new"])
 
     def test_a_fixed_number_of_seeds_has_no_looks(self, search_folder: SearchFolder, crew: Any) -> None:
         assert confirm(search_folder, seeds=3, top=1)["looks"] == []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -35,10 +36,9 @@ from tune_cl.confirmation.request import (
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
 from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder, stopped
-from tune_cl.history.state import SearchState, replay
+from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
@@ -50,20 +50,25 @@ from tune_cl.tracking.writer import MlflowWriter, finish
 
 @dataclass
 class Confirmation:
-    """What the steps of one confirmation share. `failed`: runs that failed, and why; `dropped`: how many seeds a
-    configuration had when it left the race."""
+    """What the steps of one confirmation share.
+
+    pilot    whether it trains the baseline alone
+    failed   runs that failed, and why
+    dropped  how many seeds a configuration had when it left the race
+    """
 
     search_folder: SearchFolder
     state: SearchState
     experiment: Experiment
     request: Request
     address: str | None = None
+    pilot: bool = False
     failed: list[tuple[SeedRun, str]] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.baseline = baseline_of(self.state, self.experiment)
-        self.best = best_configurations(self.state, self.baseline, self.request.top)
+        self.best = [] if self.pilot else best_configurations(self.state, self.baseline, self.request.top)
         self.seeds = seeds_of(self.request.most, self.state.search_seeds)
         self.looks: list[Look] = []
         known = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
@@ -73,7 +78,7 @@ class Confirmation:
         if self.request.until_settled and not self.draws:
             self.seeds = self.seeds[:1]  # all others give the same trainings
         self.reported = reported(self.state)
-        self.known_looks = [{key: look[key] for key in look if key != "time"} for look in self.state.looks]
+        self.known_looks = {text_of(look) for look in self.state.looks}
         self.last = last_verdict(self.search_folder.folder, self.request.split)
 
     def prepare(self) -> None:
@@ -144,7 +149,7 @@ class Confirmation:
     def _record_look(self, journal: Journal, look: Look) -> None:
         """Records a look, unless an earlier attempt did."""
         event = {"event": "look", "split": self.request.split, "max_seeds": self.request.max_seeds, **look.row}
-        if event not in self.known_looks:
+        if text_of(event) not in self.known_looks:
             journal.append(event | {"time": time.time()})
 
     def compared(self, labels: Sequence[str], seeds: Sequence[int]) -> Compared:
@@ -257,6 +262,11 @@ class Confirmation:
         return document | {"notes": notes_of(document)}
 
 
+def text_of(look: Mapping[str, Any]) -> str:
+    """What a look says, but for its time, as text: in it NaN equals itself."""
+    return json.dumps({key: look[key] for key in look if key != "time"}, sort_keys=True)
+
+
 def confirm_search(
     search_folder: SearchFolder, request: Request, tracking_uri: str, address: str | None
 ) -> dict[str, Any]:
@@ -284,10 +294,12 @@ def confirm_search(
         raise stopped(command) from None
 
 
-def prepared(search_folder: SearchFolder, journal: Journal, request: Request, address: str | None) -> Confirmation:
-    """A confirmation whose data is read."""
+def prepared(
+    search_folder: SearchFolder, journal: Journal, request: Request, address: str | None, pilot: bool = False
+) -> Confirmation:
+    """A confirmation, or a pilot, whose data is read."""
     state = replay(journal.events())
-    work = Confirmation(search_folder, state, from_yaml(state.yaml), request, address)
+    work = Confirmation(search_folder, state, experiment_of(state, same=True), request, address, pilot)
     work.prepare()
     return work
 
@@ -299,8 +311,7 @@ def pilot(search_folder: SearchFolder, seeds: int, address: str | None) -> np.nd
     """
     try:
         with search_folder.open() as journal:
-            work = prepared(search_folder, journal, Request(top=1, seeds=seeds, split="dev"), address)
-            work.best = []
+            work = prepared(search_folder, journal, Request(seeds=seeds, split="dev"), address, pilot=True)
             work.train(journal)
             if work.failed:
                 raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from trainables.core.errors import ConfigError, Problem, nearest
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
 from trainables.curriculum.pacing import PACINGS
@@ -30,6 +30,7 @@ from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS, ranker_settings
+from trainables.training.losses import LOSSES
 
 
 def one_of(registry: Registry) -> OneOf:
@@ -37,7 +38,7 @@ def one_of(registry: Registry) -> OneOf:
 
     def check(name: str) -> str:
         if name not in registry:
-            raise ValueError(f"unknown value '{name}'; {nearest(name, registry)}")
+            raise ValueError(f"unknown value '{name}'; {registry.advice(name)}")
         return name
 
     return OneOf(check, registry)
@@ -88,7 +89,7 @@ HAS_FIRST_TREES = ActiveIf(
 FOLLOWS_REFERENCE = ActiveIf(
     "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
 )
-HINGE = ActiveIf("loss hinge", lambda run: run.training.loss == "hinge")
+HINGE = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
 AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
@@ -101,12 +102,12 @@ OPENS_FROM_DELTA = ActiveIf(
 
 def pacing_reads(key: str) -> ActiveIf:
     names = [name for name, pacing in PACINGS.items() if key in pacing.needs]
-    return ActiveIf(f"pacing {_any_of(names)}", lambda run: run.curriculum.pacing in names)
+    return ActiveIf(f"pacing {_any_of(names)}", lambda run: key in PACINGS[run.curriculum.pacing].needs)
 
 
 def scoring_reads(need: str) -> ActiveIf:
     names = [name for name, scoring in SCORINGS.items() if need in scoring.needs]
-    return ActiveIf(f"scoring {_any_of(names)}", lambda run: run.curriculum.scoring in names)
+    return ActiveIf(f"scoring {_any_of(names)}", lambda run: need in SCORINGS[run.curriculum.scoring].needs)
 
 
 def subset_reads(key: str) -> ActiveIf:
@@ -208,7 +209,7 @@ class CurriculumConfig(Section):
 
 
 class TrainingConfig(Section):
-    loss: ForNetworks[Literal["pointwise", "mse", "pairwise", "hinge", "cross_entropy"]] = Field(
+    loss: ForNetworks[Annotated[str, one_of(LOSSES)]] = Field(
         default="pairwise",
         description="pointwise: binary cross-entropy; mse: squared error on the grade; the others compare a pair",
     )

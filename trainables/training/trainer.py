@@ -27,14 +27,14 @@ from trainables.training import checkpoint, losses
 from trainables.training.average import MovingAverage, save_average
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
+from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
-from trainables.training.progress import STATE, Progress, read_state, recent_of
-from trainables.training.ranker_folder import WEIGHTS
-from trainables.training.saved_ranker import write_ranker
+from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
+from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, score_candidates
 
 
-class Training(Progress):
+class Training(RankerProgress):
     """State of one training. All randomness is a function of (seed, step), and `save` includes what the curriculum
     remembers; so `load` followed by `iterate` gives the numbers of an uninterrupted run."""
 
@@ -174,18 +174,25 @@ class Training(Progress):
         else:
             rows = np.where(batch.positive >= 0, batch.positive, batch.negative)
         scores = score(rows)
-        if loss in losses.PAIRWISE:
+        function, settings = LOSSES[loss].function, self.loss_settings
+        if LOSSES[loss].kind == "pairwise":
             positive, negative = scores.chunk(2)
-            return losses.pairwise(loss, positive, negative, self.run.training.margin)
+            return losses.per_sample(loss, function, positive, negative, settings)
         grades = sent(torch.from_numpy(self.batcher.split.grade[rows]), scores.device)
-        of_documents = losses.pointwise(loss, scores, grades, self.run.evaluation.relevance_level)
+        of_documents = losses.per_sample(loss, function, scores, grades, settings)
         return of_documents.view(-1, len(batch.instance)).mean(0)
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
         logits = score(rows)
         classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
-        return losses.classification(loss, logits, classes, self.run.training.margin)
+        function = LOSSES[loss].of_classes
+        assert function is not None, f"{loss} is no loss of classes"
+        return losses.per_sample(loss, function, logits, classes, self.loss_settings)
+
+    @property
+    def loss_settings(self) -> LossSettings:
+        return LossSettings(self.run.training.margin, self.run.evaluation.relevance_level)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)
@@ -284,8 +291,7 @@ class Training(Progress):
 
     def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
-        checkpoint.require_whole(folder)
-        self.module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
+        self.module.load_state_dict(load_weights(folder, self.run))
 
     def _restore(self, folder: Path) -> None:
         """Restores weights, their average, optimiser, the curriculum's state and the size of micro-batches."""
@@ -312,7 +318,7 @@ def split_instances(run: TrainingRun, data: RankingData, split: Split) -> Instan
     require_fit(run, data.task)
     if data.task == "classification":
         return Instances.of_pairs(split)
-    pairwise = run.training.loss in losses.PAIRWISE
+    pairwise = LOSSES[run.training.loss].kind == "pairwise"
     return make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
 
 
