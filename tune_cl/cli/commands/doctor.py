@@ -113,7 +113,7 @@ def ray() -> Check:
         return Check("Ray", False, found, "a machine with less load; tune-cl run --address uses a cluster instead")
     lines = said.strip().splitlines() or ["no output"]
     if process.returncode == 0:
-        return Check("Ray", True, lines[-1])
+        return Check("Ray", True, f"{version('ray')} {lines[-1]}")
     return Check("Ray", False, lines[-1], f"{' '.join(program[:2])} '{program[2]}' shows all of the error")
 
 
