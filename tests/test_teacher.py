@@ -116,15 +116,9 @@ def test_a_teacher_that_adds_the_first_stage_scores_with_it(data) -> None:
 
 def test_the_trials_of_a_search_share_the_teacher_of_its_baseline(data, trained) -> None:
     baseline, trial = make_run(lr=2e-2), make_run(lr=3e-2)
-    materials = with_teacher(baseline, ["turns", "model_loss"], {materials_key(baseline): prepare(baseline, data)})
+    materials = with_teacher(baseline, {materials_key(baseline): prepare(baseline, data)})
     Training(trial, materials[materials_key(trial)], device="cpu")
     assert [run.training.lr for run in trained] == [2e-2]
-
-
-def test_a_search_without_model_scorings_trains_no_teacher(data, trained) -> None:
-    run = make_run(scoring="turns", lr=4e-2)
-    materials = with_teacher(run, ["turns", "bm25_std"], {"a": prepare(run, data)})
-    assert materials["a"].teacher is None and not trained
 
 
 def test_a_wrong_ranker_of_the_teacher_is_an_error_at_its_key() -> None:

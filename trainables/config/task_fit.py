@@ -10,8 +10,9 @@ from trainables.curriculum.scoring import NO_RUN, SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.columns import RankingData, Task
 from trainables.evaluation.metrics import ACCURACY
+from trainables.losses import LOSSES
 
-CLASS_LOSSES = ("cross_entropy", "hinge")
+CLASS_LOSSES = tuple(sorted(name for name, loss in LOSSES.items() if loss.classify))
 CLASS_VALUES = {"metric": (ACCURACY,), "training.loss": CLASS_LOSSES}  # the first is the default
 RUN_HEURISTICS = {name for name, heuristic in WEIGHTINGS.items() if heuristic is not None}
 
@@ -53,6 +54,8 @@ def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:
         yield Problem("training.loss", wrong, " or ".join(CLASS_LOSSES))
     if training.negatives != TrainingConfig().negatives:
         yield Problem("training.negatives", "pairs to classify have no negatives", "leave it out")
+    if training.draws_hard_negatives:
+        yield Problem("training.hard_negatives", "pairs to classify have no negatives", "leave it out")
     if run.evaluation != EvaluationConfig():
         yield Problem("evaluation.relevance_level", "a class is not more or less relevant", "leave it out")
     if curriculum.weighting in RUN_HEURISTICS:

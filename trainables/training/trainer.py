@@ -14,15 +14,17 @@ from torch import Tensor
 
 from trainables.config.keys import TrainingRun
 from trainables.config.task_fit import require_fit
-from trainables.core.errors import DataError, Problem, WorkFailed
+from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.randomness import generator, torch_seed
 from trainables.data.columns import RankingData, Split, required_split
-from trainables.data.instances import Batch, Instances, make_instances
+from trainables.data.instances import Batch, HardNegatives, Instances, make_instances
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import judge_of
+from trainables.losses import LOSSES, function_of
+from trainables.losses.functions import Sample, reduced
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import RankerModule, on_device, sent
-from trainables.training import checkpoint, losses
+from trainables.training import checkpoint
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.materials import Materials, ranker_of
@@ -132,13 +134,13 @@ class Training(Progress):
         def loss_of(part: slice) -> Tensor:
             per_sample = self._losses(batch[part], objective(self.run, step), self._forward)
             on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
-            return losses.reduced(per_sample, on_loss, batch_mean, part)
+            return reduced(per_sample, on_loss, batch_mean, part)
 
         loss = self.accumulation.backward(self.module, len(weights), loss_of)
         with enough_memory(self.device):
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
             self.optimizer.step()
-        pairs = len(weights) * (2 if self.batcher.instances.pairwise else 1)
+        pairs = len(weights) * self.batcher.instances.documents_a_sample
         return loss, float(weights.mean()), pairs
 
     def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
@@ -149,22 +151,39 @@ class Training(Progress):
         if self.materials.data.task == "classification":
             return self._class_losses(batch.positive, loss, score)
         if self.batcher.instances.pairwise:
-            rows = np.concatenate([batch.positive, batch.negative])
+            rows = np.concatenate([batch.positive[None], batch.negative.T.reshape(-1, len(batch.instance))])
         else:
-            rows = np.where(batch.positive >= 0, batch.positive, batch.negative)
-        scores = score(rows)
-        if loss in losses.PAIRWISE:
-            positive, negative = scores.chunk(2)
-            return losses.pairwise(loss, positive, negative, self.run.training.margin)
-        grades = sent(torch.from_numpy(self.batcher.split.grade[rows]), scores.device)
-        of_documents = losses.pointwise(loss, scores, grades, self.run.evaluation.relevance_level)
-        return of_documents.view(-1, len(batch.instance)).mean(0)
+            rows = np.where(batch.positive >= 0, batch.positive, batch.negative)[None]
+        scores = score(rows.ravel()).view(rows.shape)
+        of_documents = LOSSES[loss].kind == "pointwise"
+        per_loss = function_of(LOSSES[loss].function)(self._sample(loss, rows, scores, of_documents))
+        return per_loss.mean(0) if of_documents else per_loss
+
+    def _sample(self, loss: str, rows: np.ndarray, scores: Tensor, of_documents: bool) -> Sample:
+        """What a loss reads of candidate rows [documents a sample, B] and their scores."""
+
+        def column(values: np.ndarray) -> Tensor:
+            tensor = sent(torch.from_numpy(values[rows]), scores.device)
+            return tensor if of_documents else tensor.T
+
+        grades = column(np.maximum(self.batcher.split.grade, 0))
+        teacher = column(self._teacher()) if "teacher" in LOSSES[loss].reads else None
+        scores = scores if of_documents else scores.T
+        return Sample(scores, grades, teacher, self.run.evaluation.relevance_level, self.run.training.margin)
+
+    def _teacher(self) -> np.ndarray:
+        """The teacher's scores of the training candidates, float32 [C]."""
+        if self.materials.teacher is None:
+            raise WorkFailed(f"loss {self.run.training.loss} reads a teacher's scores, and none were given")
+        return self.materials.teacher
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
         logits = score(rows)
         classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
-        return losses.classification(loss, logits, classes, self.run.training.margin)
+        classify = LOSSES[loss].classify
+        assert classify is not None, "require_fit refuses other losses"
+        return function_of(classify)(logits, classes, self.run.training.margin)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)
@@ -275,19 +294,42 @@ class Training(Progress):
 def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:
     """The training split and its instances (`split_instances`)."""
     split = required_split(materials.data, "train")
-    return split, split_instances(run, materials.data, split)
+    teacher = materials.teacher
+    return split, split_instances(run, materials.data, split, None if teacher is None else lambda: teacher)
 
 
-def split_instances(run: TrainingRun, data: RankingData, split: Split) -> Instances:
-    """The instances of a split under the configured loss and negatives; for pairs to classify, every pair.
+def split_instances(
+    run: TrainingRun, data: RankingData, split: Split, teacher: Callable[[], np.ndarray] | None = None
+) -> Instances:
+    """The instances of a split under the configured loss and negatives; for pairs to classify, every pair. `teacher`
+    returns the teacher's scores of the split.
 
-    Raises ConfigError if the configuration does not fit the data's task, DataError if no instance is left.
+    Raises ConfigError if the configuration does not fit the data's task or run, DataError if no instance is left.
     """
     require_fit(run, data.task)
     if data.task == "classification":
         return Instances.of_pairs(split)
-    pairwise = run.training.loss in losses.PAIRWISE
-    return make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
+    settings, hard = run.training, hard_negatives(run, data, split, teacher)
+    pairwise, lists = LOSSES[settings.loss].kind != "pointwise", settings.reads_lists
+    return make_instances(split, pairwise, settings.negatives, run.evaluation.relevance_level, lists, hard)
+
+
+def hard_negatives(
+    run: TrainingRun, data: RankingData, split: Split, teacher: Callable[[], np.ndarray] | None
+) -> HardNegatives | None:
+    """The configured ranks of negatives; None where all candidates may be drawn. Before there is a teacher, whose order
+    is not known then, all may. Raises ConfigError without a run to take the order from."""
+    settings = run.training
+    if not settings.draws_hard_negatives:
+        return None
+    first, last = settings.negative_ranks or (1, int(settings.negatives))
+    if settings.hard_negatives == "teacher":
+        return None if teacher is None else HardNegatives(teacher(), first, last)
+    if np.isnan(split.score).all():
+        wrong = f"'{data.name}' has no first-stage scores among its training candidates"
+        right = "random or teacher, or data whose candidates come from a run or from BM25"
+        raise ConfigError(Problem("training.hard_negatives", wrong, right))
+    return HardNegatives(split.score, first, last)
 
 
 def load_start(module: RankerModule, materials: Materials) -> None:

@@ -15,6 +15,7 @@ from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data import DATA_FORMS
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.significance import CORRECTIONS
+from trainables.losses import LOSSES
 from trainables.rankers import RANKERS
 from tune_cl.cli.tables import table
 from tune_cl.samplers import SEARCHERS
@@ -25,6 +26,7 @@ KINDS: dict[str, Registry[Any]] = {
     "scorings": SCORINGS,
     "pacings": PACINGS,
     "weightings": WEIGHTINGS,
+    "losses": LOSSES,
     "subsets": SUBSETS,
     "spaces": SPACES,
     "data": DATA_FORMS,

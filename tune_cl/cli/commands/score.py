@@ -149,8 +149,8 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.training.trainer import split_instances  # imports torch: input errors come first
 
     split = required_split(data, options.split)
-    instances = split_instances(run, data, split)
     teacher = partial(teacher_scores, run, data, split)
+    instances = split_instances(run, data, split, teacher)
     started = time.perf_counter()
     values, cached = difficulty(options.scoring, scored_of(run, data, split, instances, teacher))
     seconds = time.perf_counter() - started
