@@ -80,7 +80,7 @@ def test_scores_are_those_of_a_cpu(case: tuple[TrainingRun, Materials]) -> None:
 @pytest.mark.parametrize("precision", ["fp32", "auto"])
 def test_a_step_never_waits(case: tuple[TrainingRun, Materials], precision: str) -> None:
     run, materials = case
-    training = Training(run_of(run.ranker, precision=precision), materials, GPU)
+    training = Training(run_of(run.ranker, precision=precision, average="ema"), materials, GPU)
     first, second = training.batcher.batches(0, 2)
     training._step(0, first)  # makes plans and allocates memory
     torch.cuda.set_sync_debug_mode("error")
@@ -90,9 +90,11 @@ def test_a_step_never_waits(case: tuple[TrainingRun, Materials], precision: str)
         torch.cuda.set_sync_debug_mode("default")
 
 
+@pytest.mark.parametrize("average", ["none", "ema"])
 def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(
-    case: tuple[TrainingRun, Materials], tmp_path: Path
+    case: tuple[TrainingRun, Materials], average: str, tmp_path: Path
 ) -> None:
+    case = run_of(case[0].ranker, average=average), case[1]
     whole, broken = start_without_dropout(*case, GPU), start_without_dropout(*case, GPU)
     expected = [whole.iterate()["train_loss"] for _ in range(3)]
     broken.iterate()

@@ -20,6 +20,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "trainables.config",
     "trainables.baselines",
     "trainables.training",
+    "trainables.loops",
     "trainables",
     "tune_cl.process",
     "tune_cl.space",

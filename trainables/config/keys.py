@@ -95,6 +95,7 @@ READS_MARGIN = ActiveIf(
 )
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
+AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
 
@@ -256,6 +257,12 @@ class TrainingConfig(Section):
         default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting"
     )
     precision: ForNetworks[Literal["auto", "fp32", "bf16"]] = "auto"
+    average: ForNetworks[Literal["none", "ema"]] = Field(
+        default="none", description="weights that are evaluated and saved: the last step's, or their moving average"
+    )
+    average_horizon: ForNetworks[Annotated[Unbounded, AVERAGES]] = Field(
+        default=1.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
+    )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"
     )
@@ -293,6 +300,7 @@ class TrainingConfig(Section):
 
 class EvaluationConfig(Section):
     relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
+    smoothing: int = Field(default=1, ge=1, description="last iterations over which dev values are averaged")
 
 
 DEFAULT_RANKER = "conv_knrm"
@@ -360,6 +368,9 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
     if curriculum.objective_switch not in ("none", "mse"):
         wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
         problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))
+    if run.training.average != "none":
+        wrong = f"{name} has no weights to average"
+        problems.append(Problem("training.average", wrong, "none, or a ranker that is a network over texts"))
     if run.training.pretrain_data is not None:
         wrong = f"{name} starts from no weights"
         problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))

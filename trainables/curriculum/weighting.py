@@ -172,8 +172,7 @@ class Weigher:
         """
         if iteration >= self.m or (self.value is None and self.ease is None):
             return np.ones(len(samples.instance))
-        ease = self._ease(samples)
-        return weights((1 - ease if self.anti else ease) + self.epsilon, iteration, self.m)
+        return weights(turned(self._ease(samples), self.anti) + self.epsilon, iteration, self.m)
 
     def _ease(self, samples: Batch) -> np.ndarray:
         if self.value is None or self.relevant is None:
@@ -188,6 +187,11 @@ class Weigher:
     def with_difficulty(self, difficulty: np.ndarray) -> Weigher:
         """The weigher for a new difficulty of the instances; the same weigher if it does not read difficulty."""
         return self if self.ease is None else replace(self, ease=ease_of(difficulty))
+
+
+def turned(ease: np.ndarray, anti: bool) -> np.ndarray:
+    """D under an anti-curriculum, where hard samples weigh more: 1 - D; otherwise D itself."""
+    return 1 - ease if anti else ease
 
 
 def ease_of(difficulty: np.ndarray) -> np.ndarray:

@@ -27,7 +27,8 @@ class Progress(ABC):
 
     history      metrics of each completed iteration
     best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
-    dev_values   float64 [Q], of each dev query after the last iteration
+    dev_values   float64 [Q], of each dev query after the last iteration: means over the last `evaluation.smoothing`
+    recent       dev values by query that enter the next such mean, one array for each of these iterations
     adopted      iterations taken over from another configuration; none of them can be this one's best
     """
 
@@ -39,6 +40,7 @@ class Progress(ABC):
         self.best_iteration = self.adopted = 0
         self.best_scores = np.empty(0, np.float32)
         self.dev_values = np.empty(0)
+        self.recent: list[np.ndarray] = []
 
     def take_notes(self) -> list[str]:
         """What the user should know of the iterations done since the last call."""
@@ -77,8 +79,11 @@ class Progress(ABC):
         return self.iteration >= settings.max_iterations or self.iteration - self.best_iteration >= settings.patience
 
     def evaluate(self, scores: np.ndarray) -> float:
-        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]."""
-        self.dev_values = self.judge(scores, [self.run.metric])[self.run.metric]
+        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]; and over the
+        last `evaluation.smoothing` iterations, as far as there are any."""
+        window = [*self.recent, self.judge(scores, [self.run.metric])[self.run.metric]]
+        self.dev_values = np.mean(window, axis=0)
+        self.recent = window[max(0, len(window) + 1 - self.run.evaluation.smoothing) :]
         return float(self.dev_values.mean())
 
     def document(self) -> dict[str, Any]:
@@ -89,6 +94,7 @@ class Progress(ABC):
             "history": list(self.history),
             "best_iteration": self.best_iteration,
             "adopted": self.adopted,
+            "recent": [values.tolist() for values in self.recent],
         }
 
     @abstractmethod
@@ -112,6 +118,7 @@ class Progress(ABC):
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
         state = read_state(folder)
         self.history, self.best_iteration, self.adopted = state["history"], state["best_iteration"], state["adopted"]
+        self.recent = recent_of(state)
         if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)
 
@@ -119,6 +126,11 @@ class Progress(ABC):
 def read_state(folder: Path) -> dict[str, Any]:
     """The JSON part of a saved training: `Progress.document` and what its kind of training adds."""
     return checkpoint.read_json(folder / STATE)
+
+
+def recent_of(state: dict[str, Any]) -> list[np.ndarray]:
+    """The dev queries' values that the next smoothed one needs; none in states of earlier versions."""
+    return [np.array(values) for values in state.get("recent", ())]
 
 
 def is_of(folder: Path, run: TrainingRun, materials: Materials) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +26,11 @@ from trainables.losses.functions import Sample, reduced
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import RankerModule, on_device, sent
 from trainables.training import checkpoint
+from trainables.training.average import MovingAverage, save_average
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.materials import Materials, ranker_of
-from trainables.training.progress import STATE, Progress, read_state
+from trainables.training.progress import STATE, Progress, read_state, recent_of
 from trainables.training.ranker_folder import WEIGHTS
 from trainables.training.saved_ranker import write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, score_candidates
@@ -49,6 +51,7 @@ class Training(Progress):
             self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
         )
         self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.average = self._moving_average()
         split, instances = training_instances(run, materials)
         self.curriculum = make_curriculum(run, materials, split, instances)
         self.batcher = Batcher(
@@ -72,6 +75,17 @@ class Training(Progress):
             load_start(module, self.materials)
         return module.to(self.device)
 
+    def _moving_average(self) -> MovingAverage | None:
+        settings = self.run.training
+        if settings.average == "none":
+            return None
+        with enough_memory(self.device):
+            return MovingAverage(self.module, settings.average_horizon * settings.batches_per_iteration)
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        """Inside the block the network has the weights that are evaluated, and saved if they are the best."""
+        return nullcontext() if self.average is None else self.average.applied()
+
     @property
     def machine(self) -> str:
         return f"precision: {self.precision.reason}; device: {self.device}"
@@ -88,6 +102,14 @@ class Training(Progress):
         started = time.perf_counter()
         self._refresh_difficulty()
         metrics = self._train()
+        with self._averaged():
+            metrics[dev_key(self.run.metric)] = self._evaluate_dev()
+        metrics["seconds"] = time.perf_counter() - started
+        self.history.append(metrics)
+        return metrics
+
+    def _evaluate_dev(self) -> float:
+        """The dev value of the network's present weights, which become the best ones if it is the highest so far."""
         scores = self.score(self.dev)
         value = self.evaluate(scores)
         if value > self.best_value:
@@ -96,10 +118,7 @@ class Training(Progress):
             with enough_memory(self.device):
                 self.best_weights = checkpoint.kept_state(self.module)
             self.best_scores = scores
-        metrics[dev_key(self.run.metric)] = value
-        metrics["seconds"] = time.perf_counter() - started
-        self.history.append(metrics)
-        return metrics
+        return value
 
     def _train(self) -> dict[str, float]:
         steps = self.run.training.batches_per_iteration
@@ -140,6 +159,8 @@ class Training(Progress):
         with enough_memory(self.device):
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
             self.optimizer.step()
+            if self.average is not None:
+                self.average.update()
         pairs = len(weights) * self.batcher.instances.documents_a_sample
         return loss, float(weights.mean()), pairs
 
@@ -236,6 +257,7 @@ class Training(Progress):
     def snapshot(self) -> Callable[[Path], None]:
         weights, moments = checkpoint.trained_state(self.module), checkpoint.optimizer_state(self.optimizer)
         best = (self.best_weights, self.best_scores) if self.has_best else None  # replaced as a whole, never changed
+        average = None if self.average is None else self.average.state()
         remembered = {name: array.copy() for name, array in self.curriculum.state().items()}
         document = self.document() | {"micro_batch": self.accumulation.samples}
 
@@ -244,6 +266,8 @@ class Training(Progress):
             save_file(moments, folder / "optimizer.safetensors")
             if best:
                 checkpoint.save_best(*best, folder / checkpoint.BEST)
+            if average is not None:
+                save_average(average, folder)
             if remembered:
                 checkpoint.save_arrays(remembered, folder / checkpoint.CURRICULUM)
             checkpoint.write_json(folder / STATE, document)
@@ -269,7 +293,7 @@ class Training(Progress):
             raise DataError(Problem(str(folder), "is of another ranker or data", "a checkpoint of the same ones"))
         self._restore(folder)
         self.curriculum.sampler.begin_pass()
-        self.history = state["history"]
+        self.history, self.recent = state["history"], recent_of(state)
         self.best_iteration = self.adopted = self.iteration
 
     def save_ranker(self, folder: Path) -> None:
@@ -283,8 +307,10 @@ class Training(Progress):
         self.module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
 
     def _restore(self, folder: Path) -> None:
-        """Restores weights, optimiser, the curriculum's state and the size of micro-batches."""
+        """Restores weights, their average, optimiser, the curriculum's state and the size of micro-batches."""
         checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder / "weights.safetensors"))
+        if self.average is not None:
+            self.average.load(folder)
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if (folder / checkpoint.CURRICULUM).is_file():
             self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))

@@ -131,7 +131,7 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     checked = [experiment.baseline_values(), *experiment.search.points, *configurations]
     problems: list[Problem] = []
     with gathering(problems):
-        all_checked(lambda chosen: require_fit(experiment.training_run(chosen), task), checked)
+        all_checked(lambda point: require_fit(experiment.training_run(point), task), checked)
     return [*problems, *unfit_space(experiment.search, experiment.space), *unfit_population(experiment)]
 
 

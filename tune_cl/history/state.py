@@ -45,7 +45,7 @@ class TrialState:
     params: dict[str, Any]
     seed: int
     baseline: bool
-    chosen: dict[str, Any] = field(default_factory=dict)
+    point: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
@@ -256,13 +256,13 @@ class SearchState:
                 trial.past_offsets = (*trial.past_offsets, trial.offset)
                 trial.offset = max(trial.results, default=0)
             if adopted := event.get("adopted"):
-                trial.adopted, trial.chosen, trial.params = adopted, as_chosen(event["chosen"]), event["params"]
+                trial.adopted, trial.point, trial.params = adopted, as_point(event["chosen"]), event["params"]
             return
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")
         keys = ("trial", "number", "params", "seed", "baseline")
         values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
-        more = {"chosen": as_chosen(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}
+        more = {"point": as_point(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}
         self.trials[event["trial"]] = TrialState(**values, **more)
 
 
@@ -270,7 +270,7 @@ def _number(trial: TrialState) -> int:
     return trial.number
 
 
-def as_chosen(values: dict[str, Any]) -> dict[str, Any]:
+def as_point(values: dict[str, Any]) -> dict[str, Any]:
     """Values as a search space has them, with tuples where JSON has lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
@@ -340,6 +340,6 @@ def over_curricula(state: SearchState) -> bool:
     only. True as long as there are no trials to tell."""
     baseline = state.baseline_trial()
     others = [trial for trial in state.by_number() if not trial.baseline]
-    if not (baseline and others) or any(key.startswith(CURRICULUM) for trial in others for key in trial.chosen):
+    if not (baseline and others) or any(key.startswith(CURRICULUM) for trial in others for key in trial.point):
         return True
     return differences(seedless(others[0].params), seedless(baseline.params))["has_curriculum"]

@@ -131,7 +131,7 @@ class Findings:
 
     def past_curriculum(self, trial: TrialState) -> int:
         """The iteration with which the trial's curriculum is over; 0 without one."""
-        return curriculum_grace(self.experiment.training_run(trial.chosen))
+        return curriculum_grace(self.experiment.training_run(trial.point))
 
 
 def gather(search_folder: SearchFolder) -> Findings:
@@ -164,7 +164,7 @@ def _confirmation(search_folder: SearchFolder) -> Document | None:
 
 def words(trial: TrialState) -> str:
     """A trial's id and its words as on the terminal and in MLflow."""
-    return f"{trial.trial} {'baseline' if trial.baseline else trial_words(trial.chosen, trial.params)}"
+    return f"{trial.trial} {'baseline' if trial.baseline else trial_words(trial.point, trial.params)}"
 
 
 FEWEST_TRIALS = 8  # permutations of fewer values are too few
