@@ -24,7 +24,7 @@ from trainables.data.columns import RankingData
 from trainables.data.instances import NONE, Instances
 from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import METRICS
-from trainables.evaluation.per_query import Accuracy, judge_of, probabilities
+from trainables.evaluation.per_query import Accuracy, evaluator_of, probabilities
 from trainables.losses import functions as losses
 from trainables.training.materials import materials_key, prepare
 from trainables.training.pretrained import completed
@@ -95,7 +95,7 @@ def test_accuracy_counts_the_highest_logit(data: RankingData) -> None:
     logits[0] = 0.5  # all equal: the first class
     expected = np.roll(split.grade, 1) == split.grade
     expected[0] = split.grade[0] == 0
-    judge = judge_of(data, split, 1)
+    judge = evaluator_of(data, split, 1)
     assert judge(logits)["accuracy"].tolist() == expected.astype(float).tolist()
     with pytest.raises(ConfigError, match="'map' judges rankings, not classes; accuracy"):
         judge(logits, ["map"])
@@ -107,7 +107,7 @@ def test_accuracy_counts_the_highest_logit(data: RankingData) -> None:
 def test_of_rankings_accuracy_is_precision_at_1() -> None:
     ranked = tiny_data(queries=6)
     split = ranked.splits["test"]
-    values = judge_of(ranked, split, 1)(split.score)
+    values = evaluator_of(ranked, split, 1)(split.score)
     assert list(values) == list(METRICS) and 0 < values["accuracy"].sum() < 6
     assert values["accuracy"].tolist() == values["p@1"].tolist()
 

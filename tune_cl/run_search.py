@@ -18,7 +18,7 @@ from trainables.core.errors import DamagedCheckpoint, WorkFailed
 from trainables.core.files import write_text
 from trainables.core.prose import say
 from trainables.core.storage import fetched, patiently
-from trainables.evaluation.per_query import Judge, judge_of, write_judged
+from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, write_evaluated
 from trainables.training.checkpoint import BEST, best_scores, require_whole
 from trainables.training.factory import make_training, training_notes
 from trainables.training.materials import Materials, materials_for
@@ -64,7 +64,9 @@ class Artifacts:
 
     def __init__(self, folder: Path, materials: Mapping[str, Materials]):
         self.folder, self.materials = folder, materials
-        self._judges: dict[int, Judge] = {}  # of dev, by relevance level: one knows the order of ties, slow to find
+        self._evaluators: dict[
+            int, SplitEvaluator
+        ] = {}  # of dev, by relevance level: one knows the order of ties, slow to find
 
     def __call__(self, trial: str, checkpoint: str | Path, run: TrainingRun) -> Path:
         """Writes a trial's files from its checkpoint; returns their folder."""
@@ -74,9 +76,9 @@ class Artifacts:
             scores = patiently(lambda: best_scores(saved))
         folder = self.folder / trial
         level = run.evaluation.relevance_level
-        if level not in self._judges:
-            self._judges[level] = judge_of(data, data.splits["dev"], level)
-        write_judged(folder, "dev", data, scores, trial, self._judges[level])
+        if level not in self._evaluators:
+            self._evaluators[level] = evaluator_of(data, data.splits["dev"], level)
+        write_evaluated(folder, "dev", data, scores, trial, self._evaluators[level])
         write_text(folder / "config.yaml", yaml.safe_dump(run.model_dump(), sort_keys=False))
         return folder
 

@@ -96,7 +96,7 @@ class Scored:
         if self.reference == PAPER:
             return Groups(np.arange(len(split.document)), split.offsets)
         owner, relevant = split.owner, split.grade >= self.relevance_level
-        firsts = [_firsts(owner, chosen, split.given) for chosen in (relevant, ~relevant)]
+        firsts = [_firsts(owner, kind, split.given) for kind in (relevant, ~relevant)]
         rows = np.sort(np.concatenate(firsts))
         sizes = np.bincount(owner[rows], minlength=len(split))
         return Groups(rows, np.concatenate([[0], np.cumsum(sizes)]))
@@ -110,9 +110,9 @@ class Scored:
         return values[self.instances.query]
 
 
-def _firsts(owner: np.ndarray, chosen: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+def _firsts(owner: np.ndarray, included: np.ndarray, given: np.ndarray | None) -> np.ndarray:
     """For each owner that has chosen rows, the one that the data gives first."""
-    rows = np.flatnonzero(chosen)
+    rows = np.flatnonzero(included)
     if given is not None:
         rows = rows[np.lexsort((given[rows], owner[rows]))]
     return rows[np.unique(owner[rows], return_index=True)[1]]
@@ -235,8 +235,8 @@ def _vector_sums(tokens, rows: np.ndarray, units: np.ndarray, last: bool = False
     has_vector = words >= 0
     counts = has_vector.sum(axis=1)
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    chosen = csr_array((np.ones(indptr[-1], np.float32), words[has_vector], indptr), (len(rows), len(units)))
-    return chosen @ units, counts
+    bags = csr_array((np.ones(indptr[-1], np.float32), words[has_vector], indptr), (len(rows), len(units)))
+    return bags @ units, counts
 
 
 def model_margin(scored: Scored) -> np.ndarray:
@@ -248,7 +248,7 @@ def model_margin(scored: Scored) -> np.ndarray:
     if scored.data.task == "classification":
         right, others = _class_log_probabilities(scored)
         return scored.of_queries(np.exp(others.max(axis=1)) - np.exp(right))
-    logits, relevant, groups = _judged(scored)
+    logits, relevant, groups = _logits_and_relevance(scored)
     probability = np.exp(-np.logaddexp(0, -logits))
     return scored.of_queries(_means_where(groups, probability, ~relevant) - _means_where(groups, probability, relevant))
 
@@ -257,7 +257,7 @@ def model_loss(scored: Scored) -> np.ndarray:
     """Mean binary cross-entropy over a query's candidates; for a pair to classify, the cross-entropy of its class."""
     if scored.data.task == "classification":
         return scored.of_queries(-_class_log_probabilities(scored)[0])
-    logits, relevant, groups = _judged(scored)
+    logits, relevant, groups = _logits_and_relevance(scored)
     return scored.of_queries(groups.means(np.logaddexp(0, logits) - logits * relevant))
 
 
@@ -269,15 +269,15 @@ def _class_log_probabilities(scored: Scored) -> tuple[np.ndarray, np.ndarray]:
     return log_probability[right], log_probability[~right].reshape(len(logits), -1)
 
 
-def _judged(scored: Scored) -> tuple[np.ndarray, np.ndarray, Groups]:
+def _logits_and_relevance(scored: Scored) -> tuple[np.ndarray, np.ndarray, Groups]:
     """Logits, float64 [K], and relevance, bool [K], of the candidates that count; and their groups."""
     groups = scored.groups
     logits = scored.teacher_scores()[groups.rows].astype(np.float64)
     return logits, scored.split.grade[groups.rows] >= scored.relevance_level, groups
 
 
-def _means_where(groups: Groups, values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    return groups.sums(values * chosen) / np.maximum(groups.sums(chosen), 1)
+def _means_where(groups: Groups, values: np.ndarray, included: np.ndarray) -> np.ndarray:
+    return groups.sums(values * included) / np.maximum(groups.sums(included), 1)
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,8 @@ def materials_key(run: TrainingRun) -> str:
 def materials_for(run: TrainingRun, by_key: Mapping[str, Materials]) -> Materials:
     """A run's materials, of those `by_key`. They are made now, from the same data, for ranker settings that the search
     did not foresee: values of a long or continuous range on which the text side or the pre-training depends."""
-    made = by_key.get(materials_key(run))
-    return made if made is not None else prepare(run, next(iter(by_key.values())).data if by_key else None)
+    existing = by_key.get(materials_key(run))
+    return existing if existing is not None else prepare(run, next(iter(by_key.values())).data if by_key else None)
 
 
 def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:

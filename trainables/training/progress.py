@@ -15,7 +15,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
 from trainables.data.columns import required_split
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import judge_of
+from trainables.evaluation.per_query import evaluator_of
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 
@@ -29,20 +29,21 @@ class Progress(ABC):
     best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
     dev_values   float64 [Q], of each dev query after the last iteration: means over the last `evaluation.smoothing`
     recent       dev values by query that enter the next such mean, one array for each of these iterations
-    adopted      iterations taken over from another configuration; none of them can be this one's best
+    copied_iterations  iterations that another configuration made before this training continued from its state: none
+                 of them can be this one's best
     """
 
     def __init__(self, run: TrainingRun, materials: Materials):
         self.run, self.materials = run, materials
         self.dev = required_split(materials.data, "dev")
-        self.judge = judge_of(materials.data, self.dev, run.evaluation.relevance_level)
+        self.evaluator = evaluator_of(materials.data, self.dev, run.evaluation.relevance_level)
         self.history: list[dict[str, float]] = []
-        self.best_iteration = self.adopted = 0
+        self.best_iteration = self.copied_iterations = 0
         self.best_scores = np.empty(0, np.float32)
         self.dev_values = np.empty(0)
         self.recent: list[np.ndarray] = []
 
-    def take_notes(self) -> list[str]:
+    def pop_notes(self) -> list[str]:
         """What the user should know of the iterations done since the last call."""
         return []
 
@@ -66,7 +67,7 @@ class Progress(ABC):
 
     @property
     def has_best(self) -> bool:
-        return self.best_iteration > self.adopted
+        return self.best_iteration > self.copied_iterations
 
     @property
     def best_value(self) -> float:
@@ -81,7 +82,7 @@ class Progress(ABC):
     def evaluate(self, scores: np.ndarray) -> float:
         """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]; and over the
         last `evaluation.smoothing` iterations, as far as there are any."""
-        window = [*self.recent, self.judge(scores, [self.run.metric])[self.run.metric]]
+        window = [*self.recent, self.evaluator(scores, [self.run.metric])[self.run.metric]]
         self.dev_values = np.mean(window, axis=0)
         self.recent = window[max(0, len(window) + 1 - self.run.evaluation.smoothing) :]
         return float(self.dev_values.mean())
@@ -93,7 +94,7 @@ class Progress(ABC):
             "data": self.materials.digest,
             "history": list(self.history),
             "best_iteration": self.best_iteration,
-            "adopted": self.adopted,
+            "adopted": self.copied_iterations,
             "recent": [values.tolist() for values in self.recent],
         }
 
@@ -109,7 +110,7 @@ class Progress(ABC):
         """Whether `folder` holds a state of this training, as `is_of` decides."""
         return is_of(folder, self.run, self.materials)
 
-    def take_up(self, folder: Path) -> None:
+    def restore_progress(self, folder: Path) -> None:
         """Restores history and best scores. Raises DataError for the state of another configuration, ValueError if a
         file of the folder is not as it was written."""
         checkpoint.require_whole(folder)
@@ -117,7 +118,11 @@ class Progress(ABC):
             wrong = "is the state of another configuration"
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
         state = read_state(folder)
-        self.history, self.best_iteration, self.adopted = state["history"], state["best_iteration"], state["adopted"]
+        self.history, self.best_iteration, self.copied_iterations = (
+            state["history"],
+            state["best_iteration"],
+            state["adopted"],
+        )
         self.recent = recent_of(state)
         if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)

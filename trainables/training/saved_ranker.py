@@ -17,7 +17,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.data.columns import RankingData, require_texts
-from trainables.rankers.first_stage import PLACE as FIRST_STAGE
+from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.rankers.lambdamart import require_features
 from trainables.rankers.ranker import RankerModule, TextSide

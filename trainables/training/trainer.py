@@ -20,7 +20,7 @@ from trainables.core.randomness import generator, torch_seed
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.instances import Batch, HardNegatives, Instances, make_instances
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import judge_of
+from trainables.evaluation.per_query import evaluator_of
 from trainables.losses import LOSSES, function_of
 from trainables.losses.functions import Sample, reduced
 from trainables.rankers.first_stage import first_stage_for
@@ -90,7 +90,7 @@ class Training(Progress):
     def machine(self) -> str:
         return f"precision: {self.precision.reason}; device: {self.device}"
 
-    def take_notes(self) -> list[str]:
+    def pop_notes(self) -> list[str]:
         notes, self.accumulation.notes = self.accumulation.notes, []
         return notes
 
@@ -116,7 +116,7 @@ class Training(Progress):
             self.best_iteration = self.iteration + 1
             self.best_weights = {}  # room for the new ones
             with enough_memory(self.device):
-                self.best_weights = checkpoint.kept_state(self.module)
+                self.best_weights = checkpoint.device_state(self.module)
             self.best_scores = scores
         return value
 
@@ -277,7 +277,7 @@ class Training(Progress):
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
-        self.take_up(folder)
+        self.restore_progress(folder)
         self._restore(folder)
         if self.has_best:
             self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
@@ -294,14 +294,14 @@ class Training(Progress):
         self._restore(folder)
         self.curriculum.sampler.begin_pass()
         self.history, self.recent = state["history"], recent_of(state)
-        self.best_iteration = self.adopted = self.iteration
+        self.best_iteration = self.copied_iterations = self.iteration
 
     def save_ranker(self, folder: Path) -> None:
         """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights."""
         checkpoint.load_trained_state(self.module, self.best_weights)
         write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
 
-    def take_ranker(self, folder: Path) -> None:
+    def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
         checkpoint.require_whole(folder)
         self.module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
@@ -379,5 +379,5 @@ def rate_factor(run: TrainingRun, step: int) -> float:
 
 def test_metrics(run: TrainingRun, materials: Materials, split: Split, scores: np.ndarray) -> dict[str, float]:
     """All metrics of `list metrics`, as means over the split's queries; for pairs to classify only the accuracy."""
-    judge = judge_of(materials.data, split, run.evaluation.relevance_level)
-    return {name: float(values.mean()) for name, values in judge(scores).items()}
+    evaluator = evaluator_of(materials.data, split, run.evaluation.relevance_level)
+    return {name: float(values.mean()) for name, values in evaluator(scores).items()}

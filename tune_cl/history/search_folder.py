@@ -133,7 +133,7 @@ def search_folder_of(storage: str, name: str) -> SearchFolder:
     """The place of a search of this name in the storage. Raises ConfigError for a storage that cannot be used."""
     if not is_remote(storage):
         return SearchFolder(local(storage), name)
-    address = checked(storage)
+    address = reachable_bucket(storage)
     return SearchFolder(cache_root() / "storage" / digest_of(address)[:16], name, address)
 
 
@@ -195,7 +195,7 @@ def local(storage: str) -> Path:
     return path
 
 
-def checked(address: str) -> str:
+def reachable_bucket(address: str) -> str:
     """An S3 address without a slash at the end. Raises ConfigError if its bucket does not exist or is out of reach."""
     try:
         split = urlsplit(address)

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainables.config.keys import configuration_fields, flatten
 from trainables.core.errors import ConfigError, Problem, nearest
-from trainables.core.validation import checked, shown
+from trainables.core.validation import shown, validate_value
 from tune_cl.space.parameters import Choice, Leaf, Range
 from tune_cl.space.space_files import on_a_line
 
@@ -204,7 +204,7 @@ def _point(space: Space, location: str, flat: Flat, given: Collection[str]) -> F
                 right = nearest(key, space.leaves) if space.leaves else "an opened key"
                 problems.append(Problem(f"{location}.{key}", "the space does not open this key", right))
             continue
-        value = checked(f"{location}.{key}", FIELDS[key], value) if key in FIELDS else value
+        value = validate_value(f"{location}.{key}", FIELDS[key], value) if key in FIELDS else value
         value = tuple(value) if isinstance(value, list) else value  # as in resolved choices
         if leaf.allows(value):
             values[key] = value
