@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
 from trainables.core.errors import ConfigError
-from trainables.losses import functions as losses
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.bert import BertModule
 from trainables.rankers.encoders import encode_texts, pretrained_encoder, train_wordpiece
 from trainables.rankers.ranker import TextSide, Tokens
 from trainables.rankers.text_pairs import PairTemplate, truncated
+from trainables.training import losses
 
 BERT = load_ranker("bert")
 
@@ -195,7 +195,7 @@ def test_two_classes_give_their_log_odds() -> None:
     torch.testing.assert_close(scores.sigmoid(), logits.softmax(1)[:, 1])
     classes = torch.tensor([1, 0, 1, 0])
     torch.testing.assert_close(
-        losses.pointwise(losses.Sample(scores, classes)),
+        losses.pointwise(scores, classes, losses.LossSettings()),
         torch.nn.functional.cross_entropy(logits, classes, reduction="none"),
     )
 

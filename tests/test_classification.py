@@ -25,7 +25,8 @@ from trainables.data.instances import NONE, Instances
 from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.per_query import Accuracy, evaluator_of, probabilities
-from trainables.losses import functions as losses
+from trainables.training import losses
+from trainables.training.losses import LossSettings
 from trainables.training.materials import materials_key, prepare
 from trainables.training.pretrained import completed
 from trainables.training.saved_ranker import load_ranker_folder
@@ -78,9 +79,9 @@ def test_categorical_hinge_is_that_of_keras() -> None:
 def test_losses_of_logits() -> None:
     logits, classes = torch.tensor([[2.0, -1.0, 0.5], [0.0, 0.0, 0.0]]), torch.tensor([0, 2])
     probability = logits.softmax(1)
-    cross_entropy = losses.cross_entropy_of_classes(logits, classes, 1.0)
+    cross_entropy = losses.class_cross_entropy(logits, classes, LossSettings())
     torch.testing.assert_close(cross_entropy, -torch.stack([probability[0, 0], probability[1, 2]]).log())
-    hinge = losses.hinge_of_classes(logits, classes, 1.0)
+    hinge = losses.class_hinge(logits, classes, LossSettings())
     expected = [1 + float(probability[0, 2] - probability[0, 0]), 1.0]
     assert hinge.tolist() == pytest.approx(expected)
 

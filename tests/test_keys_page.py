@@ -14,8 +14,8 @@ from trainables.core.validation import expected
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
-from trainables.losses import LOSSES
 from trainables.rankers import RANKERS
+from trainables.training.losses import LOSSES
 from tune_cl.experiment.resolution import TEXTS
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
 from tune_cl.samplers import SEARCHERS

@@ -16,7 +16,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "trainables.evaluation",
     "trainables.rankers",
     "trainables.curriculum",
-    "trainables.losses",
+    "trainables.training.losses",
     "trainables.config",
     "trainables.baselines",
     "trainables.training",

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from trainables.losses import LOSSES, function_of
-from trainables.losses.functions import Sample
+from trainables.training.losses import LOSSES, LossSettings
 
 SCORES = [[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]]
 GRADES = [[2, 1, 0], [1, 0, 0]]
@@ -77,7 +76,8 @@ BY_HAND = {
 
 
 def loss_of(name, scores, grades, teacher):
-    return function_of(LOSSES[name].function)(Sample(scores, grades, teacher))
+    labels = teacher if LOSSES[name].reads_teacher else grades
+    return LOSSES[name].function(scores, labels, LossSettings())
 
 
 def test_every_loss_of_lists_is_checked_here():

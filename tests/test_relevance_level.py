@@ -28,7 +28,7 @@ from trainables.data.instances import make_instances
 from trainables.evaluation.metrics import Evaluator
 from trainables.evaluation.per_query import evaluator_of
 from trainables.evaluation.trec_files import read_per_query
-from trainables.losses import functions as losses
+from trainables.training import losses
 from trainables.training import trainer as training
 from trainables.training.batching import scored_of as scored_of_run
 from trainables.training.checkpoint import read_json
@@ -160,7 +160,7 @@ def test_positives_of_a_training_reach_the_level(loss: str, graded: RankingData)
 
 
 def test_pointwise_labels_begin_at_the_level() -> None:
-    loss = losses.pointwise(losses.Sample(torch.ones(3), torch.tensor([1, 2, 0]), relevance_level=2))
+    loss = losses.pointwise(torch.ones(3), torch.tensor([1, 2, -1]), losses.LossSettings(relevance_level=2))
     no, yes = np.log1p(np.exp(1)), np.log1p(np.exp(-1))
     assert loss.tolist() == pytest.approx([no, yes, no])
 
@@ -172,7 +172,7 @@ def test_a_training_labels_by_the_level_of_its_run(graded: RankingData) -> None:
     grade = one.batcher.split.grade[np.where(batch.positive >= 0, batch.positive, batch.negative)]
     assert 1 in grade
     rows = np.maximum(batch.positive, batch.negative)
-    expected = losses.pointwise(losses.Sample(score[rows], torch.tensor(grade), relevance_level=2))
+    expected = losses.pointwise(score[rows], torch.tensor(grade), losses.LossSettings(relevance_level=2))
     torch.testing.assert_close(one._losses(batch, "pointwise", lambda rows: score[rows]), expected)
 
 

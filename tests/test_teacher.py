@@ -15,10 +15,10 @@ from trainables.config.keys import CurriculumConfig, TrainingRun, validated
 from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
-from trainables.losses import LOSSES
 from trainables.training import pretrained as once
 from trainables.training.batching import scored_of
 from trainables.training.factory import make_training
+from trainables.training.losses import LOSSES
 from trainables.training.materials import materials_key, prepare
 from trainables.training.pretrained import prepare_teacher, teacher_run, teacher_scores, with_teacher
 from trainables.training.trainer import Training
@@ -169,7 +169,7 @@ def test_every_loss_of_lists_trains_and_resumes_exactly(loss: str, data, trained
     first.save(state)
     second.load(state)
     assert second.iterate()["train_loss"] == numbers[1]
-    reads = "teacher" in LOSSES[loss].reads
+    reads = LOSSES[loss].reads_teacher
     assert len(trained) == reads and (not reads or not trained[0].training.reads_teacher)
 
 

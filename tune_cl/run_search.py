@@ -16,8 +16,10 @@ import yaml
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DamagedCheckpoint, WorkFailed
 from trainables.core.files import write_text
+from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.core.storage import fetched, patiently
+from trainables.data import form_of
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, write_evaluated
 from trainables.training.checkpoint import BEST, best_scores, require_whole
 from trainables.training.factory import make_training, training_notes
@@ -27,10 +29,9 @@ from tune_cl.confirmation.plan import of_repeats, outlook
 from tune_cl.confirmation.request import Request
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
-from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder, begun, stopped, taken
-from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
+from tune_cl.history.state import Dev, SearchState, TrialState, experiment_of, over_curricula, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.ray.nodes import PACKAGES, versions
 from tune_cl.ray.session import ray_session
@@ -101,6 +102,7 @@ def start_search(
     trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
     if address is None:
         require_room(experiment.search.resources)
+    require_sendable(parts_of(experiment))
     materials = completed(experiment, untrained(experiment), address)
     warm = warm_start(experiment, next(iter(materials.values())).data.digest, search_folder)
     if search_folder.exists():  # another `run` took the name while this one read its data
@@ -123,11 +125,11 @@ def start_search(
 def resume_search(search_folder: SearchFolder, tracking_uri: str, address: str | None) -> dict[str, Any]:
     """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
 
-    Raises DataError if the data has changed: trials before and after could not be compared.
+    Raises DataError if the data or a plug-in has changed: trials before and after could not be compared.
     """
     try:
         state = replay(read_events(search_folder.journal))
-        experiment = from_yaml(state.yaml)
+        experiment = experiment_of(state, same=not state.end)
         if address is None and not state.end:
             require_room(experiment.search.resources)
         materials = {} if state.end else untrained(experiment)
@@ -286,6 +288,7 @@ def _search_event(
         "seed": experiment.seed,
         "baseline": BASELINE_TRIAL,
         "yaml": experiment.to_yaml(),
+        "plugins": [plugin.record for plugin in plugins_of(parts_of(experiment))],
         "versions": _versions(),
         "git_commit": _git_commit(),
         "tracking_uri": search_folder.elsewhere(masked(tracking_uri)),
@@ -293,6 +296,11 @@ def _search_event(
         "forecast": forecast_of(experiment, slots),
         "time": time.time(),
     }
+
+
+def parts_of(experiment: Experiment) -> list[object]:
+    """A tree with the names of all parts that a search may use, among others."""
+    return [yaml.safe_load(experiment.to_yaml()), form_of(experiment.base_run().data.source)]
 
 
 def _versions() -> dict[str, str]:

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from trainables.core.errors import ConfigError, Problem, nearest
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
 from trainables.curriculum.pacing import PACINGS
@@ -29,8 +29,8 @@ from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import METRICS
-from trainables.losses import LOSSES, names_that_read
 from trainables.rankers import RANKERS, ranker_settings
+from trainables.training.losses import LOSSES
 
 
 def one_of(registry: Registry) -> OneOf:
@@ -38,7 +38,7 @@ def one_of(registry: Registry) -> OneOf:
 
     def check(name: str) -> str:
         if name not in registry:
-            raise ValueError(f"unknown value '{name}'; {nearest(name, registry)}")
+            raise ValueError(f"unknown value '{name}'; {registry.advice(name)}")
         return name
 
     return OneOf(check, registry)
@@ -90,9 +90,7 @@ HAS_FIRST_TREES = ActiveIf(
 FOLLOWS_REFERENCE = ActiveIf(
     "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
 )
-READS_MARGIN = ActiveIf(
-    f"loss {' or '.join(names_that_read('margin'))}", lambda run: "margin" in LOSSES[run.training.loss].reads
-)
+READS_MARGIN = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
 AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
@@ -107,12 +105,12 @@ OPENS_FROM_DELTA = ActiveIf(
 
 def pacing_reads(key: str) -> ActiveIf:
     names = [name for name, pacing in PACINGS.items() if key in pacing.needs]
-    return ActiveIf(f"pacing {_any_of(names)}", lambda run: run.curriculum.pacing in names)
+    return ActiveIf(f"pacing {_any_of(names)}", lambda run: key in PACINGS[run.curriculum.pacing].needs)
 
 
 def scoring_reads(need: str) -> ActiveIf:
     names = [name for name, scoring in SCORINGS.items() if need in scoring.needs]
-    return ActiveIf(f"scoring {_any_of(names)}", lambda run: run.curriculum.scoring in names)
+    return ActiveIf(f"scoring {_any_of(names)}", lambda run: need in SCORINGS[run.curriculum.scoring].needs)
 
 
 def subset_reads(key: str) -> ActiveIf:
@@ -285,7 +283,7 @@ class TrainingConfig(Section):
     @property
     def reads_teacher(self) -> bool:
         """Whether the loss or the negatives read a teacher's scores."""
-        return "teacher" in LOSSES[self.loss].reads or (self.draws_hard_negatives and self.hard_negatives == "teacher")
+        return LOSSES[self.loss].reads_teacher or (self.draws_hard_negatives and self.hard_negatives == "teacher")
 
     @property
     def reads_lists(self) -> bool:

@@ -21,14 +21,13 @@ from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.instances import Batch, HardNegatives, Instances, make_instances
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import evaluator_of
-from trainables.losses import LOSSES, function_of
-from trainables.losses.functions import Sample, reduced
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import RankerModule, on_device, sent
-from trainables.training import checkpoint
+from trainables.training import checkpoint, losses
 from trainables.training.average import MovingAverage, save_average
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
+from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.progress import STATE, Progress, read_state, recent_of
 from trainables.training.ranker_folder import WEIGHTS
@@ -153,7 +152,7 @@ class Training(Progress):
         def loss_of(part: slice) -> Tensor:
             per_sample = self._losses(batch[part], objective(self.run, step), self._forward)
             on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
-            return reduced(per_sample, on_loss, batch_mean, part)
+            return losses.reduced(per_sample, on_loss, batch_mean, part)
 
         loss = self.accumulation.backward(self.module, len(weights), loss_of)
         with enough_memory(self.device):
@@ -175,24 +174,20 @@ class Training(Progress):
             rows = np.concatenate([batch.positive[None], batch.negative.T.reshape(-1, len(batch.instance))])
         else:
             rows = np.where(batch.positive >= 0, batch.positive, batch.negative)[None]
-        scores = score(rows.ravel()).view(rows.shape)
-        of_documents = LOSSES[loss].kind == "pointwise"
-        per_loss = function_of(LOSSES[loss].function)(self._sample(loss, rows, scores, of_documents))
-        return per_loss.mean(0) if of_documents else per_loss
+        scores = score(rows.ravel())
+        function, settings, kind = LOSSES[loss].function, self.loss_settings, LOSSES[loss].kind
+        if kind == "pairwise":
+            positive, negative = scores.chunk(2)
+            return losses.per_sample(loss, function, positive, negative, settings)
+        if kind == "listwise":
+            labels = self._teacher_scores() if LOSSES[loss].reads_teacher else np.maximum(self.batcher.split.grade, 0)
+            of_lists = sent(torch.from_numpy(labels[rows.T]), scores.device)
+            return losses.per_sample(loss, function, scores.view(rows.shape).T, of_lists, settings)
+        grades = sent(torch.from_numpy(self.batcher.split.grade[rows.ravel()]), scores.device)
+        of_documents = losses.per_sample(loss, function, scores, grades, settings)
+        return of_documents.view(rows.shape).mean(0)
 
-    def _sample(self, loss: str, rows: np.ndarray, scores: Tensor, of_documents: bool) -> Sample:
-        """What a loss reads of candidate rows [documents a sample, B] and their scores."""
-
-        def column(values: np.ndarray) -> Tensor:
-            tensor = sent(torch.from_numpy(values[rows]), scores.device)
-            return tensor if of_documents else tensor.T
-
-        grades = column(np.maximum(self.batcher.split.grade, 0))
-        teacher = column(self._teacher()) if "teacher" in LOSSES[loss].reads else None
-        scores = scores if of_documents else scores.T
-        return Sample(scores, grades, teacher, self.run.evaluation.relevance_level, self.run.training.margin)
-
-    def _teacher(self) -> np.ndarray:
+    def _teacher_scores(self) -> np.ndarray:
         """The teacher's scores of the training candidates, float32 [C]."""
         if self.materials.teacher is None:
             raise WorkFailed(f"loss {self.run.training.loss} reads a teacher's scores, and none were given")
@@ -202,9 +197,13 @@ class Training(Progress):
         """Loss of each pair to classify, [B]."""
         logits = score(rows)
         classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
-        classify = LOSSES[loss].classify
-        assert classify is not None, "require_fit refuses other losses"
-        return function_of(classify)(logits, classes, self.run.training.margin)
+        function = LOSSES[loss].of_classes
+        assert function is not None, f"{loss} is no loss of classes"
+        return losses.per_sample(loss, function, logits, classes, self.loss_settings)
+
+    @property
+    def loss_settings(self) -> LossSettings:
+        return LossSettings(self.run.training.margin, self.run.evaluation.relevance_level)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)

@@ -31,7 +31,7 @@ from trainables.rankers.settings import LambdaMartSettings
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 from trainables.training.progress import STATE, Progress, read_state
-from trainables.training.ranker_folder import CONFIG
+from trainables.training.ranker_folder import CONFIG, described
 
 MODEL = "model.txt"
 
@@ -346,7 +346,7 @@ class TreeTraining(Progress):
             if self.booster is not None:
                 self.booster.save_model(temporary / MODEL)
                 checkpoint.seal(temporary, MODEL)
-            checkpoint.write_json(temporary / CONFIG, {"run": self.run.model_dump()})
+            checkpoint.write_json(temporary / CONFIG, described(self.run))
 
         checkpoint.write_folder(folder, write)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from trainables.config.keys import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
 from trainables.curriculum.scoring import any_needs
-from trainables.losses import LOSSES
 from trainables.rankers import RANKERS
+from trainables.training.losses import LOSSES
 from tune_cl.experiment.search_keys import SearchConfig
 from tune_cl.samplers import SEARCHERS, Sampler, Settings
 from tune_cl.schedulers import SCHEDULERS, Scheduler, Setup, promotes
@@ -139,7 +139,7 @@ class Experiment:
     def needs_teacher(self) -> bool:
         """Whether a trial can read a teacher's scores: its order, its loss or its negatives."""
         losses = [LOSSES[name] for name in self._values("training.loss")]
-        reads = any("teacher" in loss.reads for loss in losses)
+        reads = any(loss.reads_teacher for loss in losses)
         return reads or any_needs(self.scorings, "teacher") or "teacher" in self._values("training.hard_negatives")
 
     def _values(self, key: str) -> list[Any]:

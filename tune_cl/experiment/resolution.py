@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from trainables.config.keys import RankerName, configuration_fields, ranker_fields
-from trainables.config.task_fit import CLASS_VALUES
+from trainables.config.task_fit import class_values
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.validation import key_problem, near_key, shown, unknown_key, validate_value
 from trainables.data import DOCSTRINGS, task_of
@@ -218,7 +218,7 @@ def suit_task(done: Resolution) -> None:
     space's own if the command line names the data."""
     if task_of(done.fixed.get("data.source", DOCSTRINGS)) != "classification":
         return
-    for key, values in CLASS_VALUES.items():
+    for key, values in class_values().items():
         if key in done.entries and not set(possible(done, key)) <= set(values):
             if key in done.given or "data.source" not in done.given:
                 continue  # reported when the whole configuration is checked

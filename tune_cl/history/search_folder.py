@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from trainables.core.cache import ROOT, cache_root, digest_of
 from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, nearest
 from trainables.core.files import folder_on_the_way, names_folder, opened, require_folder, unwritable
+from trainables.core.plugins import plugin_options
 from trainables.core.storage import exists, folders_in, is_remote, joined, size
 from tune_cl.history.journal import FILE, Journal
 from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
@@ -105,12 +106,13 @@ class SearchFolder:
         return "" if self.remote and str(self.storage) in tracking_uri else tracking_uri
 
     def command(self, command: str, address: str | None = None) -> str:
-        """What a user types to apply `command` to this search; `address`: the Ray cluster to run on."""
+        """What a user types to apply `command` to this search, with the plug-ins of this process; `address`: the Ray
+        cluster to run on."""
         storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {quote(self.address)}"
         cluster = f" --address {quote(address)}" if address else ""
         users = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
         tracking = "" if users else f" --tracking-uri {quote(masked(self.tracking_uri))}"
-        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{tracking}{cluster}"
+        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{tracking}{cluster}{plugin_options()}"
 
 
 def stopped(command: str) -> Interrupted:

@@ -12,7 +12,10 @@ from typing import Any
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import names_folder
+from trainables.core.plugins import require_plugins
 from trainables.evaluation.metrics import dev_key
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Event
 from tune_cl.space.space import Flat, identity
 
@@ -118,6 +121,7 @@ class SearchState:
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
     forecast: dict[str, Any] = field(default_factory=dict)
+    plugins: list[dict[str, Any]] = field(default_factory=list)  # that bring parts of it: module, file, digest
     sessions: int = 0
     seconds: float = 0.0  # from the start of each session to its last event
     trials: dict[str, TrialState] = field(default_factory=dict)
@@ -310,6 +314,13 @@ def initial_state(event: Event) -> SearchState:
         raise KeyError("a journal begins with the event 'search'")
     names = {entry.name for entry in fields(SearchState)}
     return SearchState(**{key: value for key, value in event.items() if key in names})
+
+
+def experiment_of(state: SearchState, same: bool = False) -> Experiment:
+    """A search's experiment. Raises ConfigError naming each plug-in that it needs and that is not loaded; with `same`,
+    DataError for one that has changed since the search began."""
+    require_plugins(state.plugins, f"search '{state.name}'", same)
+    return from_yaml(state.yaml)
 
 
 CURRICULUM = "curriculum."

@@ -10,10 +10,9 @@ from typing import Any
 
 from trainables.core.errors import ConfigError, Problem, nearest
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import FILE, Event, read_events
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import RAN_TO_THE_END, SearchState, as_point, replay
+from tune_cl.history.state import RAN_TO_THE_END, SearchState, as_point, experiment_of, replay
 from tune_cl.samplers import Observation
 from tune_cl.space.space import Flat, Space
 
@@ -97,7 +96,7 @@ def within(space: Space, params: Mapping[str, Any]) -> Flat | None:
 
 
 def _comparable(experiment: Experiment, digest: str, state: SearchState) -> bool:
-    new, old = experiment.base_run(), from_yaml(state.yaml).base_run()
+    new, old = experiment.base_run(), experiment_of(state).base_run()
     return (state.data["digest"], state.metric, state.ranker, old.evaluation, old.training.max_iterations) == (
         digest,
         experiment.metric,
