@@ -60,8 +60,8 @@ def cell_bounds(lengths: Tensor, cells: int) -> tuple[Tensor, Tensor]:
 def max_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
     """x [B, F, R, L] to the maximum over each cell of its last axis, of which `lengths` [B] are real: [B, F, R, cells].
 
-    The positions of each cell are gathered side by side to find the highest value; smaller cells repeat their last position.
-    Gradients need only the highest, which spares the backward pass the wide tensor.
+    The positions of each cell are gathered side by side to find the highest value; smaller cells repeat their
+    last position. Gradients need only the highest, which spares the backward pass the wide tensor.
     """
     start, end = cell_bounds(lengths, cells)
     width = -(-x.shape[3] // cells) + 1  # at least the largest cell's, without waiting for the device
