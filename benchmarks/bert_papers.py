@@ -40,7 +40,7 @@ from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegac
 from trainables.config.keys import unflatten, validated
 from trainables.data.columns import RankingData, Split
 from trainables.data.combine import some_queries
-from trainables.evaluation.per_query import judge_of
+from trainables.evaluation.per_query import evaluator_of
 from trainables.rankers.bert import BertModule
 from trainables.training.materials import Materials, prepare
 from trainables.training.trainer import Training
@@ -88,7 +88,7 @@ def our_training(data: str, keys: dict[str, Any], precision: str, materials: Mat
     run = validated(unflatten({**chosen, "training.max_iterations": 50, "training.patience": 50, **keys}))
     training = Training(run, materials or prepare(run), device="cpu")
     training.dev = some_queries(training.dev, np.arange(dev))
-    training.judge = judge_of(training.materials.data, training.dev, run.evaluation.relevance_level)
+    training.evaluator = evaluator_of(training.materials.data, training.dev, run.evaluation.relevance_level)
     return training
 
 

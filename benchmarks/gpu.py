@@ -36,7 +36,7 @@ from trainables.config.keys import unflatten, validated
 from trainables.core.randomness import generator
 from trainables.rankers.fast.kernels import AT_ONCE
 from trainables.rankers.fast.packing import GROUP_COST
-from trainables.training.device import take
+from trainables.training.device import limit_process
 from trainables.training.materials import Materials, prepare
 from trainables.training.trainer import Training
 
@@ -171,7 +171,7 @@ def of_kernels(options: argparse.Namespace, device: torch.device) -> Comparison:
 
 def train_beside(data: str, device: str, share: float, steps: int, repeats: int, together: Any, taken: Queue) -> None:
     """Trains a ConvKNRM in a process of its own; reports the seconds of each turn, then the device memory in bytes."""
-    take(1, share if device == "cuda" else 0.0)
+    limit_process(1, share if device == "cuda" else 0.0)
     training = trained_on(data, required_device(device), steps)
     for _ in range(repeats + 1):
         together.wait()

@@ -48,7 +48,7 @@ def measured(run: TrainingRun, materials: Materials) -> tuple[float, float]:
     training = TreeTraining(run, materials)
     while not training.finished:
         training.iterate()
-    training.take_best()
+    training.cut_at_best()
     test = materials.data.splits["test"]
     values = Evaluator(test, materials.data.document_ids)(training.score(test), [METRIC])[METRIC]
     return training.best_value, float(values.mean())

@@ -103,7 +103,7 @@ class SmallDevice(RankerModule):
         return self.inside.costs(*pairs)
 
     def forward(self, **inputs: Any) -> Tensor:
-        size = len(inputs["places"])
+        size = len(inputs["packed_index"])
         self.sizes.append(size)
         torch.rand(1)  # advances the random state before memory runs out
         if size > self.room:
@@ -131,7 +131,7 @@ def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(materials: M
     np.testing.assert_allclose(small.best_scores, asked.best_scores, rtol=1e-5)  # batches of another size for scoring
     assert module.sizes[:4] == [14, 8, 4, 4]  # two documents per sample: 7, 4, then 2 samples
     assert small.accumulation.samples == 2
-    [note] = small.take_notes()
+    [note] = small.pop_notes()
     assert note == TOLD + "loss and gradient stay the same"
     small.save(tmp_path)
     again, module = on_small_device(make_run(), materials, room=4)
@@ -171,7 +171,7 @@ def test_a_teacher_or_a_pretraining_says_that_memory_lacks(
     materials: Materials, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training, _ = on_small_device(make_run(), materials, room=4)
-    monkeypatch.setattr("trainables.training.pretrained.taken_up", lambda make, state, tell: training)
+    monkeypatch.setattr("trainables.training.pretrained.resumed_or_new", lambda make, state, tell: training)
     trained_once("teacher", digest_of("small"), "training", make_run(), materials, lambda training, folder: None)
     assert training.finished and capsys.readouterr().err.count(f"note: {TOLD}") == 1
 

@@ -24,8 +24,9 @@ from trainables.data.columns import RankingData
 from trainables.data.instances import NONE, Instances
 from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import METRICS
-from trainables.evaluation.per_query import Accuracy, judge_of, probabilities
+from trainables.evaluation.per_query import Accuracy, evaluator_of, probabilities
 from trainables.training import losses
+from trainables.training.losses import LossSettings
 from trainables.training.materials import materials_key, prepare
 from trainables.training.pretrained import completed
 from trainables.training.saved_ranker import load_ranker_folder
@@ -78,9 +79,9 @@ def test_categorical_hinge_is_that_of_keras() -> None:
 def test_losses_of_logits() -> None:
     logits, classes = torch.tensor([[2.0, -1.0, 0.5], [0.0, 0.0, 0.0]]), torch.tensor([0, 2])
     probability = logits.softmax(1)
-    cross_entropy = losses.classification("cross_entropy", logits, classes, 1.0)
+    cross_entropy = losses.class_cross_entropy(logits, classes, LossSettings())
     torch.testing.assert_close(cross_entropy, -torch.stack([probability[0, 0], probability[1, 2]]).log())
-    hinge = losses.classification("hinge", logits, classes, 1.0)
+    hinge = losses.class_hinge(logits, classes, LossSettings())
     expected = [1 + float(probability[0, 2] - probability[0, 0]), 1.0]
     assert hinge.tolist() == pytest.approx(expected)
 
@@ -95,7 +96,7 @@ def test_accuracy_counts_the_highest_logit(data: RankingData) -> None:
     logits[0] = 0.5  # all equal: the first class
     expected = np.roll(split.grade, 1) == split.grade
     expected[0] = split.grade[0] == 0
-    judge = judge_of(data, split, 1)
+    judge = evaluator_of(data, split, 1)
     assert judge(logits)["accuracy"].tolist() == expected.astype(float).tolist()
     with pytest.raises(ConfigError, match="'map' judges rankings, not classes; accuracy"):
         judge(logits, ["map"])
@@ -107,7 +108,7 @@ def test_accuracy_counts_the_highest_logit(data: RankingData) -> None:
 def test_of_rankings_accuracy_is_precision_at_1() -> None:
     ranked = tiny_data(queries=6)
     split = ranked.splits["test"]
-    values = judge_of(ranked, split, 1)(split.score)
+    values = evaluator_of(ranked, split, 1)(split.score)
     assert list(values) == list(METRICS) and 0 < values["accuracy"].sum() < 6
     assert values["accuracy"].tolist() == values["p@1"].tolist()
 

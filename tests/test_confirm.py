@@ -265,7 +265,7 @@ def test_configurations_that_are_the_same_without_their_curricula_share_an_ablat
     state = state_of(search_folder)
     experiment = from_yaml(state.yaml)
     linear = {"curriculum.pacing": "linear", "training.lr": 0.02}
-    state.trials["t0001"].params, state.trials["t0001"].chosen = experiment.training_run(linear).in_force(), linear
+    state.trials["t0001"].params, state.trials["t0001"].point = experiment.training_run(linear).in_force(), linear
     found = ablations(state, baseline_of(state, experiment), experiment)
     one, other = found[LABELS[0]], found["linear, context_words, lr=0.02"]
     assert one is not None and one is other
@@ -289,7 +289,7 @@ def test_a_configuration_without_a_curriculum_has_no_ablation(search_folder: Sea
     baseline = baseline_of(state, experiment)
     plain_at_another_rate = {"curriculum.pacing": "none", "training.lr": 0.02}
     state.trials["t0001"].params = experiment.training_run(plain_at_another_rate).in_force()
-    state.trials["t0001"].chosen = plain_at_another_rate
+    state.trials["t0001"].point = plain_at_another_rate
     found = ablations(state, baseline, experiment)
     assert found["lr=0.02"] is None
     [plain] = [one for one in best_configurations(state, baseline, 5) if one.label == "lr=0.02"]

@@ -124,7 +124,7 @@ def test_a_label_is_what_sets_a_trial_apart_from_the_baseline(
     params: dict[str, Any], chosen: dict[str, Any], label: str
 ) -> None:
     baseline = {"curriculum.pacing": "none", "curriculum.weighting": "kde", "curriculum.m": 20.0, "training.lr": 0.01}
-    trial = SimpleNamespace(trial="t0007", params=baseline | params, chosen=chosen)
+    trial = SimpleNamespace(trial="t0007", params=baseline | params, point=chosen)
     assert label_of(cast(TrialState, trial), baseline) == label
 
 
@@ -147,8 +147,8 @@ def test_ablations_of_one_label_are_told_apart_by_their_trials(search_folder: Se
     """Two learning rates that look alike in a label are still two trainings."""
     state = state_of(search_folder)
     experiment = from_yaml(state.yaml)
-    near = state.trials["t0002"].chosen | {"training.lr": 0.02000001}
-    state.trials["t0004"].params, state.trials["t0004"].chosen = experiment.training_run(near).in_force(), near
+    near = state.trials["t0002"].point | {"training.lr": 0.02000001}
+    state.trials["t0004"].params, state.trials["t0004"].point = experiment.training_run(near).in_force(), near
     found = ablations(state, baseline_of(state, experiment), experiment)
     labels = {name: one.label for name, one in found.items() if one and one.label != "baseline"}
     assert labels == {LABELS[0]: "plain, lr=0.02", f"{LABELS[0]} (t0004)": "plain, lr=0.02 (t0004)"}

@@ -16,6 +16,7 @@ from trainables.config.keys import TrainingRun, validated
 from trainables.data.instances import make_instances
 from trainables.training import losses
 from trainables.training.batching import make_weigher, objective
+from trainables.training.losses import LossSettings
 from trainables.training.materials import prepare
 from trainables.training.trainer import Training
 
@@ -102,13 +103,13 @@ def test_a_pair_under_a_pointwise_loss_has_the_mean_of_its_documents(data) -> No
     batch = next(training.batcher.batches(0, 1))
     score = torch.linspace(-1, 1, len(training.batcher.split.document))
     per_sample = training._losses(batch, "pointwise", lambda rows: score[rows])
-    of = [losses.pointwise("pointwise", score[rows], torch.full((8,), grade), 1)
+    of = [losses.pointwise(score[rows], torch.full((8,), grade), LossSettings())
           for rows, grade in ((batch.positive, 1), (batch.negative, 0))]  # fmt: skip
     assert torch.allclose(per_sample, (of[0] + of[1]) / 2)
 
 
 def test_squared_error_is_on_the_grade_itself() -> None:
-    loss = losses.pointwise("mse", torch.tensor([1.0, 1.0, 1.0]), torch.tensor([4, 1, -1]), 3)
+    loss = losses.mse(torch.tensor([1.0, 1.0, 1.0]), torch.tensor([4, 1, -1]), LossSettings())
     assert loss.tolist() == [9, 0, 1]
 
 

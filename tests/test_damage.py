@@ -28,7 +28,7 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.training import checkpoint, saves
 from trainables.training.checkpoint import latest_iteration
 from trainables.training.materials import materials_key, prepare
-from trainables.training.saves import DAMAGED, taken_up
+from trainables.training.saves import DAMAGED, resumed_or_new
 from trainables.training.trainer import Training
 from trainables.training.trees import TreeTraining
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
@@ -225,7 +225,7 @@ def test_a_state_that_is_damaged_is_removed_and_no_other(error: Exception | None
     made = [Taken(error), Taken(None)]
 
     def take_up() -> Any:
-        return taken_up(lambda: made.pop(0), folder, told.append)  # pyright: ignore[reportArgumentType]
+        return resumed_or_new(lambda: made.pop(0), folder, told.append)  # pyright: ignore[reportArgumentType]
 
     if error is None or isinstance(error, DAMAGED):
         assert take_up().iteration == (1 if error is None else 0)

@@ -30,7 +30,7 @@ from trainables.ranker_trainable import RankerTrainable, device_memory
 from trainables.training import device
 from trainables.training import pretrained as pretraining
 from trainables.training import pretrained as teacher
-from trainables.training.device import best_device, release, take
+from trainables.training.device import best_device, limit_process, release
 from trainables.training.materials import NO_TEXTS, Materials, prepare
 from trainables.training.pretrained import completed
 from trainables.training.trainer import Training
@@ -99,7 +99,7 @@ def test_a_gpu_that_pytorch_does_not_see_is_an_error(monkeypatch: pytest.MonkeyP
     why = task({}, Materials(tiny_data(), NO_TEXTS), "", "test", torch.get_num_threads(), gpu=True)
     assert re.fullmatch(message, str(why))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    take(torch.get_num_threads(), gpu=True)
+    limit_process(torch.get_num_threads(), gpu=True)
 
 
 # -- where a process computes ------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_a_share_of_a_gpu_is_a_share_of_its_memory(a_gpu: None, monkeypatch: pyt
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=60 * GIB))
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
     for gpu in (1, 4, 0.25, 0.015, 0):
-        take(THREADS, gpu)
+        limit_process(THREADS, gpu)
     assert fractions == [pytest.approx(0.25 - 600 / 1024 / 60), 0.01]
 
 

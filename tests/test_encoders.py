@@ -86,7 +86,7 @@ def test_scores_and_gradients_are_those_of_the_plain_model(folder: Folder) -> No
 def test_the_last_layer_computes_cls_alone_where_it_can(folder: Folder) -> None:
     module = folder.build().eval()
     inputs = module.collate(*folder.rows)
-    places = inputs.pop("places", None)
+    places = inputs.pop("packed_index", None)
     found = module.encoder(**inputs).last_hidden_state.shape[:2]
     assert module.packs is (places is not None) is (folder.kind in PACKED)
     assert found == ((1, len(QUERIES)) if folder.kind in CLS_ALONE else inputs["input_ids"].shape)

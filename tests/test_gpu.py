@@ -22,7 +22,7 @@ from tests.support.training_runs import start_without_dropout
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun, validated
 from trainables.training import device
-from trainables.training.device import CONTEXT, SMALLEST, take
+from trainables.training.device import CONTEXT, SMALLEST, limit_process
 from trainables.training.materials import Materials, prepare
 from trainables.training.trainer import Training
 from tune_cl.history.journal import read_events
@@ -80,7 +80,7 @@ def test_scores_are_those_of_a_cpu(case: tuple[TrainingRun, Materials]) -> None:
 @pytest.mark.parametrize("precision", ["fp32", "auto"])
 def test_a_step_never_waits(case: tuple[TrainingRun, Materials], precision: str) -> None:
     run, materials = case
-    training = Training(run_of(run.ranker, precision=precision), materials, GPU)
+    training = Training(run_of(run.ranker, precision=precision, average="ema"), materials, GPU)
     first, second = training.batcher.batches(0, 2)
     training._step(0, first)  # makes plans and allocates memory
     torch.cuda.set_sync_debug_mode("error")
@@ -90,9 +90,11 @@ def test_a_step_never_waits(case: tuple[TrainingRun, Materials], precision: str)
         torch.cuda.set_sync_debug_mode("default")
 
 
+@pytest.mark.parametrize("average", ["none", "ema"])
 def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(
-    case: tuple[TrainingRun, Materials], tmp_path: Path
+    case: tuple[TrainingRun, Materials], average: str, tmp_path: Path
 ) -> None:
+    case = run_of(case[0].ranker, average=average), case[1]
     whole, broken = start_without_dropout(*case, GPU), start_without_dropout(*case, GPU)
     expected = [whole.iterate()["train_loss"] for _ in range(3)]
     broken.iterate()
@@ -139,12 +141,12 @@ def test_where_memory_runs_out_the_micro_batch_is_halved_and_the_loss_stays() ->
     most, loss, training = peak(run, materials)
     assert most < whole and loss == pytest.approx(expected, rel=1e-3)
     assert training.accumulation.samples in (32, 64, 128, 256, 512)
-    assert "out of memory with 1024 samples at a time: going on with" in "".join(training.take_notes())
+    assert "out of memory with 1024 samples at a time: going on with" in "".join(training.pop_notes())
 
 
 def test_a_share_of_a_gpu_is_a_share_of_its_memory() -> None:
     total, free = torch.cuda.get_device_properties(0).total_memory, torch.cuda.mem_get_info()[0]
-    take(torch.get_num_threads(), 0.2)
+    limit_process(torch.get_num_threads(), 0.2)
     allowed = int(0.2 * total) - CONTEXT
     if free < 1.2 * allowed:
         pytest.skip("others use this GPU")

@@ -9,7 +9,8 @@ import pytest
 
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
-from trainables.training.batching import make_schedule
+from trainables.training.batching import total_steps
+from trainables.training.order import schedule_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.schedulers import Scheduler
 from tune_cl.schedulers.asha import Asha
@@ -41,8 +42,9 @@ def test_a_scaled_training_has_gone_through_its_curriculum_at_its_end() -> None:
     assert scaled.training.max_iterations == 5 and scaled.curriculum.m == 2.5
     assert curriculum_grace(whole) == 12 and curriculum_grace(scaled) == 3
     steps = whole.training.batches_per_iteration
-    shares = [(make_schedule(whole).share(4 * at * steps), make_schedule(scaled).share(at * steps)) for at in range(5)]
-    assert all(ours == pytest.approx(theirs) for ours, theirs in shares)
+    ours, theirs = (schedule_of(run.curriculum, total_steps(run)).share for run in (whole, scaled))
+    shares = [(ours(4 * at * steps), theirs(at * steps)) for at in range(5)]
+    assert all(one == pytest.approx(other) for one, other in shares)
     assert scaled_run(whole, 20) == whole
     assert scaled_run(run_of(weighting="reciprocal_rank", m=2), 5).curriculum.m == 1
     assert scaled_run(run_of(weighting="reciprocal_rank", m="inf"), 5).curriculum.m == float("inf")

@@ -249,7 +249,7 @@ def test_trees_behind_a_stage_that_could_split_no_further_are_scored(tmp_path: P
         again.iterate()
     assert [row["dev_ndcg@10"] for row in again.history] == values
     assert len(set(values[5:])) > 1 and training.best_iteration > 5
-    training.take_best()
+    training.cut_at_best()
     best = evaluator(training.score(data.splits["dev"]), ["ndcg@10"])["ndcg@10"].mean()
     assert best == max(values) == training.best_value
 

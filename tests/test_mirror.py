@@ -214,8 +214,8 @@ def test_a_lease_is_renewed_and_released_by_its_holder_alone(s3: str) -> None:
     """A driver that slept may wake with the renewal of its lease, before it looks at anything else."""
     address = storage.joined(s3, "lease", "driver.json")
     first, second = (mirror.Lease(address, holder) for holder in ("first", "second"))
-    first.take("toy", watch=0.05)
-    second.take("toy", watch=0.05)
+    first.acquire("toy", watch=0.05)
+    second.acquire("toy", watch=0.05)
     taken = storage.read(address)
     assert not first.renew() and first.lost
     first.release()

@@ -51,7 +51,7 @@ def test_each_sequence_is_there_once_with_its_positions(lengths: list[int], grou
     assert packed["starts"].tolist() == [sum(widths[:i]) for i in range(len(widths))]
     assert packed["input_ids"].shape == packed["position_ids"].shape == (1, sum(widths))
     for i, length in enumerate(lengths):
-        place = int(packed["places"][i])
+        place = int(packed["packed_index"][i])
         start, width = int(packed["starts"][place]), widths[place]
         own = slice(start, start + length)
         assert packed["input_ids"][0, own].tolist() == inputs["input_ids"][i, :length].tolist()
@@ -125,7 +125,7 @@ def test_in_a_sliding_window_padding_spreads_nothing(
     monkeypatch.setattr(packing, "dropout_mask", lambda like, p: torch.ones_like(like))
     result, _ = packed_attention(nn.Module(), *sides, None, sliding_window=4, **arguments)
     right = []
-    for place, start in zip(packed["places"].tolist(), packed["starts"].tolist(), strict=True):
+    for place, start in zip(packed["packed_index"].tolist(), packed["starts"].tolist(), strict=True):
         assert start == 12 * place
         q, k, v = (side[0, :, start : start + 12] for side in sides)
         length = lengths[place]  # a single group keeps the order
@@ -168,7 +168,7 @@ def operations(lengths: list[int], packed: bool) -> int:
     if packed:
         packing.pack_encoder(encoder)
         inputs = pack(inputs, group_cost=10**6, first_position=0)
-        del inputs["places"]
+        del inputs["packed_index"]
     else:
         encoder.set_attn_implementation("sdpa")
         inputs["attention_mask"] = inputs["attention_mask"][:, None, None].expand(-1, 1, max(lengths), -1)

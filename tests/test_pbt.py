@@ -61,7 +61,7 @@ def test_each_of_the_best_quarter_is_copied() -> None:
 
 def test_who_copied_is_copied_as_it_then_was() -> None:
     pbt = population(0.1, 0.2, 0.3, 0.4)
-    pbt.chosen = {trial: {"of": trial} for trial in "abcd"}
+    pbt.point = {trial: {"of": trial} for trial in "abcd"}
     assert first_copy(pbt) == ("a", "d")
     pbt.resumed("a", {"of": "d's"})
     for trial in "bcd":
@@ -70,7 +70,7 @@ def test_who_copied_is_copied_as_it_then_was() -> None:
         assert pbt.on_result(trial, 4, value) is Decision.PAUSE
     assert first_copy(pbt) == ("d", "a")
     change = pbt.change("d")
-    assert change is not None and change.chosen == {"of": "d's"}
+    assert change is not None and change.point == {"of": "d's"}
 
 
 @pytest.mark.parametrize(("trials", "copying"), [(1, 0), (2, 1), (6, 1), (7, 1), (8, 2)])
@@ -105,14 +105,14 @@ def test_who_is_a_round_ahead_keeps_nobody_behind() -> None:
 def test_a_choice_moves_to_its_neighbour_by_size_and_an_absent_key_stays_absent() -> None:
     leaves = {"curriculum.m": Choice(options=(20, 5, 10)), "curriculum.delta": Uniform(low=0.1, high=0.9)}
     moved = [perturbed({"curriculum.m": 10}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
-    assert {tuple(chosen.items()) for chosen in moved} == {(("curriculum.m", 5),), (("curriculum.m", 20),)}
+    assert {tuple(point.items()) for point in moved} == {(("curriculum.m", 5),), (("curriculum.m", 20),)}
 
 
 def test_learning_rate_open_share_and_the_weights_end_move_and_nothing_else() -> None:
-    chosen = {"training.lr": 1e-3, "curriculum.delta": 0.4, "curriculum.T": 0.4, "curriculum.m": 8.0}
+    point = {"training.lr": 1e-3, "curriculum.delta": 0.4, "curriculum.T": 0.4, "curriculum.m": 8.0}
     others = {"curriculum.n": 4.0, "training.batch_size": 16}
-    leaves = {key: Uniform(low=0, high=100) for key in chosen | others}
-    moved = [perturbed(chosen | others, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
-    for key, value in chosen.items():
+    leaves = {key: Uniform(low=0, high=100) for key in point | others}
+    moved = [perturbed(point | others, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
+    for key, value in point.items():
         assert {one[key] for one in moved} == {0.8 * value, 1.25 * value}
     assert all({key: one[key] for key in others} == others for one in moved)

@@ -20,7 +20,7 @@ from trainables.data import load_data
 from trainables.data.columns import RankingData
 from trainables.data.combine import joined, some_queries
 from trainables.data.settings import DataConfig
-from trainables.evaluation.per_query import judge_of
+from trainables.evaluation.per_query import evaluator_of
 from trainables.training import checkpoint
 from trainables.training import pretrained as once
 from trainables.training.checkpoint import trained_state
@@ -146,7 +146,7 @@ def map_of_what_was_learned(run: TrainingRun, data: RankingData, training: Train
     related = Training(pretraining_run(run), Materials(other, text), device="cpu")
     related.module.load_state_dict(training.module.state_dict())
     learned = other.splits["train"]
-    return float(judge_of(other, learned, 1)(related.score(learned), ["map"])["map"].mean())
+    return float(evaluator_of(other, learned, 1)(related.score(learned), ["map"])["map"].mean())
 
 
 def test_equal_settings_train_once_and_other_seeds_of_trials_share_the_start(

@@ -70,7 +70,7 @@ def test_repeats_come_at_once_run_to_the_end_and_count_as_trials(tmp_path: Path)
         assert trial.seed == trial.params["seed"] == seed_of(0, own)  # no other configuration comes between repeats
         if trial.repeat_of:
             first = state.trials[trial.repeat_of]
-            assert trial.chosen == first.chosen and first.outcome in ("completed", "baseline")
+            assert trial.point == first.point and first.outcome in ("completed", "baseline")
             assert len(trial.dev("map")) == 9 and trial.outcome == first.outcome
     assert any(trial.repeat_of not in (None, BASELINE_TRIAL) for trial in trials)
     assert max(len(values) for values in state.finals().values()) == 3
@@ -81,7 +81,7 @@ def test_the_sampler_hears_of_a_configuration_once_by_its_mean(tmp_path: Path) -
     assert isinstance(search.sampler, TpeSampler)
     asked = [trial.trial for trial in search.state.by_number() if not trial.repeat_of]
     assert search.course.asked == {trial: number for number, trial in enumerate(asked)}
-    assert sorted(search.sampler.chosen) == list(range(1, len(asked)))
+    assert sorted(search.sampler.points) == list(range(1, len(asked)))
     raced = {
         name: values for name, values in search.state.finals().items() if name != BASELINE_TRIAL and len(values) > 1
     }
@@ -124,8 +124,8 @@ def test_what_was_stopped_early_has_no_part_in_the_race(tmp_path: Path) -> None:
 def test_points_are_tried_in_their_order_between_repeats(tmp_path: Path) -> None:
     points = "search.points=[{curriculum.delta: 0.4}, {curriculum.delta: 0.41}, {curriculum.delta: 0.42}]"
     state = Crew(tmp_path / "a", toy(tmp_path, points)).work().search.state
-    chosen = [trial.chosen for trial in state.by_number() if not trial.repeat_of]
-    assert [values["curriculum.delta"] for values in chosen[1:4]] == [0.4, 0.41, 0.42]
+    points = [trial.point for trial in state.by_number() if not trial.repeat_of]
+    assert [values["curriculum.delta"] for values in points[1:4]] == [0.4, 0.41, 0.42]
 
 
 def test_the_best_is_found_by_the_mean_over_seeds_everywhere(tmp_path: Path) -> None:

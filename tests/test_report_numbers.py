@@ -109,9 +109,9 @@ def trials(*dev: list[float], past: list[int] | None = None, audit: int = 0, **p
     them were audited."""
     ended = []
     for place, values in enumerate(dev):
-        chosen = {f"curriculum.{key}": of_trials[place] for key, of_trials in params.items()}
+        point = {f"curriculum.{key}": of_trials[place] for key, of_trials in params.items()}
         trial = SimpleNamespace(
-            trial=f"t{place}", params=chosen, chosen=chosen, baseline=False,
+            trial=f"t{place}", params=point, point=point, baseline=False,
             audit=2 if place >= len(dev) - audit else None, past=past[place] if past else 0,
             dev=lambda metric, values=values: dict(enumerate(values, 1)),
         )  # fmt: skip
@@ -366,7 +366,7 @@ def test_trees_are_counted_by_each_training_s_own_number_an_iteration() -> None:
         results = dict(enumerate(dev, 1))
         params = {trees.TREES: trees_each}
         return SimpleNamespace(
-            trial="t1", params=params, chosen={}, results=results, baseline=baseline, dev=lambda metric: results
+            trial="t1", params=params, point={}, results=results, baseline=baseline, dev=lambda metric: results
         )
 
     plain, best = trial(5, [0.3, 0.5, 0.6], baseline=True), trial(10, [0.5, 0.7])

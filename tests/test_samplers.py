@@ -56,10 +56,10 @@ def test_every_searcher_has_a_maker() -> None:
     assert set(MAKERS) == set(SEARCHERS)
 
 
-def value(chosen: Flat) -> float:
+def value(point: Flat) -> float:
     """Value of a trial; higher is better. The optimum is root, n = 5, lr = 1e-3."""
-    score = -abs(math.log10(chosen["lr"]) + 3) + {"linear": 0.0, "step": -1.0, "root": 0.5}[chosen["pacing"]]
-    return score + (chosen.get("n") == 5) * 1.0
+    score = -abs(math.log10(point["lr"]) + 3) + {"linear": 0.0, "step": -1.0, "root": 0.5}[point["pacing"]]
+    return score + (point.get("n") == 5) * 1.0
 
 
 def outcome_of(number: int) -> Outcome:
@@ -70,10 +70,10 @@ def search(sampler: Sampler, trials: int, journal: list[Event], first: int = 1) 
     """Runs two trials at a time; the events are those of a journal."""
     answers = []
     for number in range(first, trials + 1):
-        chosen = sampler.ask(number)
-        assert chosen is not None
-        answers.append(chosen)
-        take_in(sampler, ("replay", number, chosen, None), journal)
+        point = sampler.ask(number)
+        assert point is not None
+        answers.append(point)
+        take_in(sampler, ("replay", number, point, None), journal)
         if number > 1:
             done = next(event[2] for event in journal if event[:2] == ("replay", number - 1))
             assert isinstance(done, dict)
@@ -118,10 +118,10 @@ def test_seeds_decide(name: str) -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_conditional_parameters_are_absent_where_their_condition_is_false(name: str) -> None:
     answers = search(MAKERS[name](0), 12 if name == "gp" else 30, [])
-    for chosen in answers:
-        assert set(chosen) == {key for key in SPACE.leaves if SPACE.exists(key, chosen)}
-        assert all(SPACE.leaves[key].allows(chosen[key]) for key in chosen)
-    assert any("n" in chosen for chosen in answers) or name == "grid"
+    for point in answers:
+        assert set(point) == {key for key in SPACE.leaves if SPACE.exists(key, point)}
+        assert all(SPACE.leaves[key].allows(point[key]) for key in point)
+    assert any("n" in point for point in answers) or name == "grid"
 
 
 FINISHERS = [
@@ -136,29 +136,29 @@ FINISHERS = [
 def finished(make: Callable[[Space, int], Sampler]) -> Iterator[Flat]:
     sampler = make(FINITE, 0)
     number = 0
-    while (chosen := sampler.ask(number)) is not None:
-        yield chosen
-        sampler.replay(number, chosen)
+    while (point := sampler.ask(number)) is not None:
+        yield point
+        sampler.replay(number, point)
         sampler.tell(number, {1: float(number)}, "completed")
         number += 1
 
 
 @pytest.mark.parametrize("make", FINISHERS)
 def test_a_finite_space_is_tried_once_and_then_exhausted(make: Callable[[Space, int], Sampler]) -> None:
-    answers = [identity(chosen) for chosen in finished(make)]
+    answers = [identity(point) for point in finished(make)]
     assert len(answers) == 9
-    assert set(answers) == {identity(chosen) for chosen in FINITE.grid()}
+    assert set(answers) == {identity(point) for point in FINITE.grid()}
 
 
 def test_a_model_that_keeps_to_one_corner_tries_nothing_twice() -> None:
     space = Space({"a": Uniform(low=0.2, high=0.6), "b": LogUniform(low=1e-5, high=1e-2)})
     sampler, seen = GpSampler(space, 0), []
     for number in range(1, 21):
-        chosen = sampler.ask(number)
-        assert chosen is not None
-        seen.append(identity(chosen))
-        sampler.replay(number, chosen)
-        sampler.tell(number, {1: chosen["a"] + 30 * chosen["b"]}, "completed")
+        point = sampler.ask(number)
+        assert point is not None
+        seen.append(identity(point))
+        sampler.replay(number, point)
+        sampler.tell(number, {1: point["a"] + 30 * point["b"]}, "completed")
     assert len(set(seen)) == len(seen)
 
 
@@ -168,10 +168,10 @@ def test_a_large_space_is_not_walked_while_chance_finds_something_new(monkeypatc
     monkeypatch.setattr(Space, "grid", lambda self: pytest.fail("64 million combinations are walked"))
     sampler = GpSampler(space, 0)
     for number in range(1, 25):
-        chosen = sampler.ask(number)
-        assert chosen is not None
-        sampler.replay(number, chosen)
-        sampler.tell(number, {1: sum(chosen.values()) / 1000}, "completed")
+        point = sampler.ask(number)
+        assert point is not None
+        sampler.replay(number, point)
+        sampler.tell(number, {1: sum(point.values()) / 1000}, "completed")
 
 
 def test_grid_keeps_the_order_of_the_space() -> None:
@@ -188,12 +188,12 @@ def test_random_draws_do_not_depend_on_earlier_trials() -> None:
 def test_tpe_starts_like_random_search_until_enough_trials_finished() -> None:
     tpe, random = TpeSampler(SPACE, 5, startup_trials=4), RandomSampler(SPACE, 5)
     for number in range(10):
-        chosen = tpe.ask(number)
-        assert chosen is not None
-        assert chosen == random.ask(number)
-        tpe.replay(number, chosen)
-        random.replay(number, chosen)
-        tpe.tell(number, {1: value(chosen)}, "completed" if number % 3 == 0 and number < 9 else "failed")
+        point = tpe.ask(number)
+        assert point is not None
+        assert point == random.ask(number)
+        tpe.replay(number, point)
+        random.replay(number, point)
+        tpe.tell(number, {1: value(point)}, "completed" if number % 3 == 0 and number < 9 else "failed")
     tpe.tell(9, {1: 1.0}, "pruned")
     assert tpe.ask(10) != random.ask(10)
 
@@ -201,10 +201,10 @@ def test_tpe_starts_like_random_search_until_enough_trials_finished() -> None:
 def test_tpe_keeps_away_from_running_trials() -> None:
     sampler = TpeSampler(SPACE, 0, startup_trials=8)
     for number in range(8):
-        chosen = sampler.ask(number)
-        assert chosen is not None
-        sampler.replay(number, chosen)
-        sampler.tell(number, {1: value(chosen)}, "completed")
+        point = sampler.ask(number)
+        assert point is not None
+        sampler.replay(number, point)
+        sampler.tell(number, {1: value(point)}, "completed")
     alone = sampler.ask(20)
     assert alone is not None
     for number in range(8, 14):
@@ -229,10 +229,10 @@ def late_values(make: Callable[[int], Sampler], seed: int, trials: int = 24) -> 
     sampler = make(seed)
     values = []
     for number in range(trials):
-        chosen = sampler.ask(number)
-        assert chosen is not None
-        sampler.replay(number, chosen)
-        values.append(value(chosen))
+        point = sampler.ask(number)
+        assert point is not None
+        sampler.replay(number, point)
+        values.append(value(point))
         sampler.tell(number, {1: values[-1]}, "completed")
     return mean(values[trials // 2 :])
 
@@ -268,19 +268,19 @@ def test_cmaes_needs_a_number_that_every_trial_has() -> None:
 NUMBERS = Space({"x": Uniform(low=0, high=1), "lr": LogUniform(low=1e-5, high=1e-1), "size": Integer(low=1, high=64)})
 
 
-def numeric(chosen: Flat) -> float:
+def numeric(point: Flat) -> float:
     """The optimum is x = 0.8, lr = 1e-3."""
-    return -((chosen["x"] - 0.8) ** 2) - (math.log10(chosen["lr"] / 1e-3) / 4) ** 2
+    return -((point["x"] - 0.8) ** 2) - (math.log10(point["lr"] / 1e-3) / 4) ** 2
 
 
 def distance(sampler: Sampler, trials: int) -> float:
     """Median loss of the last fifth of the trials."""
     losses = []
     for number in range(1, trials + 1):
-        chosen = sampler.ask(number)
-        assert chosen is not None
-        sampler.replay(number, chosen)
-        losses.append(-numeric(chosen))
+        point = sampler.ask(number)
+        assert point is not None
+        sampler.replay(number, point)
+        losses.append(-numeric(point))
         sampler.tell(number, {1: -losses[-1]}, "completed")
     return median(losses[-trials // 5 :])
 
@@ -304,13 +304,13 @@ def test_given_configurations_come_first(kind: type[RandomSampler]) -> None:
 @pytest.mark.parametrize("comparable", [True, False])
 def test_observations_of_an_earlier_search_lead_to_its_best_region(kind: type[TpeSampler], comparable: bool) -> None:
     seen = [NUMBERS.sample(generator(1, "earlier", i)) for i in range(40)]
-    values = [numeric(chosen) for chosen in seen]
+    values = [numeric(point) for point in seen]
     spread, centre = pstdev(values), mean(values)
     scores = values if comparable else [(value - centre) / spread for value in values]
     cold, warm = kind(NUMBERS, 0, 8), kind(NUMBERS, 0, 8)
-    warm.warm_up([Observation(chosen, score, comparable) for chosen, score in zip(seen, scores, strict=True)])
+    warm.warm_up([Observation(point, score, comparable) for point, score in zip(seen, scores, strict=True)])
     asked = [warm.ask(number) for number in range(1, 6)]
-    assert median(numeric(chosen) for chosen in asked if chosen) > median(values)
+    assert median(numeric(point) for point in asked if point) > median(values)
     assert asked[0] != cold.ask(1)
 
 

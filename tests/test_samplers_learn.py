@@ -26,20 +26,20 @@ LEARNERS: dict[str, tuple[type[ModelSampler], int]] = {
 }
 
 
-def quality(chosen: Flat) -> float:
+def quality(point: Flat) -> float:
     """The optimum is x = 0.2, y = 0.3."""
-    return -((chosen["x"] - 0.2) ** 2) - (chosen["y"] - 0.3) ** 2
+    return -((point["x"] - 0.2) ** 2) - (point["y"] - 0.3) ** 2
 
 
 def proposals(sampler: ModelSampler, trials: int, noise: bool = False) -> list[Flat]:
     """A search one trial at a time, each to its end. `noise`: the sampler is told values that say nothing."""
     asked = []
     for number in range(1, trials + 1):
-        chosen = sampler.ask(number)
-        assert chosen is not None
-        asked.append(chosen)
-        sampler.replay(number, chosen)
-        value = float(generator(0, "noise", number).normal()) if noise else quality(chosen)
+        point = sampler.ask(number)
+        assert point is not None
+        asked.append(point)
+        sampler.replay(number, point)
+        value = float(generator(0, "noise", number).normal()) if noise else quality(point)
         sampler.tell(number, {1: value - 0.1, 2: value}, "completed")
     return asked
 
@@ -53,9 +53,9 @@ def test_what_a_sampler_is_told_matters(name: str) -> None:
     kind, trials = LEARNERS[name]
     told = [proposals(kind(PLANE, seed, STARTUP), trials) for seed in range(3)]
     misled = [proposals(kind(PLANE, seed, STARTUP), trials, noise=True) for seed in range(3)]
-    early = mean(quality(chosen) for asked in told for chosen in asked[:STARTUP])
+    early = mean(quality(point) for asked in told for point in asked[:STARTUP])
     late, late_misled = (
-        mean(quality(chosen) for asked in searches for chosen in asked[-trials // 4 :]) for searches in (told, misled)
+        mean(quality(point) for asked in searches for point in asked[-trials // 4 :]) for searches in (told, misled)
     )
     assert late > early / 2 and late > late_misled / 2, (early, late, late_misled)
     assert proposals(kind(PLANE, 0, STARTUP), trials) == told[0] != told[1], "the seed decides"
@@ -95,14 +95,14 @@ def test_a_scheduler_that_stops_leaves_a_sampler_something_to_learn(name: str) -
         sampler, scheduler = kind(PLANE, seed, STARTUP), Asha(Setup(9))
         asked: list[Flat] = []
         for number in range(1, trials + 1):
-            chosen = sampler.ask(number)
-            assert chosen is not None
-            asked.append(chosen)
-            sampler.replay(number, chosen)
+            point = sampler.ask(number)
+            assert point is not None
+            asked.append(point)
+            sampler.replay(number, point)
             scheduler.start(str(number), 1)
             values: dict[int, float] = {}
             while len(values) < 9:
-                values[len(values) + 1] = quality(chosen) - 0.2 / (len(values) + 1)
+                values[len(values) + 1] = quality(point) - 0.2 / (len(values) + 1)
                 if scheduler.on_result(str(number), len(values), values[len(values)]) is Decision.STOP:
                     break
             sampler.tell(number, values, "completed" if len(values) == 9 else "pruned")
@@ -118,14 +118,14 @@ def test_generations_advance_in_a_rebuilt_cmaes_as_in_the_lost_one() -> None:
     lost, rebuilt = CmaesSampler(PLANE, 1, STARTUP), CmaesSampler(PLANE, 1, STARTUP)
     generations = []
     for number in range(1, 61):
-        chosen = lost.ask(number)
-        assert chosen is not None
+        point = lost.ask(number)
+        assert point is not None
         if number % 9 == 0:
-            assert rebuilt.ask(number) == chosen
+            assert rebuilt.ask(number) == point
         for sampler in (lost, rebuilt):
-            sampler.replay(number, chosen)
+            sampler.replay(number, point)
             if number > 1:
-                told = {1: quality(lost.chosen[number - 1])}
+                told = {1: quality(lost.point[number - 1])}
                 sampler.tell(number - 1, told, "pruned" if number % 3 == 0 else "completed")
         generations.append(lost.attributes(number).get("cma:generation", 0))
         assert rebuilt.attributes(number) == lost.attributes(number)

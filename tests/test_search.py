@@ -268,5 +268,5 @@ def test_the_worst_of_a_population_go_on_from_copies_of_the_best(tmp_path: Path)
         assert mine < theirs
         assert 0.1 <= event["chosen"]["curriculum.delta"] <= 0.9
     last = state.trials[copies[-1]["trial"]]
-    assert last.chosen == copies[-1]["chosen"] and last.params["curriculum.delta"] == last.chosen["curriculum.delta"]
+    assert last.point == copies[-1]["chosen"] and last.params["curriculum.delta"] == last.point["curriculum.delta"]
     assert last.best("map") == Dev(9, last.dev("map")[9])

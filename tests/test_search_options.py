@@ -112,7 +112,7 @@ def test_the_most_likely_configuration_is_tried_first_and_shown(tmp_path: Path) 
 def test_values_without_a_prior_are_drawn_and_a_point_of_the_most_likely_is_not_tried_again(tmp_path: Path) -> None:
     toys = [experiment(tmp_path, "search.searcher=random", f"seed={seed}") for seed in (0, 1)]
     by_seed = [tried_first(toy.space, toy.seed, toy.search.points) for toy in toys]
-    assert [[chosen["curriculum.delta"] for chosen in tried] for tried in by_seed] == [[0.33], [0.33]]
+    assert [[point["curriculum.delta"] for point in tried] for tried in by_seed] == [[0.33], [0.33]]
     assert by_seed[0][0]["curriculum.T"] != by_seed[1][0]["curriculum.T"]
     closed = ["curriculum.T=0.5", "curriculum.n=2", "search.points=[{curriculum.pacing: root}]"]
     toy = experiment(tmp_path, "search.searcher=random", *closed)
@@ -187,9 +187,9 @@ def test_a_grid_begins_with_its_points() -> None:
     sampler = toy.sampler()
     assert isinstance(sampler, GridSampler)
     asked = []
-    while (chosen := sampler.ask(len(asked) + 1)) is not None:
-        sampler.replay(len(asked) + 1, chosen)
-        asked.append(chosen)
+    while (point := sampler.ask(len(asked) + 1)) is not None:
+        sampler.replay(len(asked) + 1, point)
+        asked.append(point)
     assert asked[0] == {"curriculum.pacing": "geometric"} and len(asked) == 8
 
 
@@ -377,7 +377,7 @@ def test_random_search_with_points_never_repeats(tmp_path: Path) -> None:
     sampler = toy.sampler()
     assert isinstance(sampler, RandomSampler)
     seen = []
-    while (chosen := sampler.ask(len(seen) + 1)) is not None:
-        sampler.replay(len(seen) + 1, chosen)
-        seen.append(tuple(sorted(chosen.items())))
+    while (point := sampler.ask(len(seen) + 1)) is not None:
+        sampler.replay(len(seen) + 1, point)
+        seen.append(tuple(sorted(point.items())))
     assert len(seen) == len(set(seen)) == 8

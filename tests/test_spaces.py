@@ -52,14 +52,14 @@ def brute_force(space: Space) -> set[Any]:
 
 @given(finite_spaces())
 def test_grid_is_every_combination_once(space: Space) -> None:
-    grid = [identity(chosen) for chosen in space.grid()]
+    grid = [identity(point) for point in space.grid()]
     assert len(grid) == len(set(grid)) == space.combinations()
     assert set(grid) == brute_force(space)
 
 
 @given(finite_spaces(), st.integers(0, 2**32))
 def test_samples_lie_in_the_grid(space: Space, seed: int) -> None:
-    assert identity(space.sample(np.random.default_rng(seed))) in {identity(chosen) for chosen in space.grid()}
+    assert identity(space.sample(np.random.default_rng(seed))) in {identity(point) for point in space.grid()}
 
 
 def test_conditional_grid_known_answer() -> None:
@@ -72,9 +72,9 @@ def test_conditional_grid_known_answer() -> None:
     ]
 
 
-def existing(space: Space, chosen: Flat) -> set[str]:
+def existing(space: Space, point: Flat) -> set[str]:
     """The parameters that exist under these values."""
-    return {key for key in space.leaves if space.exists(key, chosen)}
+    return {key for key in space.leaves if space.exists(key, point)}
 
 
 def test_condition_moves_behind_its_key_and_the_rest_keep_their_order() -> None:
@@ -83,9 +83,9 @@ def test_condition_moves_behind_its_key_and_the_rest_keep_their_order() -> None:
 
 @given(st.integers(0, 2**32))
 def test_conditional_parameter_exists_exactly_under_its_condition(seed: int) -> None:
-    chosen = paced().sample(np.random.default_rng(seed))
-    assert ("n" in chosen) == (chosen["pacing"] == "root")
-    assert existing(paced(), chosen) == set(chosen)
+    point = paced().sample(np.random.default_rng(seed))
+    assert ("n" in point) == (point["pacing"] == "root")
+    assert existing(paced(), point) == set(point)
 
 
 def test_condition_on_a_parameter_that_does_not_exist_does_not_hold() -> None:
@@ -187,7 +187,7 @@ def test_draws_of_steps_follow_their_distribution() -> None:
 def test_a_grid_and_samplers_of_optuna_walk_the_steps() -> None:
     space = Space({"delta": Uniform(low=0.2, high=0.6, step=0.2), "x": Integer(low=1, high=5, step=4)})
     assert space.combinations() == 6 and not space.continuous
-    assert [chosen["delta"] for chosen in space.grid()] == [0.2, 0.2, 0.4, 0.4, 0.6, 0.6]
+    assert [point["delta"] for point in space.grid()] == [0.2, 0.2, 0.4, 0.4, 0.6, 0.6]
     recorded = FixedTrial({"delta": 0.4, "x": 5})
     assert space.suggest(recorded) == {"delta": 0.4, "x": 5} and recorded.distributions["delta"].step == 0.2
 
@@ -207,8 +207,8 @@ def test_suggest_asks_only_for_what_exists() -> None:
 
 
 def test_given_values_replace_picks_and_decide_conditions() -> None:
-    chosen = paced().decide(lambda key, leaf: leaf.middle(), given={"pacing": "root", "other": 1})
-    assert chosen == {"other": 1, "pacing": "root", "n": 2, "lr": pytest.approx(1e-4)}
+    point = paced().decide(lambda key, leaf: leaf.middle(), given={"pacing": "root", "other": 1})
+    assert point == {"other": 1, "pacing": "root", "n": 2, "lr": pytest.approx(1e-4)}
 
 
 def test_grid_names_continuous_leaves() -> None:
@@ -320,27 +320,27 @@ def test_the_identity_of_a_choice_knows_no_order() -> None:
 def test_only_keeps_some_leaves_open() -> None:
     assert list(paced().only({"n", "lr"}).grid()) == [{"pacing": "linear", "lr": pytest.approx(1e-4)}]
     assert paced().only({"n", "pacing"}).combinations() == 4
-    assert ["n" in chosen for chosen in paced().only({"pacing"}).grid()] == [False, True, False], "conditions stay"
+    assert ["n" in point for point in paced().only({"pacing"}).grid()] == [False, True, False], "conditions stay"
 
 
 @pytest.mark.parametrize(("m", "moved"), [(1, {1, 2}), (2, {1, 3}), (3, {2, 4}), (12, {10, 15}), (20, {16, 20})])
 def test_pbt_moves_a_small_whole_number_too(m: int, moved: set[int]) -> None:
     leaves = {"curriculum.m": Integer(low=1, high=20)}
     found = [perturbed({"curriculum.m": m}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
-    assert {chosen["curriculum.m"] for chosen in found} == moved
+    assert {point["curriculum.m"] for point in found} == moved
 
 
 def test_pbt_keeps_a_share_a_share_at_the_end_of_its_range() -> None:
     """A bound written as 1 does not make it an integer that moves by one."""
-    chosen = {"curriculum.T": 0.9}
+    point = {"curriculum.T": 0.9}
     for seed in range(30):
-        chosen = perturbed(chosen, {"curriculum.T": Uniform(low=0.6, high=1)}, np.random.default_rng(seed))
-        assert 0.6 <= chosen["curriculum.T"] <= 1 and isinstance(chosen["curriculum.T"], float)
+        point = perturbed(point, {"curriculum.T": Uniform(low=0.6, high=1)}, np.random.default_rng(seed))
+        assert 0.6 <= point["curriculum.T"] <= 1 and isinstance(point["curriculum.T"], float)
 
 
 def test_pbt_moves_a_range_with_steps_to_its_next_value() -> None:
     leaves = {"curriculum.delta": Uniform(low=0.2, high=0.6, step=0.1)}
     moved = [perturbed({"curriculum.delta": 0.3}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
-    assert {chosen["curriculum.delta"] for chosen in moved} == {0.2, 0.4}
+    assert {point["curriculum.delta"] for point in moved} == {0.2, 0.4}
     ends = [perturbed({"curriculum.delta": 0.6}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
-    assert {chosen["curriculum.delta"] for chosen in ends} == {0.5, 0.6}
+    assert {point["curriculum.delta"] for point in ends} == {0.5, 0.6}

@@ -51,10 +51,10 @@ def test_values_from_before_other_weights_were_taken_over_are_no_best() -> None:
     again = trial(1, **{"curriculum.n": 5}) | {"adopted": adopted, "chosen": {"ranker.filters": [1, 2]}}
     begun = trial(1) | {"chosen": {"ranker.filters": [3]}}
     told = [SEARCH, begun, result(1, 1, 0.9), result(1, 2, 0.8), again, result(1, 3, 0.4)]
-    assert replay(told[:2]).trials["t0001"].chosen == {"ranker.filters": (3,)}
+    assert replay(told[:2]).trials["t0001"].point == {"ranker.filters": (3,)}
     state = replay(told).trials["t0001"]
     assert state.best("mrr@10") == Dev(3, 0.4) and state.dev("mrr@10")[2] == 0.8
-    assert state.params == {"curriculum.n": 5} and state.chosen == {"ranker.filters": (1, 2)}
+    assert state.params == {"curriculum.n": 5} and state.point == {"ranker.filters": (1, 2)}
 
 
 def test_an_iteration_without_the_metric_has_no_value() -> None:

@@ -106,7 +106,7 @@ def test_a_wait_for_tasks_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_training_ends_at_its_next_iteration_then(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    training = SimpleNamespace(iteration=0, finished=False, take_notes=lambda: swallowed(signal.SIGTERM) or ())
+    training = SimpleNamespace(iteration=0, finished=False, pop_notes=lambda: swallowed(signal.SIGTERM) or ())
     monkeypatch.setattr(saves, "iterations", lambda *_: iter([{}, {}]))
     monkeypatch.setattr(train, "_progress", lambda *_: "")
     with stoppable(), pytest.raises(KeyboardInterrupt):

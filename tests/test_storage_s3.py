@@ -225,7 +225,7 @@ def test_a_confirmation_goes_on_where_it_was_killed(
         with pytest.raises(KeyboardInterrupt):
             remote.confirm_at(run, materials, address, "test")
     assert list(storage.files_below(address)) == ["state.tar"]
-    remote.take_up(address, tmp_path / "state")
+    remote.fetch_earlier(address, tmp_path / "state")
     assert [path.name for path in (tmp_path / "state" / "state").iterdir()] == ["iteration-00002"]
     remote.confirm_at(run, materials, address, "test")
     remote.confirm_at(run, materials, address, "dev")  # needs no further training

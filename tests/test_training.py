@@ -15,8 +15,8 @@ from tests.support.training_runs import RANKERS, make_run, start
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data.columns import required_split
 from trainables.evaluation.metrics import Evaluator
-from trainables.training import losses
 from trainables.training.checkpoint import best_scores, latest_iteration, save_iteration, write_folder
+from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training, rate_factor
 
@@ -217,7 +217,7 @@ def test_negatives_are_drawn_anew_by_seed_and_step(data) -> None:
 
     def negatives(seed: int, step: int) -> list[int]:
         batcher = start(make_run(training={"window": 1}), data).batcher
-        batcher.sampler.seed = seed
+        batcher.seed = seed
         batcher.sampler.draw = lambda step, batches, size: np.arange(len(batcher.instances))[None]
         [batch] = batcher.batches(step, 1)
         return batch.negative.tolist()
@@ -228,7 +228,7 @@ def test_negatives_are_drawn_anew_by_seed_and_step(data) -> None:
 
 @pytest.mark.parametrize(("name", "expected"), [("pairwise", 0.26894), ("cross_entropy", 0.31326), ("hinge", 0.5)])
 def test_known_pairwise_losses(name: str, expected: float) -> None:
-    loss = losses.pairwise(name, torch.tensor([2.0]), torch.tensor([1.0]), margin=1.5)
+    loss = LOSSES[name].function(torch.tensor([2.0]), torch.tensor([1.0]), LossSettings(margin=1.5))
     assert float(loss) == pytest.approx(expected, abs=1e-5)
 
 

@@ -14,7 +14,7 @@ from trainables.core.errors import DataError, WorkFailed
 from trainables.data.columns import TextColumn
 from trainables.evaluation import trec_files as trec
 from trainables.evaluation.metrics import METRICS, Evaluator, parse_metrics
-from trainables.evaluation.per_query import judge_of, write_judged
+from trainables.evaluation.per_query import evaluator_of, write_evaluated
 from trainables.evaluation.trec_files import read_per_query, read_qrels, read_run, write_per_query, write_run
 from tune_cl.cli.commands.evaluate import per_query
 
@@ -80,12 +80,12 @@ def test_the_files_of_trials_share_one_order_of_ties(tmp_path: Path, monkeypatch
     """It is slow to find, and the search waits for a trial's files."""
     run = {"q0": {"d1": 2.0, "d10": 2.0, "d2": 2.0}, "q1": {"d2": 0.1, "é": 0.1}}
     data, scores = columns({"q0": {"d1": 1}, "q1": {"d2": 1}}, run)
-    judge = judge_of(data, data.splits["test"], 1)
+    judge = evaluator_of(data, data.splits["test"], 1)
     monkeypatch.setattr(trec, "TrecOrder", lambda *_: pytest.fail("the order was made again"))
-    values = write_judged(tmp_path / "shared", "test", data, scores, "knrm", judge)
+    values = write_evaluated(tmp_path / "shared", "test", data, scores, "knrm", judge)
     monkeypatch.undo()
     write_run(tmp_path / "test.run.txt", data.splits["test"], data, scores, "knrm")
-    fresh = judge_of(data, data.splits["test"], 1)(scores)
+    fresh = evaluator_of(data, data.splits["test"], 1)(scores)
     write_per_query(tmp_path / "test.per_query.tsv", ["q0", "q1"], fresh)
     assert values.keys() == fresh.keys()
     for name in ("test.run.txt", "test.per_query.tsv"):

@@ -19,7 +19,7 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import earlier, fetched, patiently
-from trainables.training.device import best_device, release, take
+from trainables.training.device import best_device, limit_process, release
 from trainables.training.factory import make_training
 from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED, Saves
@@ -135,7 +135,7 @@ class RankerTrainable(ClusterTrainable):
 
     def _start(self, config: dict[str, Any]) -> None:
         run = TrainingRun.model_validate(config["run"])
-        take(config["threads"], config.get("gpu", 0), on_cpu=run.grows_trees)
+        limit_process(config["threads"], config.get("gpu", 0), on_cpu=run.grows_trees)
         self.reports_queries = config.get("queries", False)
         if best_device().type == "cuda":
             torch.cuda.reset_peak_memory_stats()
@@ -199,7 +199,7 @@ class RankerTrainable(ClusterTrainable):
         metrics |= device_memory()
         if not self.told:
             metrics["machine"], self.told = self.training.machine, True
-        if notes := [*self.notes, *self.training.take_notes()]:
+        if notes := [*self.notes, *self.training.pop_notes()]:
             metrics["note"] = "; ".join(notes)
             self.notes = []
         return metrics | {"iteration": self.training.iteration, "done": self.training.finished}

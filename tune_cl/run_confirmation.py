@@ -35,10 +35,9 @@ from tune_cl.confirmation.request import (
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
 from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder, stopped
-from tune_cl.history.state import SearchState, replay
+from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
@@ -287,7 +286,7 @@ def confirm_search(
 def prepared(search_folder: SearchFolder, journal: Journal, request: Request, address: str | None) -> Confirmation:
     """A confirmation whose data is read."""
     state = replay(journal.events())
-    work = Confirmation(search_folder, state, from_yaml(state.yaml), request, address)
+    work = Confirmation(search_folder, state, experiment_of(state, same=True), request, address)
     work.prepare()
     return work
 

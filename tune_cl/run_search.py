@@ -16,19 +16,20 @@ import yaml
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DamagedCheckpoint, Interrupted
 from trainables.core.files import write_text
+from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.core.storage import fetched, patiently
-from trainables.evaluation.per_query import Judge, judge_of, write_judged
+from trainables.data import form_of
+from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, write_evaluated
 from trainables.training.checkpoint import BEST, best_scores, require_whole
 from trainables.training.factory import make_training, training_notes
 from trainables.training.materials import Materials, materials_for
 from trainables.training.saves import DAMAGED
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
-from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder, begun, stopped, taken
-from tune_cl.history.state import SearchState, replay
+from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.ray.nodes import PACKAGES, versions
 from tune_cl.ray.session import ray_session
@@ -60,7 +61,9 @@ class Artifacts:
 
     def __init__(self, folder: Path, materials: Mapping[str, Materials]):
         self.folder, self.materials = folder, materials
-        self._judges: dict[int, Judge] = {}  # of dev, by relevance level: one knows the order of ties, slow to find
+        self._evaluators: dict[
+            int, SplitEvaluator
+        ] = {}  # of dev, by relevance level: one knows the order of ties, slow to find
 
     def __call__(self, trial: str, checkpoint: str | Path, run: TrainingRun) -> Path:
         """Writes a trial's files from its checkpoint; returns their folder."""
@@ -70,9 +73,9 @@ class Artifacts:
             scores = patiently(lambda: best_scores(saved))
         folder = self.folder / trial
         level = run.evaluation.relevance_level
-        if level not in self._judges:
-            self._judges[level] = judge_of(data, data.splits["dev"], level)
-        write_judged(folder, "dev", data, scores, trial, self._judges[level])
+        if level not in self._evaluators:
+            self._evaluators[level] = evaluator_of(data, data.splits["dev"], level)
+        write_evaluated(folder, "dev", data, scores, trial, self._evaluators[level])
         write_text(folder / "config.yaml", yaml.safe_dump(run.model_dump(), sort_keys=False))
         return folder
 
@@ -100,6 +103,7 @@ def start_search(
     trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
     if address is None:
         require_room(experiment.search.resources)
+    require_sendable(parts_of(experiment))
     materials = completed(experiment, untrained(experiment), address)
     warm = warm_start(experiment, next(iter(materials.values())).data.digest, search_folder)
     if search_folder.exists():  # another `run` took the name while this one read its data
@@ -126,11 +130,11 @@ def resume_search(
 ) -> dict[str, Any]:
     """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
 
-    Raises DataError if the data has changed: trials before and after could not be compared.
+    Raises DataError if the data or a plug-in has changed: trials before and after could not be compared.
     """
     try:
         state = replay(read_events(search_folder.journal))
-        experiment = from_yaml(state.yaml)
+        experiment = experiment_of(state, same=not state.end)
         if address is None and not state.end:
             require_room(experiment.search.resources)
         materials = {} if state.end else untrained(experiment)
@@ -258,6 +262,7 @@ def _search_event(
         "seed": experiment.seed,
         "baseline": BASELINE_TRIAL,
         "yaml": experiment.to_yaml(),
+        "plugins": [plugin.record for plugin in plugins_of(parts_of(experiment))],
         "versions": _versions(),
         "git_commit": _git_commit(),
         "tracking_uri": search_folder.elsewhere(masked(tracking_uri)),
@@ -265,6 +270,11 @@ def _search_event(
         "forecast": forecast_of(experiment, slots),
         "time": time.time(),
     }
+
+
+def parts_of(experiment: Experiment) -> list[object]:
+    """A tree with the names of all parts that a search may use, among others."""
+    return [yaml.safe_load(experiment.to_yaml()), form_of(experiment.base_run().data.source)]
 
 
 def _versions() -> dict[str, str]:

@@ -63,7 +63,7 @@ def _new_or_resumed(run: TrainingRun, materials: Materials, output: Path, say: C
     from trainables.training.checkpoint import latest_iteration, read_json, write_json
     from trainables.training.factory import make_training
     from trainables.training.materials import changed_files, files_of
-    from trainables.training.saves import taken_up
+    from trainables.training.saves import resumed_or_new
 
     read = output / "files.json"
     if latest := latest_iteration(output / STATES):
@@ -78,7 +78,7 @@ def _new_or_resumed(run: TrainingRun, materials: Materials, output: Path, say: C
             )
     elif (files := files_of([run])) or read.exists():  # left by a training that ended before its first state
         write_json(read, files)
-    return taken_up(lambda: make_training(run, materials), output / STATES, say)
+    return resumed_or_new(lambda: make_training(run, materials), output / STATES, say)
 
 
 def _fits(run: TrainingRun, materials: Materials, state: Path) -> bool:
@@ -102,7 +102,7 @@ def _train(training: AnyTraining, output: Path) -> None:
     if not training.finished:
         say("*: the best dev value so far; open: the share of the training data in use")
     for metrics in iterations(training, output / STATES):
-        for note in training.take_notes():
+        for note in training.pop_notes():
             say(f"note: {note}")
         say(_progress(training, metrics))
         stop_if_asked()

@@ -92,7 +92,7 @@ def search_document(
         "forecast": state.forecast,
         "best": best,
         "best_curriculum": best_curriculum_of(state),
-        "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.chosen)),
+        "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
         "over_curricula": over_curricula(state),
         "outlook": outlook(variances, Request.top, state.metric) if variances else None,
         "selection_bias": selection_bias(curves_of(state)),

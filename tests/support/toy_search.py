@@ -141,4 +141,4 @@ def summary(folder: Path) -> dict[str, Any]:
     """All that must not depend on where a search was interrupted."""
     with Journal(folder) as journal:
         state = replay(journal.events())
-    return {t.trial: (t.chosen, t.outcome, t.reason, t.dev("map")) for t in state.by_number()}
+    return {t.trial: (t.point, t.outcome, t.reason, t.dev("map")) for t in state.by_number()}

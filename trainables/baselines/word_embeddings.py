@@ -74,10 +74,10 @@ def _mean_directions(tokens: Tokens, rows: np.ndarray, table: np.ndarray) -> np.
     return np.divide(sums, norms, out=np.zeros_like(sums), where=norms > 0)
 
 
-def _dots(left: np.ndarray, right: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """left[i] · right[index[i]], float64 [C]."""
-    scores = np.empty(len(left))
-    for start in range(0, len(left), _PAIRS):
+def _dots(a: np.ndarray, b: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """a[i] · b[index[i]], float64 [C]."""
+    scores = np.empty(len(a))
+    for start in range(0, len(a), _PAIRS):
         part = slice(start, start + _PAIRS)
-        scores[part] = np.einsum("ij,ij->i", left[part], right[index[part]])
+        scores[part] = np.einsum("ij,ij->i", a[part], b[index[part]])
     return scores

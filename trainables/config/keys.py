@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from trainables.core.errors import ConfigError, Problem, nearest
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
 from trainables.curriculum.pacing import PACINGS
@@ -30,6 +30,7 @@ from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS, ranker_settings
+from trainables.training.losses import LOSSES
 
 
 def one_of(registry: Registry) -> OneOf:
@@ -37,7 +38,7 @@ def one_of(registry: Registry) -> OneOf:
 
     def check(name: str) -> str:
         if name not in registry:
-            raise ValueError(f"unknown value '{name}'; {nearest(name, registry)}")
+            raise ValueError(f"unknown value '{name}'; {registry.advice(name)}")
         return name
 
     return OneOf(check, registry)
@@ -88,7 +89,8 @@ HAS_FIRST_TREES = ActiveIf(
 FOLLOWS_REFERENCE = ActiveIf(
     "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
 )
-HINGE = ActiveIf("loss hinge", lambda run: run.training.loss == "hinge")
+HINGE = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
+AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
 
@@ -100,12 +102,12 @@ OPENS_FROM_DELTA = ActiveIf(
 
 def pacing_reads(key: str) -> ActiveIf:
     names = [name for name, pacing in PACINGS.items() if key in pacing.needs]
-    return ActiveIf(f"pacing {_any_of(names)}", lambda run: run.curriculum.pacing in names)
+    return ActiveIf(f"pacing {_any_of(names)}", lambda run: key in PACINGS[run.curriculum.pacing].needs)
 
 
 def scoring_reads(need: str) -> ActiveIf:
     names = [name for name, scoring in SCORINGS.items() if need in scoring.needs]
-    return ActiveIf(f"scoring {_any_of(names)}", lambda run: run.curriculum.scoring in names)
+    return ActiveIf(f"scoring {_any_of(names)}", lambda run: need in SCORINGS[run.curriculum.scoring].needs)
 
 
 def subset_reads(key: str) -> ActiveIf:
@@ -207,7 +209,7 @@ class CurriculumConfig(Section):
 
 
 class TrainingConfig(Section):
-    loss: ForNetworks[Literal["pointwise", "mse", "pairwise", "hinge", "cross_entropy"]] = Field(
+    loss: ForNetworks[Annotated[str, one_of(LOSSES)]] = Field(
         default="pairwise",
         description="pointwise: binary cross-entropy; mse: squared error on the grade; the others compare a pair",
     )
@@ -244,6 +246,12 @@ class TrainingConfig(Section):
         default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting"
     )
     precision: ForNetworks[Literal["auto", "fp32", "bf16"]] = "auto"
+    average: ForNetworks[Literal["none", "ema"]] = Field(
+        default="none", description="weights that are evaluated and saved: the last step's, or their moving average"
+    )
+    average_horizon: ForNetworks[Annotated[Unbounded, AVERAGES]] = Field(
+        default=1.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
+    )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"
     )
@@ -266,6 +274,7 @@ class TrainingConfig(Section):
 
 class EvaluationConfig(Section):
     relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
+    smoothing: int = Field(default=1, ge=1, description="last iterations over which dev values are averaged")
 
 
 DEFAULT_RANKER = "conv_knrm"
@@ -332,6 +341,9 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
     if curriculum.objective_switch not in ("none", "mse"):
         wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
         problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))
+    if run.training.average != "none":
+        wrong = f"{name} has no weights to average"
+        problems.append(Problem("training.average", wrong, "none, or a ranker that is a network over texts"))
     if run.training.pretrain_data is not None:
         wrong = f"{name} starts from no weights"
         problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
@@ -370,12 +382,12 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def known_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
+def all_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
     """Dotted key -> pydantic field, for every leaf of the tree."""
     keys: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            keys |= known_keys(field.annotation, f"{prefix}{name}.")
+            keys |= all_keys(field.annotation, f"{prefix}{name}.")
         else:
             keys[f"{prefix}{name}"] = field
     return keys
@@ -389,16 +401,16 @@ class RankerName(Section):
 
 def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
     """Dotted key -> field, for everything a training reads; `ranker.*` keys are those of the named rankers."""
-    fields = known_keys(TrainingRun)
+    fields = all_keys(TrainingRun)
     del fields["ranker"]
     for ranker in rankers:
         fields |= ranker_fields(ranker)
-    return fields | known_keys(RankerName, "ranker.")
+    return fields | all_keys(RankerName, "ranker.")
 
 
 def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
     """Dotted key -> field of one ranker's settings."""
-    return known_keys(RANKERS[ranker].settings, "ranker.")
+    return all_keys(RANKERS[ranker].settings, "ranker.")
 
 
 def validated(tree: Mapping[str, Any]) -> TrainingRun:
@@ -407,7 +419,7 @@ def validated(tree: Mapping[str, Any]) -> TrainingRun:
     try:
         run = TrainingRun.model_validate({key: value for key, value in tree.items() if key != "ranker" or not problems})
     except ValidationError as error:
-        raise ConfigError([*problems, *problems_of(error, known_keys(TrainingRun))]) from None
+        raise ConfigError([*problems, *problems_of(error, all_keys(TrainingRun))]) from None
     if problems := problems or curriculum_misfits(run):
         raise ConfigError(problems)
     return run

@@ -10,15 +10,18 @@ from trainables.curriculum.scoring import NO_RUN, SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.columns import RankingData, Task
 from trainables.evaluation.metrics import ACCURACY
+from trainables.training.losses import LOSSES, class_losses
 
-CLASS_LOSSES = ("cross_entropy", "hinge")
-CLASS_VALUES = {"metric": (ACCURACY,), "training.loss": CLASS_LOSSES}  # the first is the default
-RUN_HEURISTICS = {name for name, heuristic in WEIGHTINGS.items() if heuristic is not None}
+
+def class_values() -> dict[str, list[str]]:
+    """Key -> the values that fit pairs to classify, the default first."""
+    return {"metric": [ACCURACY], "training.loss": class_losses()}
 
 
 def require_fit(run: TrainingRun, task: Task) -> None:
-    """Raises ConfigError with every key of a training that does not fit the data's task. All keys fit ranking."""
-    if task == "classification" and (problems := list(_unfit_for_classes(run))):
+    """Raises ConfigError with every key of a training that does not fit the data's task."""
+    unfit = _unfit_for_classes if task == "classification" else _unfit_for_ranking
+    if problems := list(unfit(run)):
         raise ConfigError(problems)
 
 
@@ -44,18 +47,25 @@ def _unfit_scoring(name: str) -> Problem:
     return Problem(SCORINGS.location, f"'{name}' {SCORINGS[name].unfit}", f"one of {', '.join(fitting)}")
 
 
+def _unfit_for_ranking(run: TrainingRun) -> Iterator[Problem]:
+    loss = run.training.loss
+    if not run.grows_trees and LOSSES[loss].kind == "classification":
+        right = ", ".join(name for name, entry in LOSSES.items() if entry.kind != "classification")
+        yield Problem("training.loss", f"'{loss}' learns classes, and the data is documents to rank", f"one of {right}")
+
+
 def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:
     training, curriculum = run.training, run.curriculum
     if run.metric != ACCURACY:
         yield Problem("metric", f"'{run.metric}' judges rankings, and the data is pairs to classify", ACCURACY)
-    if training.loss not in CLASS_LOSSES:
+    if training.loss not in class_losses():
         wrong = f"'{training.loss}' learns to rank, and the data is pairs to classify"
-        yield Problem("training.loss", wrong, " or ".join(CLASS_LOSSES))
+        yield Problem("training.loss", wrong, " or ".join(class_losses()))
     if training.negatives != TrainingConfig().negatives:
         yield Problem("training.negatives", "pairs to classify have no negatives", "leave it out")
     if run.evaluation != EvaluationConfig():
         yield Problem("evaluation.relevance_level", "a class is not more or less relevant", "leave it out")
-    if curriculum.weighting in RUN_HEURISTICS:
+    if WEIGHTINGS[curriculum.weighting] is not None:
         yield Problem(
             "curriculum.weighting",
             f"'{curriculum.weighting}' {NO_RUN}",

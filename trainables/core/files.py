@@ -25,7 +25,7 @@ def require_file(option: str, path: Path) -> None:
     """Raises ConfigError if no file can be written at the path. For commands to check before they start work."""
     if os.path.isdir(path):
         raise ConfigError(Problem(option, f"'{path}' is a folder", "the path of a file"))
-    if not written_in_place(path):
+    if not is_device_or_pipe(path):
         require_folder(option, path.parent)
 
 
@@ -58,7 +58,7 @@ def folder_on_the_way(option: str, path: Path) -> Path:
     return there
 
 
-def written_in_place(path: Path) -> bool:
+def is_device_or_pipe(path: Path) -> bool:
     """Whether the path is a device, a pipe or an open file such as /dev/stdout, which renaming a file would replace:
     as root, /dev/null for the whole machine."""
     return path.is_relative_to("/dev") or (path.exists() and not path.is_file() and not path.is_dir())
@@ -160,8 +160,8 @@ def replacing(path: Path) -> Iterator[Path]:
 @contextmanager
 def output_file(path: Path) -> Iterator[Path]:
     """Yields the path to write for a file that the user named. Usually that is the same path; for a device, a pipe or
-    an open file it is a temporary one, whose content is then written there (`written_in_place`)."""
-    if not written_in_place(path):
+    an open file it is a temporary one, whose content is then written there (`is_device_or_pipe`)."""
+    if not is_device_or_pipe(path):
         yield path
         return
     with TemporaryDirectory(prefix="tune_cl-") as scratch:

@@ -1,25 +1,50 @@
-"""Named values (scorings, pacings, rankers, ...): one entry each, looked up by the name users write."""
+"""Named values (scorings, pacings, rankers, ...): one entry each, looked up by the name users write.
+
+A registry whose parts users may write themselves has a decorator beside it (`Registry.decorator`), with which the
+built-in parts are registered too. Which entries a plug-in brought, `trainables.core.plugins` tells.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+import re
+import sys
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from trainables.core.errors import ConfigError, Problem, nearest
 
 T = TypeVar("T")
+Part = TypeVar("Part")
 Value = TypeVar("Value", covariant=True)
+OURS = ("trainables", "tune_cl")
+NAME = re.compile(r"[A-Za-z]\w*")
+OF_PLUGIN = "no loaded plug-in brings it (--plugin FILE)"
 
 
 @dataclass(frozen=True)
 class Entry(Generic[Value]):
-    """A named value, what it does in one line, and where it comes from."""
+    """A named value, what it does in one line, and where it comes from.
+
+    module  the module that registered it, if a decorator did
+    part    what was decorated there, by its qualified name
+    """
 
     name: str
     value: Value
     summary: str
     source: str
+    module: str = OURS[0]
+    part: str = ""
+
+    @property
+    def built_in(self) -> bool:
+        return self.module.partition(".")[0] in OURS
+
+
+Derive = Callable[[Entry[T]], Entry[Any] | None]
 
 
 class Registry(Mapping[str, T]):
@@ -28,10 +53,13 @@ class Registry(Mapping[str, T]):
     def __init__(self, location: str, *entries: Entry[T]):
         self.location = location
         self.entries = {entry.name: entry for entry in entries}
+        self.takes_plugins = False
+        self._followers: list[tuple[Derive[T], Registry[Any]]] = []
+        REGISTRIES.append(self)
 
     def __getitem__(self, name: str) -> T:
         if name not in self.entries:
-            raise ConfigError(Problem(self.location, f"unknown value '{name}'", nearest(str(name), self.entries)))
+            raise ConfigError(Problem(self.location, f"unknown value '{name}'", self.advice(str(name))))
         return self.entries[name].value
 
     def __contains__(self, name: object) -> bool:
@@ -42,3 +70,107 @@ class Registry(Mapping[str, T]):
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    def advice(self, name: str) -> str:
+        """What would be right instead of an unknown name."""
+        return nearest(name, self.entries) + (f"; {OF_PLUGIN}" if self.takes_plugins else "")
+
+    def add(self, entry: Entry[T]) -> None:
+        """Adds an entry, or the new version of one that the same part of a module registered. Raises ValueError for a
+        name that another part has."""
+        if (other := self.entries.get(entry.name)) and (other.module, other.part) != (entry.module, entry.part):
+            raise ValueError(f"the name '{entry.name}' {_owner(other)}; another name")
+        self.entries[entry.name] = entry
+        for derive, follower in self._followers:
+            if (derived := derive(entry)) is not None:
+                follower.add(derived)
+
+    def remove(self, modules: Container[str]) -> None:
+        """Removes the entries that these modules registered."""
+        for name in [name for name, entry in self.entries.items() if entry.module in modules]:
+            del self.entries[name]
+
+    def followed_by(self, other: Registry[Any], derive: Derive[T]) -> None:
+        """Adds what `derive` makes of each entry, present and future, to another registry; None is left out."""
+        self._followers.append((derive, other))
+        for derived in filter(None, map(derive, self.entries.values())):
+            other.add(derived)
+
+    def decorator(
+        self, name: object, summary: str, source: str, value_of: Callable[[Any], T]
+    ) -> Callable[[Part], Part]:
+        """The decorator that a caller's caller puts before a part: registers what `value_of` makes of the part, and
+        leaves the part as it is.
+
+        Without a `summary`, the first line of the part's docstring is one. Raises ConfigError at the caller's line for
+        a name that is taken or cannot be written in a configuration, and for what `value_of` raises as ValueError.
+        """
+        self.takes_plugins = True
+        caller = sys._getframe(2)
+        module, location = caller.f_globals.get("__name__", ""), f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        with _errors_at(location):
+            checked = _checked(name)
+
+        def register(part: Part) -> Part:
+            with _errors_at(location):
+                self.add(Entry(checked, value_of(part), summary or _first_line(part), source, module, _of(part)))
+            return part
+
+        return register
+
+
+REGISTRIES: list[Registry[Any]] = []
+"""All registries."""
+
+
+@contextmanager
+def _errors_at(location: str) -> Iterator[None]:
+    """Turns a ValueError, `wrong; right`, into a ConfigError at the location."""
+    try:
+        yield
+    except ValueError as error:
+        wrong, _, right = str(error).partition("; ")
+        raise ConfigError(Problem(location, wrong, right)) from None
+
+
+def _checked(name: object) -> str:
+    """The name of a part. Raises ValueError if it cannot be one."""
+    if isinstance(name, str) and NAME.fullmatch(name):
+        return name
+    if callable(name):
+        raise ValueError(f"'{_of(name)}' is registered without a name; the name in parentheses, as in (\"mine\")")
+    raise ValueError(f"{name!r} is no name; a word of letters, digits and _")
+
+
+def _owner(entry: Entry[Any]) -> str:
+    if entry.built_in:
+        return "is built in"
+    return f"is registered in {getattr(sys.modules.get(entry.module), '__file__', None) or entry.module}"
+
+
+def _of(part: object) -> str:
+    return getattr(part, "__qualname__", type(part).__qualname__)
+
+
+def _first_line(part: object) -> str:
+    return (inspect.getdoc(part) or "").strip().partition("\n")[0].rstrip(".")
+
+
+def require_arguments(part: Any, *names: str) -> None:
+    """Raises ValueError unless the part can be called with these arguments, in order."""
+    right = f"a function of ({', '.join(names)})"
+    if not callable(part) or inspect.isclass(part):
+        raise ValueError(f"'{_of(part)}' is no function; {right}")
+    signature = inspect.signature(part)
+    try:
+        signature.bind(*names)
+    except TypeError:
+        raise ValueError(f"'{_of(part)}' takes {signature}; {right}") from None
+
+
+def require_known(needs: Any, known: frozenset[str]) -> frozenset[str]:
+    """The set of what a part declares to read. Raises ValueError for a name that is not among the `known`."""
+    named = frozenset([needs] if isinstance(needs, str) else needs)
+    if unknown := sorted(named - known):
+        raise ValueError(f"reads {', '.join(map(repr, unknown))}; some of {', '.join(sorted(known))}")
+    return named

@@ -64,7 +64,7 @@ class Section(BaseModel):
     @classmethod
     def no_number(cls, value: Any, field: ValidationInfo) -> Any:
         """Keeps true and false from being read as 1 and 0."""
-        if isinstance(value, bool) and not takes_bool(cls.model_fields[str(field.field_name)].annotation):
+        if isinstance(value, bool) and not accepts_bool(cls.model_fields[str(field.field_name)].annotation):
             raise ValueError(f"{shown(value)} is not possible")
         return value
 
@@ -90,19 +90,19 @@ class ActiveIf:
 
 def needs(model: type[BaseModel], prefix: str = "", outer: tuple[str, ...] = ()) -> dict[str, str]:
     """Dotted key -> what it needs to have an effect, in words, for all keys that need anything."""
-    found: dict[str, str] = {}
+    conditions: dict[str, str] = {}
     for name, field in model.model_fields.items():
         own = (*(item.words for item in field.metadata if isinstance(item, ActiveIf)), *outer)
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            found |= needs(field.annotation, f"{prefix}{name}.", own)
+            conditions |= needs(field.annotation, f"{prefix}{name}.", own)
         elif own:
-            found[f"{prefix}{name}"] = ", and ".join(own)
-    return found
+            conditions[f"{prefix}{name}"] = ", and ".join(own)
+    return conditions
 
 
-def with_needs(keys: Iterable[str], known: Mapping[str, str]) -> str:
+def with_needs(keys: Iterable[str], conditions: Mapping[str, str]) -> str:
     """A list of keys without effect, each with what it needs."""
-    return ", ".join(f"{key} (needs {known[key]})" if key in known else key for key in keys)
+    return ", ".join(f"{key} (needs {conditions[key]})" if key in conditions else key for key in keys)
 
 
 def active_values(section: BaseModel, whole: BaseModel) -> dict[str, Any]:
@@ -115,10 +115,10 @@ def active_values(section: BaseModel, whole: BaseModel) -> dict[str, Any]:
     return values
 
 
-def checked(key: str, field: FieldInfo, value: Any) -> Any:
+def validate_value(key: str, field: FieldInfo, value: Any) -> Any:
     """The value as the configuration holds it (`inf` as a float, ...); raises ConfigError at the key."""
     annotation: Any = field.annotation
-    if isinstance(value, bool) and not takes_bool(annotation):
+    if isinstance(value, bool) and not accepts_bool(annotation):
         raise ConfigError(field_problem(key, [{"type": "bool"}], value, field))
     if field.metadata:
         annotation = Annotated[annotation, *field.metadata]
@@ -138,9 +138,9 @@ def too_large(key: str, value: Any) -> list[Problem]:
     return [Problem(key, f"{shown(value)} is too large", f"a whole number up to {LARGEST}")]
 
 
-def takes_bool(annotation: Any) -> bool:
+def accepts_bool(annotation: Any) -> bool:
     """Whether true and false are values of the type. Where a number is due, pydantic reads them as 1 and 0."""
-    return annotation is bool or any(takes_bool(part) for part in get_args(annotation))
+    return annotation is bool or any(accepts_bool(part) for part in get_args(annotation))
 
 
 def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:
@@ -161,21 +161,21 @@ def problem_at(key: str, details: list[Any], fields: Mapping[str, FieldInfo]) ->
     return key_problem(key, details[0]["input"], fields)
 
 
-def key_problem(key: str, value: Any, known: Iterable[str]) -> Problem:
+def key_problem(key: str, value: Any, fields: Iterable[str]) -> Problem:
     """What is wrong with a key that cannot hold a value: it is a section, or unknown."""
-    known = list(known)
-    inside = any(name.startswith(f"{key}.") for name in known)
-    return section_problem(key, value, known) if inside else unknown_key(key, known)
+    fields = list(fields)
+    inside = any(name.startswith(f"{key}.") for name in fields)
+    return section_problem(key, value, fields) if inside else unknown_key(key, fields)
 
 
-def unknown_key(key: str, known: Iterable[str]) -> Problem:
+def unknown_key(key: str, keys: Iterable[str]) -> Problem:
     """The problem of a key that does not exist, with the most similar one as advice."""
-    return Problem(key, "unknown key", nearest_key(key, known))
+    return Problem(key, "unknown key", nearest_key(key, keys))
 
 
-def section_problem(key: str, value: Any, known: Iterable[str]) -> Problem:
+def section_problem(key: str, value: Any, keys: Iterable[str]) -> Problem:
     """The problem of a value given for a section of keys."""
-    inside = [name for name in known if name.startswith(f"{key}.")]
+    inside = [name for name in keys if name.startswith(f"{key}.")]
     return Problem(key, f"{shown(value)} given for a section of keys", f"its keys: {', '.join(inside)}")
 
 
@@ -228,10 +228,10 @@ def interval(metadata: Iterable[Any]) -> str:
     return ""
 
 
-def nearest_key(key: str, known: Iterable[str]) -> str:
+def nearest_key(key: str, keys: Iterable[str]) -> str:
     """Advice for an unknown dotted key: a known key or section like it (`near_key`); else the keys of its section; else
     a top-level name like its section's, or all of them."""
-    names = sorted(known, key=_depth)
+    names = sorted(keys, key=_depth)
     if near := near_key(key, names):
         return f"did you mean {near}?"
     section = _by_our_name(key.strip()).partition(".")[0]
@@ -242,11 +242,11 @@ def nearest_key(key: str, known: Iterable[str]) -> str:
     return f"did you mean {near}?" if likeness(section, near) >= 0.6 else f"known: {', '.join(heads)}"
 
 
-def near_key(key: str, known: Iterable[str]) -> str | None:
+def near_key(key: str, keys: Iterable[str]) -> str | None:
     """The known key most like a dotted key as a whole; else the key or section whose last part is most like its own (in
     another section only if very like). Ties go to the least deeply nested. None if nothing is like it, or it is itself
     a section."""
-    names, key = sorted(known, key=_depth), _by_our_name(key.strip())
+    names, key = sorted(keys, key=_depth), _by_our_name(key.strip())
     sections = {name[:end] for name in names for end in range(len(name)) if name[end] == "."}
     if key in sections:
         return None

@@ -35,9 +35,9 @@ class Deck:
             if not self.size:
                 self.opened = 0
                 self._join(pool)
-            taken = self._take(rng, min(count, self.size))
-            dealt.append(taken)
-            count -= len(taken)
+            drawn = self._draw_out(rng, min(count, self.size))
+            dealt.append(drawn)
+            count -= len(drawn)
         return np.concatenate(dealt) if dealt else np.empty(0, np.int64)
 
     def _join(self, pool: int) -> None:
@@ -45,16 +45,16 @@ class Deck:
         self.cards[self.size : self.size + new] = np.arange(self.opened, self.opened + new)
         self.size, self.opened = self.size + new, self.opened + new
 
-    def _take(self, rng: np.random.Generator, count: int) -> np.ndarray:
+    def _draw_out(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Takes random cards; the last cards of the deck fill the gaps."""
         at = rng.choice(self.size, count, replace=False, shuffle=False)
-        taken = self.cards[at]
+        drawn = self.cards[at]
         self.size -= count
         gaps = at[at < self.size]
         last = np.ones(count, bool)
         last[at[at >= self.size] - self.size] = False
         self.cards[gaps] = self.cards[self.size : self.size + count][last]
-        return taken
+        return drawn
 
 
 @dataclass

@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from trainables.core.cache import cached, digest_of, entry_in_cache, load_arrays, save_arrays
 from trainables.core.errors import ConfigError, Problem, WorkFailed
+from trainables.core.plugins import code_digest
 from trainables.core.randomness import generator
-from trainables.core.registry import Entry, Registry
-from trainables.curriculum.weighting import WEIGHTINGS, pairwise_ease, pointwise_ease, values_of
+from trainables.core.registry import Entry, Part, Registry, require_arguments, require_known
+from trainables.curriculum.weighting import WEIGHTINGS, Heuristic, pairwise_ease, pointwise_ease, values_of
 from trainables.data.bm25 import Bm25
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.instances import DRAWN, NONE, Instances
@@ -96,7 +98,7 @@ class Scored:
         if self.reference == PAPER:
             return Groups(np.arange(len(split.document)), split.offsets)
         owner, relevant = split.owner, split.grade >= self.relevance_level
-        firsts = [_firsts(owner, chosen, split.given) for chosen in (relevant, ~relevant)]
+        firsts = [_firsts(owner, kind, split.given) for kind in (relevant, ~relevant)]
         rows = np.sort(np.concatenate(firsts))
         sizes = np.bincount(owner[rows], minlength=len(split))
         return Groups(rows, np.concatenate([[0], np.cumsum(sizes)]))
@@ -110,53 +112,100 @@ class Scored:
         return values[self.instances.query]
 
 
-def _firsts(owner: np.ndarray, chosen: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+def _firsts(owner: np.ndarray, included: np.ndarray, given: np.ndarray | None) -> np.ndarray:
     """For each owner that has chosen rows, the one that the data gives first."""
-    rows = np.flatnonzero(chosen)
+    rows = np.flatnonzero(included)
     if given is not None:
         rows = rows[np.lexsort((given[rows], owner[rows]))]
     return rows[np.unique(owner[rows], return_index=True)[1]]
 
 
-def hardness(heuristic: str) -> Callable[[Scored], np.ndarray]:
-    """The scoring function of a weighting heuristic, given by name.
+@dataclass(frozen=True)
+class Scoring:
+    """A scoring function and what it reads.
 
-    1 - D (Eq. 5, 6) is linear in the negative's value, so its mean over the negatives that may be drawn is 1 - D at
-    their mean value.
+    needs        fields of Scored that its values depend on, besides data, split and instances
+    reads_texts  whether it applies only to data with texts
+    unfit        why it does not apply to pairs to classify; None if it does
     """
 
-    def function(scored: Scored) -> np.ndarray:
-        instances, value = scored.instances, values_of(heuristic, scored.split, scored.reference == CODE)
-        negative = _negative_values(instances, value)
-        if instances.pairwise:
-            return 1 - pairwise_ease(value[instances.positive], negative)
-        relevant = instances.negative == NONE
-        return 1 - pointwise_ease(np.where(relevant, value[instances.positive], negative), relevant)
+    function: Callable[[Scored], np.ndarray]
+    needs: frozenset[str] = frozenset()
+    reads_texts: bool = True
+    unfit: str | None = None
 
-    return function
+    def __call__(self, scored: Scored) -> np.ndarray:
+        return self.function(scored)
 
 
-def _negative_values(instances: Instances, value: np.ndarray) -> np.ndarray:
-    """Value of each instance's negative, float64 [I]: that of a fixed one, or the mean over those that may be drawn.
+PENHA = "Penha & Hauff 2020, Table 2"
+CANDIDATES = ("reference", "relevance_level")
+ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
+ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
+NO_RUN = "reads a first-stage run, and pairs to classify have none"
+NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "teacher"})
+SCORINGS: Registry[Scoring] = Registry("curriculum.scoring")
 
-    Meaningless where an instance has no negative.
+
+def scoring(
+    name: str,
+    summary: str = "",
+    source: str = "",
+    *,
+    needs: Iterable[str] = (),
+    reads_texts: bool = True,
+    unfit: str | None = None,
+) -> Callable[[Part], Part]:
+    """Registers a function of (scored) as a scoring: the difficulty of each instance, float64 [I], higher = harder.
+
+    needs, reads_texts, unfit  as in Scoring
     """
-    negative = value[instances.negative]
-    drawn = np.flatnonzero(instances.negative == DRAWN)
-    if len(drawn):
-        negative[drawn] = _mean_below(instances, value, drawn)
-    return negative
+
+    def value(function: Any) -> Scoring:
+        require_arguments(function, "scored")
+        return Scoring(function, require_known(needs, NEEDS), reads_texts, unfit)
+
+    return SCORINGS.decorator(name, summary, source, value)
 
 
-def _mean_below(instances: Instances, value: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Mean value of the documents that may become the negative of each of the given instances, float64 [B]."""
-    start = instances.start[instances.query[rows]].astype(np.int64)
-    # Most instances of a query draw from the same documents: these are summed only once.
-    parts, which = np.unique(np.stack([start, instances.below[rows]]), axis=1, return_inverse=True)
-    first, count = parts
-    bounds = np.stack([first, first + count], axis=1).ravel()
-    sums = np.add.reduceat(np.append(value[instances.easier], 0.0), bounds)[::2]
-    return (sums / count)[which]
+@scoring(
+    "self_paced",
+    "the ranker's own loss, anew every curriculum.refresh iterations; a random order before that",
+    "Kumar et al. 2010",
+    needs=("seed",),
+    reads_texts=False,
+)
+@scoring("random", "a random order, fixed by the seed", PENHA, needs=("seed",), reads_texts=False)
+def random(scored: Scored) -> np.ndarray:
+    return generator(scored.seed, "random difficulty").permutation(len(scored.instances)).astype(np.float64)
+
+
+@scoring("turns", "utterances of the context", PENHA, unfit=ONE_UTTERANCE)
+def turns(scored: Scored) -> np.ndarray:
+    """Number of utterances of the context."""
+    return scored.of_queries(scored.data.turns[scored.split.query].astype(np.float64))
+
+
+@scoring("context_words", "mean words of the context's utterances", PENHA)
+def context_words(scored: Scored) -> np.ndarray:
+    """Mean number of words of the context's utterances."""
+    data = scored.data
+    means = Groups(np.arange(len(data.utterances)), data.utterance_offsets).means(word_counts(data.utterances))
+    return scored.of_queries(means[scored.split.query])
+
+
+@scoring("response_words", "mean words of the candidates", PENHA, needs=CANDIDATES)
+def response_words(scored: Scored) -> np.ndarray:
+    """Mean number of words of the query's candidates."""
+    documents = scored.split.document[scored.groups.rows]
+    return scored.of_queries(scored.groups.means(word_counts(scored.data.documents)[documents]))
+
+
+def word_counts(texts: TextColumn) -> np.ndarray:
+    """Number of words per text, separated by single spaces, int64 [N]; an empty text has none."""
+    spaces = np.flatnonzero(texts.data == ord(" "))
+    before = np.searchsorted(spaces, texts.offsets)
+    return np.where(np.diff(texts.offsets) > 0, np.diff(before) + 1, 0)
 
 
 BM25_K1, BM25_B = 1.5, 0.75  # as in gensim 3.8, which the paper's code calls
@@ -165,19 +214,13 @@ VECTOR_SIZE = 100  # of trained vectors: the default of ranker conv_knrm, so tha
 _BLOCK = 1 << 15  # candidates matched at once
 
 
-def bm25_std(scored: Scored) -> np.ndarray:
-    """Standard deviation over a query's candidates of their BM25 (Okapi) scores for the context's words.
-
-    The corpus holds each document once that is among the candidates that count (`Scored.groups`).
-    """
-    split, data, groups = scored.split, scored.data, scored.groups
-    documents, rows = np.unique(split.document[groups.rows], return_inverse=True)
-    corpus = index_words(data.documents[document] for document in documents.tolist())
-    contexts = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary)
-    scores = Bm25(corpus, "okapi", BM25_K1, BM25_B).pair_scores(contexts, groups.owner, rows)
-    return scored.of_queries(scored.spread(scores))
-
-
+@scoring(
+    "semantic_std",
+    "spread over the candidates of the cosine between their words and the context's",
+    PENHA,
+    needs=(*CANDIDATES, "vectors"),
+    unfit=ONE_CANDIDATE,
+)
 def semantic_std(scored: Scored) -> np.ndarray:
     """Standard deviation over a query's candidates of the mean cosine between words of the context and words of the
     candidate.
@@ -235,10 +278,36 @@ def _vector_sums(tokens, rows: np.ndarray, units: np.ndarray, last: bool = False
     has_vector = words >= 0
     counts = has_vector.sum(axis=1)
     indptr = np.concatenate([[0], np.cumsum(counts)])
-    chosen = csr_array((np.ones(indptr[-1], np.float32), words[has_vector], indptr), (len(rows), len(units)))
-    return chosen @ units, counts
+    bags = csr_array((np.ones(indptr[-1], np.float32), words[has_vector], indptr), (len(rows), len(units)))
+    return bags @ units, counts
 
 
+@scoring(
+    "bm25_std",
+    "spread over the candidates of their BM25 scores",
+    PENHA,
+    needs=CANDIDATES,
+    unfit=ONE_CANDIDATE,
+)
+def bm25_std(scored: Scored) -> np.ndarray:
+    """Standard deviation over a query's candidates of their BM25 (Okapi) scores for the context's words.
+
+    The corpus holds each document once that is among the candidates that count (`Scored.groups`).
+    """
+    split, data, groups = scored.split, scored.data, scored.groups
+    documents, rows = np.unique(split.document[groups.rows], return_inverse=True)
+    corpus = index_words(data.documents[document] for document in documents.tolist())
+    contexts = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary)
+    scores = Bm25(corpus, "okapi", BM25_K1, BM25_B).pair_scores(contexts, groups.owner, rows)
+    return scored.of_queries(scored.spread(scores))
+
+
+@scoring(
+    "model_margin",
+    "how little a trained teacher prefers the relevant candidates",
+    PENHA,
+    needs=(*CANDIDATES, "teacher"),
+)
 def model_margin(scored: Scored) -> np.ndarray:
     """Minus (mean probability of a query's relevant candidates - mean probability of its others), in [-1, 1].
 
@@ -248,16 +317,22 @@ def model_margin(scored: Scored) -> np.ndarray:
     if scored.data.task == "classification":
         right, others = _class_log_probabilities(scored)
         return scored.of_queries(np.exp(others.max(axis=1)) - np.exp(right))
-    logits, relevant, groups = _judged(scored)
+    logits, relevant, groups = _logits_and_relevance(scored)
     probability = np.exp(-np.logaddexp(0, -logits))
     return scored.of_queries(_means_where(groups, probability, ~relevant) - _means_where(groups, probability, relevant))
 
 
+@scoring(
+    "model_loss",
+    "a trained teacher's mean cross-entropy over the candidates",
+    PENHA,
+    needs=(*CANDIDATES, "teacher"),
+)
 def model_loss(scored: Scored) -> np.ndarray:
     """Mean binary cross-entropy over a query's candidates; for a pair to classify, the cross-entropy of its class."""
     if scored.data.task == "classification":
         return scored.of_queries(-_class_log_probabilities(scored)[0])
-    logits, relevant, groups = _judged(scored)
+    logits, relevant, groups = _logits_and_relevance(scored)
     return scored.of_queries(groups.means(np.logaddexp(0, logits) - logits * relevant))
 
 
@@ -269,125 +344,68 @@ def _class_log_probabilities(scored: Scored) -> tuple[np.ndarray, np.ndarray]:
     return log_probability[right], log_probability[~right].reshape(len(logits), -1)
 
 
-def _judged(scored: Scored) -> tuple[np.ndarray, np.ndarray, Groups]:
+def _logits_and_relevance(scored: Scored) -> tuple[np.ndarray, np.ndarray, Groups]:
     """Logits, float64 [K], and relevance, bool [K], of the candidates that count; and their groups."""
     groups = scored.groups
     logits = scored.teacher_scores()[groups.rows].astype(np.float64)
     return logits, scored.split.grade[groups.rows] >= scored.relevance_level, groups
 
 
-def _means_where(groups: Groups, values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    return groups.sums(values * chosen) / np.maximum(groups.sums(chosen), 1)
+def _means_where(groups: Groups, values: np.ndarray, included: np.ndarray) -> np.ndarray:
+    return groups.sums(values * included) / np.maximum(groups.sums(included), 1)
 
 
-@dataclass(frozen=True)
-class Scoring:
-    """A scoring function and what it reads.
+def hardness(heuristic: str) -> Callable[[Scored], np.ndarray]:
+    """The scoring function of a weighting heuristic, given by name.
 
-    needs        fields of Scored that its values depend on, besides data, split and instances
-    reads_texts  whether it applies only to data with texts
-    unfit        why it does not apply to pairs to classify; None if it does
+    1 - D (Eq. 5, 6) is linear in the negative's value, so its mean over the negatives that may be drawn is 1 - D at
+    their mean value.
     """
 
-    function: Callable[[Scored], np.ndarray]
-    needs: frozenset[str] = frozenset()
-    reads_texts: bool = True
-    unfit: str | None = None
+    def function(scored: Scored) -> np.ndarray:
+        instances, value = scored.instances, values_of(heuristic, scored.split, scored.reference == CODE)
+        negative = _negative_values(instances, value)
+        if instances.pairwise:
+            return 1 - pairwise_ease(value[instances.positive], negative)
+        relevant = instances.negative == NONE
+        return 1 - pointwise_ease(np.where(relevant, value[instances.positive], negative), relevant)
 
-    def __call__(self, scored: Scored) -> np.ndarray:
-        return self.function(scored)
-
-
-def random(scored: Scored) -> np.ndarray:
-    return generator(scored.seed, "random difficulty").permutation(len(scored.instances)).astype(np.float64)
+    return function
 
 
-def turns(scored: Scored) -> np.ndarray:
-    """Number of utterances of the context."""
-    return scored.of_queries(scored.data.turns[scored.split.query].astype(np.float64))
+def _negative_values(instances: Instances, value: np.ndarray) -> np.ndarray:
+    """Value of each instance's negative, float64 [I]: that of a fixed one, or the mean over those that may be drawn.
+
+    Meaningless where an instance has no negative.
+    """
+    negative = value[instances.negative]
+    drawn = np.flatnonzero(instances.negative == DRAWN)
+    if len(drawn):
+        negative[drawn] = _mean_below(instances, value, drawn)
+    return negative
 
 
-def context_words(scored: Scored) -> np.ndarray:
-    """Mean number of words of the context's utterances."""
-    data = scored.data
-    means = Groups(np.arange(len(data.utterances)), data.utterance_offsets).means(word_counts(data.utterances))
-    return scored.of_queries(means[scored.split.query])
+def _mean_below(instances: Instances, value: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Mean value of the documents that may become the negative of each of the given instances, float64 [B]."""
+    start = instances.start[instances.query[rows]].astype(np.int64)
+    # Most instances of a query draw from the same documents: these are summed only once.
+    parts, which = np.unique(np.stack([start, instances.below[rows]]), axis=1, return_inverse=True)
+    first, count = parts
+    bounds = np.stack([first, first + count], axis=1).ravel()
+    sums = np.add.reduceat(np.append(value[instances.easier], 0.0), bounds)[::2]
+    return (sums / count)[which]
 
 
-def response_words(scored: Scored) -> np.ndarray:
-    """Mean number of words of the query's candidates."""
-    documents = scored.split.document[scored.groups.rows]
-    return scored.of_queries(scored.groups.means(word_counts(scored.data.documents)[documents]))
+def order_of(weighting: Entry[Heuristic | None]) -> Entry[Scoring] | None:
+    """A weighting as an order; None for one that is no heuristic."""
+    if weighting.value is None:
+        return None
+    name, summary = weighting.name, f"1 - mean ease D of weighting {weighting.name}"
+    value = Scoring(hardness(name), frozenset({"reference"}), reads_texts=False, unfit=NO_RUN)
+    return Entry(name, value, summary, weighting.source, weighting.module, weighting.part)
 
 
-def word_counts(texts: TextColumn) -> np.ndarray:
-    """Number of words per text, separated by single spaces, int64 [N]; an empty text has none."""
-    spaces = np.flatnonzero(texts.data == ord(" "))
-    before = np.searchsorted(spaces, texts.offsets)
-    return np.where(np.diff(texts.offsets) > 0, np.diff(before) + 1, 0)
-
-
-NO_RUN = "reads a first-stage run, and pairs to classify have none"
-
-
-def _by_weighting() -> list[Entry[Scoring]]:
-    """Each weighting heuristic as an order."""
-    named = [(entry.name, entry.value, entry.source) for entry in WEIGHTINGS.entries.values()]
-    return [
-        Entry(
-            name,
-            Scoring(hardness(name), frozenset({"reference"}), reads_texts=False, unfit=NO_RUN),
-            f"1 - mean ease D of weighting {name}",
-            source,
-        )
-        for name, heuristic, source in named
-        if heuristic is not None
-    ]
-
-
-PENHA = "Penha & Hauff 2020, Table 2"
-CANDIDATES = frozenset({"reference", "relevance_level"})
-ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
-ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
-BY_CHANCE = Scoring(random, frozenset({"seed"}), reads_texts=False)
-SCORINGS: Registry[Scoring] = Registry(
-    "curriculum.scoring",
-    Entry("random", BY_CHANCE, "a random order, fixed by the seed", PENHA),
-    Entry(
-        "self_paced",
-        BY_CHANCE,
-        "the ranker's own loss, anew every curriculum.refresh iterations; a random order before that",
-        "Kumar et al. 2010",
-    ),
-    Entry("turns", Scoring(turns, unfit=ONE_UTTERANCE), "utterances of the context", PENHA),
-    Entry("context_words", Scoring(context_words), "mean words of the context's utterances", PENHA),
-    Entry("response_words", Scoring(response_words, CANDIDATES), "mean words of the candidates", PENHA),
-    Entry(
-        "semantic_std",
-        Scoring(semantic_std, CANDIDATES | {"vectors"}, unfit=ONE_CANDIDATE),
-        "spread over the candidates of the cosine between their words and the context's",
-        PENHA,
-    ),
-    Entry(
-        "bm25_std",
-        Scoring(bm25_std, CANDIDATES, unfit=ONE_CANDIDATE),
-        "spread over the candidates of their BM25 scores",
-        PENHA,
-    ),
-    Entry(
-        "model_margin",
-        Scoring(model_margin, CANDIDATES | {"teacher"}),
-        "how little a trained teacher prefers the relevant candidates",
-        PENHA,
-    ),
-    Entry(
-        "model_loss",
-        Scoring(model_loss, CANDIDATES | {"teacher"}),
-        "a trained teacher's mean cross-entropy over the candidates",
-        PENHA,
-    ),
-    *_by_weighting(),
-)
+WEIGHTINGS.followed_by(SCORINGS, order_of)
 
 
 def any_needs(names: Iterable[str], field: str) -> bool:
@@ -406,14 +424,26 @@ def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
     """
     instances, split = scored.instances, scored.split
     needs = [_content(need, scored) for need in sorted(SCORINGS[name].needs)]
+    code = [own] if (own := code_digest(SCORINGS.entries[name])) else []
     rows = [split.query, instances.query, instances.positive, instances.negative, instances.easier, instances.below]
-    key = digest_of(FORMAT, scored.data.digest, name, instances.pairwise, *needs, *rows)
+    key = digest_of(FORMAT, scored.data.digest, name, instances.pairwise, *needs, *rows, *code)
     was_cached = entry_in_cache("difficulty", key) is not None
 
     def build(folder: Path) -> None:
-        save_arrays(folder, {"difficulty": SCORINGS[name](scored)})
+        save_arrays(folder, {"difficulty": checked_difficulty(name, SCORINGS[name](scored), len(instances))})
 
     return load_arrays(cached("difficulty", key, build))["difficulty"], was_cached
+
+
+def checked_difficulty(name: str, values: np.ndarray, count: int) -> np.ndarray:
+    """The values of a scoring as float64 [I]. Raises WorkFailed if they are not one finite number an instance."""
+    values = np.asarray(values, np.float64)
+    if values.shape != (count,):
+        shape = list(values.shape)
+        raise WorkFailed(f"curriculum.scoring: '{name}' gives values of shape {shape} for {count} instances")
+    if not np.isfinite(values).all():
+        raise WorkFailed(f"curriculum.scoring: '{name}' gives a value that is no finite number")
+    return values
 
 
 def _content(need: str, scored: Scored) -> object:

@@ -83,9 +83,9 @@ def best_queries(split: Split, value: np.ndarray, share: float) -> np.ndarray:
     At least one query; ties at the cut go to the first in the data.
     """
     count = math.ceil(share * len(split) - 1e-9)
-    chosen = np.zeros(len(split), bool)
-    chosen[np.argsort(-value, kind="stable")[:count]] = True
-    return np.flatnonzero(chosen[split.owner])
+    best = np.zeros(len(split), bool)
+    best[np.argsort(-value, kind="stable")[:count]] = True
+    return np.flatnonzero(best[split.owner])
 
 
 FERRO = "Ferro et al. 2018"

@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
-from trainables.core.registry import Entry, Registry
+from trainables.core.errors import WorkFailed
+from trainables.core.registry import Entry, Part, Registry, require_arguments
 from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import NONE, Batch
 
 Heuristic = Callable[[Split], np.ndarray]
 NODES = 32  # of kde's grid per bandwidth
 KDE_ERROR = 1e-7  # 2 · max|Φ''''| · 9/16 / 4! / NODES⁴, rounded up
+MACAVANEY = "MacAvaney et al. 2020"
 CODE_RANK = 1000  # the rank that the paper's code gives to documents outside the run
 
 
@@ -41,12 +44,34 @@ def pairwise_ease(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
     return (positive - negative + 1) / 2
 
 
+WEIGHTINGS: Registry[Heuristic | None] = Registry(
+    "curriculum.weighting",
+    Entry("none", None, "all samples weigh the same (plain training)", "baseline"),
+    Entry(
+        "difficulty", None, "ease of an instance from its place in the order of curriculum.scoring", "beyond the papers"
+    ),
+)
+
+
+def weighting(name: str, summary: str = "", source: str = "") -> Callable[[Part], Part]:
+    """Registers a function of (split) as a heuristic: the value of each candidate in [0, 1], float64 [C], higher =
+    easier if relevant. Each heuristic is an order too (`curriculum.scoring`)."""
+
+    def value(function: Any) -> Heuristic:
+        require_arguments(function, "split")
+        return function
+
+    return WEIGHTINGS.decorator(name, summary, source, value)
+
+
+@weighting("reciprocal_rank", "ease from 1 / first-stage rank", f"{MACAVANEY}, Eq. 7")
 def reciprocal_rank(split: Split) -> np.ndarray:
     """1 / first-stage rank (Eq. 7), float64 [C]. A candidate outside the run is below all ranks and gets 0."""
     ranked = split.rank != NO_RANK
     return np.where(ranked, 1 / np.where(ranked, split.rank, 1), 0.0)
 
 
+@weighting("normalized_score", "ease from the first-stage score scaled within the query", f"{MACAVANEY}, Eq. 8")
 def normalized_score(split: Split) -> np.ndarray:
     """First-stage score scaled to 0..1 within the query's run (Eq. 8), float64 [C].
 
@@ -59,6 +84,7 @@ def normalized_score(split: Split) -> np.ndarray:
     return values
 
 
+@weighting("kde", "ease from the first-stage score's place in its query's distribution", f"{MACAVANEY}, KDE")
 def kde(split: Split) -> np.ndarray:
     """Share of the query's run below the score, smoothed by Gaussian kernels of Scott's width, float64 [C].
 
@@ -117,31 +143,15 @@ def _scaled(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def values_of(name: str, split: Split, code: bool) -> np.ndarray:
     """Value of each candidate under a heuristic, float64 [C]. `code`: as in the code of MacAvaney et al., where
-    documents outside the run have rank 1000."""
+    documents outside the run have rank 1000. Raises WorkFailed for values of a heuristic that are none."""
     value = WEIGHTINGS[name]
     assert value is not None, f"{name} is no heuristic"
-    values = value(split)
+    values = np.asarray(value(split), np.float64)
+    if values.shape != split.document.shape or not ((values >= 0) & (values <= 1)).all():
+        raise WorkFailed(f"curriculum.weighting: '{name}' does not give each candidate a value from 0 to 1")
     if code and name == "reciprocal_rank":
         values[split.rank == NO_RANK] = 1 / CODE_RANK
     return values
-
-
-MACAVANEY = "MacAvaney et al. 2020"
-WEIGHTINGS: Registry[Heuristic | None] = Registry(
-    "curriculum.weighting",
-    Entry("none", None, "all samples weigh the same (plain training)", "baseline"),
-    Entry("reciprocal_rank", reciprocal_rank, "ease from 1 / first-stage rank", f"{MACAVANEY}, Eq. 7"),
-    Entry(
-        "normalized_score",
-        normalized_score,
-        "ease from the first-stage score scaled within the query",
-        f"{MACAVANEY}, Eq. 8",
-    ),
-    Entry("kde", kde, "ease from the first-stage score's place in its query's distribution", f"{MACAVANEY}, KDE"),
-    Entry(
-        "difficulty", None, "ease of an instance from its place in the order of curriculum.scoring", "beyond the papers"
-    ),
-)
 
 
 CODE_EPSILON = 1e-8  # added to D by the paper's code to avoid weights of 0
@@ -172,8 +182,7 @@ class Weigher:
         """
         if iteration >= self.m or (self.value is None and self.ease is None):
             return np.ones(len(samples.instance))
-        ease = self._ease(samples)
-        return weights((1 - ease if self.anti else ease) + self.epsilon, iteration, self.m)
+        return weights(turned(self._ease(samples), self.anti) + self.epsilon, iteration, self.m)
 
     def _ease(self, samples: Batch) -> np.ndarray:
         if self.value is None or self.relevant is None:
@@ -187,6 +196,11 @@ class Weigher:
     def with_difficulty(self, difficulty: np.ndarray) -> Weigher:
         """The weigher for a new difficulty of the instances; the same weigher if it does not read difficulty."""
         return self if self.ease is None else replace(self, ease=ease_of(difficulty))
+
+
+def turned(ease: np.ndarray, anti: bool) -> np.ndarray:
+    """D under an anti-curriculum, where hard samples weigh more: 1 - D; otherwise D itself."""
+    return 1 - ease if anti else ease
 
 
 def ease_of(difficulty: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trainables.core.cache import cached, digest_of
 from trainables.core.errors import DataError, Problem
+from trainables.core.plugins import code_digest
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
 from trainables.data.data_cache import load_data_folder, save_data
@@ -29,13 +30,17 @@ DATA_FORMS: Registry[str] = Registry(
         "built in: the next part of a documentation string of the installed packages",
         "in the form of Penha & Hauff 2020",
     ),
-    *(Entry(name, "PATH", entry.summary, entry.source) for name, entry in READERS.entries.items()),
+)
+READERS.followed_by(
+    DATA_FORMS, lambda made: Entry(made.name, "PATH", made.summary, made.source, made.module, made.part)
+)
+DATA_FORMS.add(
     Entry(
         "ir_datasets",
         "ir_datasets:NAME",
         "a dataset of the ir_datasets library; parts by ir_datasets:NAME?train=PART&dev=PART&test=PART",
         "MacAvaney et al. 2021",
-    ),
+    )
 )
 
 
@@ -70,12 +75,19 @@ def task_of(source: str) -> Task:
     return "classification" if "classification" in tasks else "ranking"
 
 
+def form_of(source: str) -> str:
+    """The name in DATA_FORMS of what `load_data` reads. Raises DataError where it does."""
+    if source == DOCSTRINGS:
+        return DOCSTRINGS
+    return "ir_datasets" if source.startswith(_IR_DATASETS) else reader_for(Path(source).expanduser())
+
+
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     if os.access(folder, os.R_OK):  # otherwise readers can still find their files by name
         _require_intact_links(folder)
     name = reader_for(folder)
     reader = READERS[name]
-    digest = _folder_digest(name, reader.files(folder), config)
+    digest = _folder_digest(name + code_digest(READERS.entries[name]), reader.files(folder), config)
 
     def build(entry: Path) -> None:
         save_data(replace(reader.read(folder, config, entry), digest=digest), entry)

@@ -15,7 +15,7 @@ from trainables.evaluation.metrics import ACCURACY, Evaluator
 from trainables.evaluation.trec_files import write_per_query, write_run
 
 
-class Judge(Protocol):
+class SplitEvaluator(Protocol):
     """Metrics of any scores for the candidates of one split."""
 
     def __call__(self, scores: np.ndarray, metrics: Iterable[str] = ...) -> dict[str, np.ndarray]:
@@ -53,7 +53,7 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def judge_of(data: RankingData, split: Split, relevance_level: int) -> Judge:
+def evaluator_of(data: RankingData, split: Split, relevance_level: int) -> SplitEvaluator:
     """The judge of a split's scores, by the data's task."""
     if data.task == "classification":
         return Accuracy(split)
@@ -71,7 +71,7 @@ def values_file(folder: Path, stem: str) -> Path:
 
 
 def write_scores(
-    path: Path, split: Split, data: RankingData, scores: np.ndarray, tag: str, judge: Judge | None = None
+    path: Path, split: Split, data: RankingData, scores: np.ndarray, tag: str, evaluator: SplitEvaluator | None = None
 ) -> None:
     """Writes scores [C] as a TREC run, best first; for pairs to classify, the predictions of logits [C, K]. `judge`:
     the split's, if the caller has it: it holds the order of a run.
@@ -81,16 +81,16 @@ def write_scores(
     if data.task == "classification":
         write_predictions(path, split, data, scores)
     else:
-        write_run(path, split, data, scores, tag, judge.order if isinstance(judge, Evaluator) else None)
+        write_run(path, split, data, scores, tag, evaluator.order if isinstance(evaluator, Evaluator) else None)
 
 
-def write_judged(
-    folder: Path, stem: str, data: RankingData, scores: np.ndarray, tag: str, judge: Judge
+def write_evaluated(
+    folder: Path, stem: str, data: RankingData, scores: np.ndarray, tag: str, evaluator: SplitEvaluator
 ) -> dict[str, np.ndarray]:
     """Writes the scores of the split `stem` (`write_scores`) and, to STEM.per_query.tsv, what its judge makes of them;
     returns these values."""
-    split, values = data.splits[stem], judge(scores)
-    write_scores(scores_file(folder, stem, data), split, data, scores, tag, judge)
+    split, values = data.splits[stem], evaluator(scores)
+    write_scores(scores_file(folder, stem, data), split, data, scores, tag, evaluator)
     write_per_query(values_file(folder, stem), [data.query_ids[query] for query in split.query], values)
     return values
 

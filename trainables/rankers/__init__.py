@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.registry import Entry, Registry
+from trainables.core.registry import Entry, Part, Registry
 from trainables.rankers.settings import (
     BertSettings,
     BidafTSettings,
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankerKind:
-    """A ranker's keys, and its network over texts as MODULE:CLASS; without one, it grows trees over features."""
+    """A ranker's keys, and its network over texts, a class or its MODULE:CLASS; without one, it grows trees over
+    features."""
 
     settings: type[RankerSettings]
-    network: str | None = None
+    network: str | type[Ranker] | None = None
 
     @property
     def grows_trees(self) -> bool:
@@ -97,11 +99,37 @@ RANKERS: Registry[RankerKind] = Registry(
 )
 
 
+def ranker(name: str, summary: str = "", source: str = "", *, settings: type[RankerSettings]) -> Callable[[Part], Part]:
+    """Registers a subclass of Ranker, whose `ranker.*` keys are the fields of `settings`. A text side that these leave
+    unnamed is the ranker's own.
+
+    Built-in rankers stand in RANKERS by the names of their classes, which import PyTorch.
+    """
+
+    def value(network: Any) -> RankerKind:
+        from trainables.rankers.ranker import Ranker
+
+        if not (inspect.isclass(settings) and issubclass(settings, RankerSettings)):
+            raise ValueError(f"settings={settings!r} is no class of settings; a subclass of RankerSettings")
+        if (default := settings.model_fields["name"].default) != name:
+            raise ValueError(f'the settings are those of {default!r}; the field name: str = "{name}"')
+        if not (inspect.isclass(network) and issubclass(network, Ranker)):
+            raise ValueError(f"{network!r} is no ranker; a subclass of Ranker")
+        if missing := sorted(network.__abstractmethods__):
+            raise ValueError(f"'{network.__name__}' does not define {', '.join(missing)}; the methods of Ranker")
+        settings.text_side = settings.text_side or name
+        return RankerKind(settings, network)
+
+    return RANKERS.decorator(name, summary, source, value)
+
+
 def load_ranker(name: str) -> Ranker:
     """The network registered under a name. Raises TypeError for a ranker of trees, which has none."""
     network = RANKERS[name].network
     if network is None:
         raise TypeError(f"{name} is no network over texts")
+    if not isinstance(network, str):
+        return network()
     module, _, attribute = network.partition(":")
     return getattr(import_module(module), attribute)()
 

@@ -34,10 +34,10 @@ from trainables.rankers.encoders import (
     encode_texts,
     first_position,
     new_encoder,
+    pop_pooler,
     positions,
     pretrained_encoder,
     read_encoder,
-    take_pooler,
     tiny_config,
     train_wordpiece,
     training_texts,
@@ -70,7 +70,7 @@ class BertModule(RankerModule):
     ):
         super().__init__()
         self.template, self.settings, self.max_length = template, settings, max_length
-        self.encoder, pooler = encoder, take_pooler(encoder)
+        self.encoder, pooler = encoder, pop_pooler(encoder)
         self.first_position = first_position(encoder)
         self.packs = encoder.config.model_type in PACKED
         if self.packs:
@@ -122,9 +122,9 @@ class BertModule(RankerModule):
         query, document = self.template.lengths(*lengths, self.max_length)
         return query + document + self.template.specials
 
-    def forward(self, passages: Tensor | None = None, places: Tensor | None = None, **inputs: Any) -> Tensor:
+    def forward(self, passages: Tensor | None = None, packed_index: Tensor | None = None, **inputs: Any) -> Tensor:
         states = self.encoder(**inputs).last_hidden_state
-        cls = states[:, 0] if places is None else cls_vectors(states, inputs["starts"], places)
+        cls = states[:, 0] if packed_index is None else cls_vectors(states, inputs["starts"], packed_index)
         if passages is not None:
             cls = mean_of_passages(cls, passages)
         # In bf16, scores would have 8 bits and tie.

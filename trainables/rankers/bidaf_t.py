@@ -217,14 +217,14 @@ def word_characters(vocabulary: str, alphabet: str, most: int) -> np.ndarray:
     kind = np.min_scalar_type(FIRST_CHARACTER + len(alphabet))
     codes = np.zeros(sys.maxunicode + 1, kind)
     codes[_code_points(alphabet)] = FIRST_CHARACTER + np.arange(len(alphabet))
-    written = _code_points(f"{vocabulary}\n")
-    ends = np.flatnonzero(written == ord("\n"))
+    characters = _code_points(f"{vocabulary}\n")
+    ends = np.flatnonzero(characters == ord("\n"))
     starts = np.concatenate([[0], ends[:-1] + 1])
     positions = starts[:, None] + np.arange(most)
     table = np.full((FIRST_WORD + len(ends), most), NO_CHARACTER, kind)
     table[PADDING + 1 : FIRST_WORD, 0] = UNKNOWN_CHARACTER
     table[FIRST_WORD:] = np.where(
-        positions < ends[:, None], codes[written[np.minimum(positions, ends[:, None])]], NO_CHARACTER
+        positions < ends[:, None], codes[characters[np.minimum(positions, ends[:, None])]], NO_CHARACTER
     )
     return table
 

@@ -22,6 +22,7 @@ from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import require_regular
 from trainables.data.columns import RankingData, required_split
+from trainables.rankers.hub import hub_answers, out_of_reach
 from trainables.rankers.ranker import Tokens
 from trainables.rankers.settings import TINY
 
@@ -112,7 +113,7 @@ def encoder_version(model: str) -> str | None:
     return f"commit {commit}" if commit else None
 
 
-def take_pooler(encoder: PreTrainedModel) -> nn.Linear | None:
+def pop_pooler(encoder: PreTrainedModel) -> nn.Linear | None:
     """Removes the encoder's pooler and returns its layer, if it has one: unused, its weights would get no gradient."""
     pooler = getattr(encoder, "pooler", None)
     if pooler is None:
@@ -131,10 +132,13 @@ def _load(kind: Any, model: str, **options: Any) -> Any:
         require_regular(path)
     if folder and Path(model, ADAPTER).exists():  # whose base model, by its name, transformers would fetch
         raise unusable(model, f"holds {ADAPTER}, not the weights of an encoder alone")
+    online = not folder and hub_answers()
     try:
-        with _hub_out_of_reach() if folder else nullcontext():
+        with nullcontext() if online else _hub_out_of_reach():
             return kind.from_pretrained(model, trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
+        if not folder and not online:
+            raise unusable(model, f"is no folder and not in the cache, and {out_of_reach()}") from error
         raise unusable(model, f"cannot be loaded ({str(error).splitlines()[0]})") from error
 
 

@@ -12,7 +12,7 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData, Split
 from trainables.rankers.ranker import RankerModule
 
-PLACE = "ranker.add_first_stage"
+KEY = "ranker.add_first_stage"
 FIRST_ALPHA = -1.0  # sigmoid(-1) = .268941 of the score is neural at the start
 
 
@@ -33,7 +33,7 @@ def require_first_stage(data: RankingData, splits: Iterable[str]) -> None:
     for name in splits:
         if np.isnan(data.splits[name].score).all():
             wrong = f"'{data.name}' has no first-stage scores in its {name} split"
-            raise ConfigError(Problem(PLACE, wrong, "false, or data whose candidates come from a run or from BM25"))
+            raise ConfigError(Problem(KEY, wrong, "false, or data whose candidates come from a run or from BM25"))
 
 
 def first_stage_scores(split: Split) -> np.ndarray:

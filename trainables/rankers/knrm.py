@@ -13,7 +13,7 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData
 from trainables.rankers.fast.cpu import linear, rows
 from trainables.rankers.fast.kernels import FAR, GaussianKernels, unit
-from trainables.rankers.first_stage import PLACE, ScoreAdditivity, require_first_stage
+from trainables.rankers.first_stage import KEY, ScoreAdditivity, require_first_stage
 from trainables.rankers.ranker import Head, TextSide, Tokens
 from trainables.rankers.settings import ConvKnrmSettings, KernelSettings, KnrmSettings
 from trainables.rankers.word_vectors import PADDING, WordRanker, WordRankerModule
@@ -46,7 +46,7 @@ class KernelModule(WordRankerModule):
     ):
         super().__init__(vectors, settings, max_length, from_front)
         if settings.add_first_stage and outputs > 1:
-            raise ConfigError(Problem(PLACE, "true, but classes have no first-stage score", "false"))
+            raise ConfigError(Problem(KEY, "true, but classes have no first-stage score", "false"))
         self.grams = grams
         self.kernels = GaussianKernels(KERNELS, settings.kernels_learned)
         self.score = Head(grams.sizes**2 * KERNELS, outputs)

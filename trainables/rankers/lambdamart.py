@@ -24,7 +24,7 @@ def parameters(settings: LambdaMartSettings, lr: float, objective: Objective, hi
     `deterministic` with `force_col_wise` makes trees the same for any number of threads. The rows that bins are found
     from, where there are more than 200,000, are always the same ones: a training that goes on has another seed.
     """
-    chosen: dict[str, Any] = {
+    values: dict[str, Any] = {
         "objective": objective,
         "learning_rate": lr,
         "num_leaves": settings.leaves,
@@ -37,16 +37,16 @@ def parameters(settings: LambdaMartSettings, lr: float, objective: Objective, hi
         "verbosity": -1,
     }
     if settings.bagging_fraction < 1:
-        chosen |= {"bagging_fraction": settings.bagging_fraction, "bagging_freq": 1, "bagging_by_query": True}
+        values |= {"bagging_fraction": settings.bagging_fraction, "bagging_freq": 1, "bagging_by_query": True}
     if objective == "lambdarank":
         labels = range(max(highest_label, 1) + 1)
-        chosen |= {
+        values |= {
             "lambdarank_truncation_level": settings.truncation_level,
             "lambdarank_norm": settings.lambdarank_norm,
             "sigmoid": settings.sigmoid,
             "label_gain": [label if settings.gain == "linear" else 2**label - 1 for label in labels],
         }
-    return chosen
+    return values
 
 
 def require_features(data: RankingData) -> np.ndarray:

@@ -127,7 +127,7 @@ class Ranker(ABC):
         """A module of the saved shape, whose weights the caller loads next (no downloads)."""
 
 
-def take(
+def padded_rows(
     tokens: Tokens, rows: np.ndarray, limit: int | np.ndarray, pad: int = 0, last: bool = False
 ) -> tuple[Tensor, Tensor]:
     """First (or `last`) `limit` tokens of each row, right-padded: ids int64 [B, L], mask bool [B, L] (L >= 1).

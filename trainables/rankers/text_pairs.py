@@ -15,7 +15,7 @@ from torch import Tensor
 from trainables.core.cache import cached, load_arrays, save_arrays
 from trainables.core.files import read_text
 from trainables.data.columns import RankingData
-from trainables.rankers.ranker import TextSide, Tokens, take
+from trainables.rankers.ranker import TextSide, Tokens, padded_rows
 from trainables.rankers.settings import Keep
 
 
@@ -112,14 +112,14 @@ class PairTemplate:
         lengths = queries.lengths[query_rows], documents.lengths[document_rows]
         if passages_of is None:
             query_lengths, document_lengths = self.lengths(*lengths, max_length)
-            query, query_mask = take(queries, query_rows, query_lengths, last=self.from_front)
-            document, document_mask = take(documents, document_rows, document_lengths)
+            query, query_mask = padded_rows(queries, query_rows, query_lengths, last=self.from_front)
+            document, document_mask = padded_rows(documents, document_rows, document_lengths)
             return self._lay_out(query[query_mask], query_lengths, document[document_mask], document_lengths)
         read = np.minimum(lengths[1], passages_of)
         query_lengths, size, count = self.cut(lengths[0], read, max_length)
-        document, document_mask = take(documents, document_rows, read)
+        document, document_mask = padded_rows(documents, document_rows, read)
         repeated = np.repeat(query_lengths, count)
-        query, query_mask = take(queries, np.repeat(query_rows, count), repeated, last=self.from_front)
+        query, query_mask = padded_rows(queries, np.repeat(query_rows, count), repeated, last=self.from_front)
         sizes = np.repeat(size, count)
         last = np.cumsum(count) - 1
         sizes[last] = read - (count - 1) * size

@@ -24,7 +24,7 @@ from trainables.core.randomness import generator
 from trainables.data.columns import RankingData, required_split
 from trainables.data.readers.rows import open_bytes
 from trainables.data.words import WordRows, index_words
-from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens, take
+from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens, padded_rows
 from trainables.rankers.settings import TRAINED_VECTORS, Unknown, Word2VecModel, WordSettings
 from trainables.rankers.text_pairs import cached_text_side, keeps_latest
 
@@ -33,7 +33,7 @@ HASHED = 1000  # rows that unknown words share, by hash (as in OpenNIR's `wordve
 FIRST_WORD = 1 + HASHED
 VOCABULARY, META = "vocabulary.txt", "vectors.json"
 _FORMAT = 3  # raise it when the same input gives other word ids or vectors
-_PLACE = "ranker.vectors"
+KEY = "ranker.vectors"
 _FASTTEXT_MAGIC = bytes.fromhex("ba164f2f")
 _TRAINED_WORDS = 4_000_000  # words that word2vec sees, counted over its epochs
 _MOST_EPOCHS = 10
@@ -172,7 +172,7 @@ class _Sentences:
 def _file_identity(path: Path) -> list[object]:
     if not path.is_file():
         raise ConfigError(
-            Problem(_PLACE, f"no file '{path}'", f"{TRAINED_VECTORS}, or a file of word2vec, GloVe or fastText vectors")
+            Problem(KEY, f"no file '{path}'", f"{TRAINED_VECTORS}, or a file of word2vec, GloVe or fastText vectors")
         )
     status = path.stat()
     return [str(path.resolve()), status.st_size, status.st_mtime_ns]
@@ -263,8 +263,8 @@ class WordRankerModule(RankerModule):
         """Each distinct query once: query int64 [Q, Lq], query_mask bool [Q, Lq], query_of int64 [B] (which query a
         pair has), document int64 [B, Ld], document_mask bool [B, Ld]."""
         unique, query_of = np.unique(query_rows, return_inverse=True)
-        query, query_mask = take(queries, unique, self.max_query_length, PADDING, last=self.from_front)
-        document, document_mask = take(documents, document_rows, self.max_length, PADDING)
+        query, query_mask = padded_rows(queries, unique, self.max_query_length, PADDING, last=self.from_front)
+        document, document_mask = padded_rows(documents, document_rows, self.max_length, PADDING)
         return {
             "query": query,
             "query_mask": query_mask,

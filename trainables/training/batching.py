@@ -10,7 +10,6 @@ import torch
 
 from trainables.config.keys import TrainingRun
 from trainables.core.randomness import generator
-from trainables.curriculum.pacing import Schedule
 from trainables.curriculum.sampler import Sampler, easy_first
 from trainables.curriculum.scoring import Scored, difficulty
 from trainables.curriculum.weighting import CODE_EPSILON, WEIGHTINGS, Weigher, ease_of, values_of
@@ -19,6 +18,7 @@ from trainables.data.instances import Batch, Instances
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import RankerModule, TextSide
 from trainables.training.materials import Materials
+from trainables.training.order import sampler_of
 
 DIFFICULTY = "difficulty"
 
@@ -59,13 +59,7 @@ def make_curriculum(run: TrainingRun, materials: Materials, split: Split, instan
     difficulty = (
         first_difficulty(run, materials, split, instances) if settings.reads_scoring else np.zeros(len(instances))
     )
-    sampler = Sampler(
-        order=easy_first(difficulty, settings.anti),
-        schedule=make_schedule(run),
-        seed=run.seed,
-        replacement=settings.sampling == "with_replacement",
-        warm=settings.warm if settings.pacing != "none" else 0.0,
-    )
+    sampler = sampler_of(settings, difficulty, total_steps(run), run.seed)
     return Curriculum(sampler, make_weigher(run, split, instances, difficulty))
 
 
@@ -94,19 +88,6 @@ def scored_of(
         relevance_level=run.evaluation.relevance_level,
         vectors=settings.vectors,
         teacher=teacher,
-    )
-
-
-def make_schedule(run: TrainingRun) -> Schedule:
-    """How fast the order opens; the configured T is a share of all optimiser steps."""
-    settings = run.curriculum
-    return Schedule(
-        pacing=settings.pacing,
-        horizon=settings.T * total_steps(run),
-        delta=settings.delta,
-        n=settings.n,
-        stages=settings.stages,
-        reference=settings.reference,
     )
 
 
@@ -151,6 +132,7 @@ class Batcher:
     ):
         self.text: TextSide = materials.text
         self.split, self.instances, self.sampler = split, instances, sampler
+        self.seed = sampler.seed  # of the negatives; the sampler's is that of the order
         self.module, self.batch_size, self.window = module, batch_size, window
         self.query_of_row = split.query[split.owner]
         self.first_stage = first_stage_for(module, split)
@@ -162,7 +144,7 @@ class Batcher:
 
     def _window(self, step: int, batches: int) -> Iterator[Batch]:
         rows = self.sampler.draw(step, batches, self.batch_size).ravel()
-        rng = generator(self.sampler.seed, "negatives", step)
+        rng = generator(self.seed, "negatives", step)
         positive, negative = self.instances.draw(rows, rng)
         if batches > 1:
             by_cost = np.argsort(self._costs(positive, negative), kind="stable")

@@ -93,7 +93,7 @@ def trained_state(module: nn.Module) -> dict[str, Tensor]:
     return copied_to_cpu(_trained(module))
 
 
-def kept_state(module: nn.Module) -> dict[str, Tensor]:
+def device_state(module: nn.Module) -> dict[str, Tensor]:
     """What `trained_state` copies, copied where it is: on a GPU, without the way to the CPU."""
     return {name: tensor.detach().clone() for name, tensor in _trained(module).items()}
 

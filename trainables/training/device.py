@@ -47,11 +47,11 @@ def keep_freed_memory() -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     library = ctypes.CDLL(None)
-    taken = [library.mallopt(_MMAP_THRESHOLD, 2**30), library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)]
-    return taken == [1, 1]
+    accepted = [library.mallopt(_MMAP_THRESHOLD, 2**30), library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)]
+    return accepted == [1, 1]
 
 
-def take(threads: int, gpu: float, on_cpu: bool = False) -> None:
+def limit_process(threads: int, gpu: float, on_cpu: bool = False) -> None:
     """Limits this process to what a trial reserved on a node: `threads` threads, and a GPU if `gpu` is not 0. A share
     of a GPU is a share of its memory too, CUDA's own part included. `on_cpu`: leaves reserved GPUs unused. Raises
     WorkFailed if a GPU is to be used but PyTorch sees none: the training would silently run on the CPU."""

@@ -14,6 +14,7 @@ import numpy as np
 from trainables.config.keys import TrainingRun
 from trainables.core.cache import digest_of
 from trainables.core.errors import DataError, Problem
+from trainables.core.plugins import code_digests
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split, require_texts
@@ -127,8 +128,8 @@ def materials_key(run: TrainingRun) -> str:
 def materials_for(run: TrainingRun, by_key: Mapping[str, Materials]) -> Materials:
     """A run's materials, of those `by_key`. They are made now, from the same data, for ranker settings that the search
     did not foresee: values of a long or continuous range on which the text side or the pre-training depends."""
-    made = by_key.get(materials_key(run))
-    return made if made is not None else prepare(run, next(iter(by_key.values())).data if by_key else None)
+    existing = by_key.get(materials_key(run))
+    return existing if existing is not None else prepare(run, next(iter(by_key.values())).data if by_key else None)
 
 
 def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:
@@ -138,9 +139,10 @@ def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:
 
 def read_of(run: TrainingRun, materials: Materials) -> list[object]:
     """What a training reads besides its configuration, for a cache key: data, vectors, vocabulary and the weights that
-    it starts from. A file that changed under the same name counts as another file."""
+    it starts from, and the code of parts of one's own. A file that changed under the same name is another file."""
     ranker, settings = ranker_of(run)
-    return [materials.digest, materials.text.files, materials.text.arrays, ranker.weights_identity(settings)]
+    read = [materials.digest, materials.text.files, materials.text.arrays, ranker.weights_identity(settings)]
+    return [*read, *code_digests(run.model_dump())]
 
 
 def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:

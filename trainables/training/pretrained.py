@@ -22,7 +22,7 @@ from trainables.training import checkpoint
 from trainables.training.device import Compute, best_device, choose_precision, here, release
 from trainables.training.materials import Materials, joint_text, load_pretrain_data, prepare, ranker_of, read_of
 from trainables.training.saved_ranker import load_ranker_folder
-from trainables.training.saves import iterations, taken_up
+from trainables.training.saves import iterations, resumed_or_new
 from trainables.training.scoring_texts import score_candidates
 from trainables.training.trainer import Training
 
@@ -48,11 +48,11 @@ def _ended(doing: str, plain: TrainingRun, materials: Materials, state: Path) ->
     say(f"{doing} ({what}, on {best_device()})")
     # The key fixes the data's content: a state made of the same data under other keys of `data` is a state of this one.
     run = plain.model_copy(update={"data": DataConfig()})
-    training = taken_up(lambda: Training(run, materials), state, say)
+    training = resumed_or_new(lambda: Training(run, materials), state, say)
     if training.iteration:
         say(f"going on after iteration {training.iteration}")
     for _ in iterations(training, state):
-        for note in training.take_notes():
+        for note in training.pop_notes():
             say(f"note: {note}")
     return training
 
@@ -87,12 +87,12 @@ def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = her
     _, text = joint_text(ranker, settings, data, other)
     # The digests identify the content; where the data lies does not matter.
     keys = plain.model_dump(exclude={"data"})
-    made = Materials(other, text)
-    key = digest_of(PRETRAINED_FORMAT, data.digest, read_of(plain, made), keys)
+    joint = Materials(other, text)
+    key = digest_of(PRETRAINED_FORMAT, data.digest, read_of(plain, joint), keys)
 
     entry = entry_in_cache(ENTRIES, key)
     if entry is None:  # on the machine that computes it, the weights are in its cache then; here they may not be
-        weights = compute(pretrained_weights, plain, made, key)
+        weights = compute(pretrained_weights, plain, joint, key)
         entry = cached(ENTRIES, key, lambda folder: checkpoint.save_arrays(weights, folder / WEIGHTS))
     return checkpoint.load_arrays(entry / WEIGHTS)
 
@@ -201,7 +201,7 @@ def with_teacher(
         return dict(materials)
     data = next(iter(materials.values())).data
     scores = teacher_scores(plain, data, required_split(data, "train"), compute)
-    return {key: replace(made, teacher=scores) for key, made in materials.items()}
+    return {key: replace(one, teacher=scores) for key, one in materials.items()}
 
 
 def completed(run: TrainingRun, materials: Materials) -> Materials:

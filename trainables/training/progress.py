@@ -15,7 +15,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
 from trainables.data.columns import required_split
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import judge_of
+from trainables.evaluation.per_query import evaluator_of
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 
@@ -27,20 +27,23 @@ class Progress(ABC):
 
     history      metrics of each completed iteration
     best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
-    dev_values   float64 [Q], of each dev query after the last iteration
-    adopted      iterations taken over from another configuration; none of them can be this one's best
+    dev_values   float64 [Q], of each dev query after the last iteration: means over the last `evaluation.smoothing`
+    recent       dev values by query that enter the next such mean, one array for each of these iterations
+    copied_iterations  iterations that another configuration made before this training continued from its state: none
+                 of them can be this one's best
     """
 
     def __init__(self, run: TrainingRun, materials: Materials):
         self.run, self.materials = run, materials
         self.dev = required_split(materials.data, "dev")
-        self.judge = judge_of(materials.data, self.dev, run.evaluation.relevance_level)
+        self.evaluator = evaluator_of(materials.data, self.dev, run.evaluation.relevance_level)
         self.history: list[dict[str, float]] = []
-        self.best_iteration = self.adopted = 0
+        self.best_iteration = self.copied_iterations = 0
         self.best_scores = np.empty(0, np.float32)
         self.dev_values = np.empty(0)
+        self.recent: list[np.ndarray] = []
 
-    def take_notes(self) -> list[str]:
+    def pop_notes(self) -> list[str]:
         """What the user should know of the iterations done since the last call."""
         return []
 
@@ -64,7 +67,7 @@ class Progress(ABC):
 
     @property
     def has_best(self) -> bool:
-        return self.best_iteration > self.adopted
+        return self.best_iteration > self.copied_iterations
 
     @property
     def best_value(self) -> float:
@@ -77,8 +80,11 @@ class Progress(ABC):
         return self.iteration >= settings.max_iterations or self.iteration - self.best_iteration >= settings.patience
 
     def evaluate(self, scores: np.ndarray) -> float:
-        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]."""
-        self.dev_values = self.judge(scores, [self.run.metric])[self.run.metric]
+        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]; and over the
+        last `evaluation.smoothing` iterations, as far as there are any."""
+        window = [*self.recent, self.evaluator(scores, [self.run.metric])[self.run.metric]]
+        self.dev_values = np.mean(window, axis=0)
+        self.recent = window[max(0, len(window) + 1 - self.run.evaluation.smoothing) :]
         return float(self.dev_values.mean())
 
     def document(self) -> dict[str, Any]:
@@ -88,7 +94,8 @@ class Progress(ABC):
             "data": self.materials.digest,
             "history": list(self.history),
             "best_iteration": self.best_iteration,
-            "adopted": self.adopted,
+            "adopted": self.copied_iterations,
+            "recent": [values.tolist() for values in self.recent],
         }
 
     @abstractmethod
@@ -103,7 +110,7 @@ class Progress(ABC):
         """Whether `folder` holds a state of this training, as `is_of` decides."""
         return is_of(folder, self.run, self.materials)
 
-    def take_up(self, folder: Path) -> None:
+    def restore_progress(self, folder: Path) -> None:
         """Restores history and best scores. Raises DataError for the state of another configuration, ValueError if a
         file of the folder is not as it was written."""
         checkpoint.require_whole(folder)
@@ -111,7 +118,12 @@ class Progress(ABC):
             wrong = "is the state of another configuration"
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
         state = read_state(folder)
-        self.history, self.best_iteration, self.adopted = state["history"], state["best_iteration"], state["adopted"]
+        self.history, self.best_iteration, self.copied_iterations = (
+            state["history"],
+            state["best_iteration"],
+            state["adopted"],
+        )
+        self.recent = recent_of(state)
         if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)
 
@@ -119,6 +131,11 @@ class Progress(ABC):
 def read_state(folder: Path) -> dict[str, Any]:
     """The JSON part of a saved training: `Progress.document` and what its kind of training adds."""
     return checkpoint.read_json(folder / STATE)
+
+
+def recent_of(state: dict[str, Any]) -> list[np.ndarray]:
+    """The dev queries' values that the next smoothed one needs; none in states of earlier versions."""
+    return [np.array(values) for values in state.get("recent", ())]
 
 
 def is_of(folder: Path, run: TrainingRun, materials: Materials) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import require_regular
+from trainables.core.plugins import plugins_of, require_plugins
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
 
@@ -17,3 +21,17 @@ def require_ranker(folder: Path) -> None:
         inside = folder / "ranker"  # where `tune-cl train` and `confirm` put it within their folders
         right = str(inside) if inside.is_dir() else f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"
         raise DataError(Problem(str(folder), "is not a trained ranker", right))
+
+
+def described(run: TrainingRun) -> dict[str, Any]:
+    """What a saved ranker's file CONFIG says of its training."""
+    tree = run.model_dump()
+    plugins = [plugin.record for plugin in plugins_of(tree)]
+    return {"run": tree, **({"plugins": plugins} if plugins else {})}
+
+
+def recorded_run(config: Mapping[str, Any], folder: Path) -> TrainingRun:
+    """The training of a saved ranker, from its file CONFIG. Raises ConfigError naming a plug-in that it needs and that
+    is not loaded."""
+    require_plugins(config.get("plugins", ()), f"the ranker {folder}")
+    return TrainingRun.model_validate(config["run"])

@@ -17,14 +17,14 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.data.columns import RankingData, require_texts
-from trainables.rankers.first_stage import PLACE as FIRST_STAGE
+from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.rankers.lambdamart import require_features
 from trainables.rankers.ranker import RankerModule, TextSide
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
 from trainables.training.materials import ranker_of
-from trainables.training.ranker_folder import CONFIG, TEXT, WEIGHTS, require_ranker
+from trainables.training.ranker_folder import CONFIG, TEXT, WEIGHTS, described, recorded_run, require_ranker
 from trainables.training.scoring_texts import score_candidates
 from trainables.training.trees import MODEL, read_trees, score_features, settings_of
 
@@ -97,7 +97,7 @@ def write_ranker(
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
         save_file(weights, temporary / WEIGHTS)
         checkpoint.seal(temporary, WEIGHTS)
-        checkpoint.write_json(temporary / CONFIG, {"run": run.model_dump(), "classes": list(classes)})
+        checkpoint.write_json(temporary / CONFIG, described(run) | {"classes": list(classes)})
         (temporary / TEXT).mkdir()
         for name, content in text.files.items():
             (temporary / TEXT / name).write_text(content, encoding="utf-8")
@@ -111,7 +111,7 @@ def load_ranker_folder(folder: Path) -> SavedRanker:
     try:
         checkpoint.require_whole(folder)
         config = checkpoint.read_json(folder / CONFIG)
-        run, classes = TrainingRun.model_validate(config["run"]), tuple(config.get("classes", ()))
+        run, classes = recorded_run(config, folder), tuple(config.get("classes", ()))
         files = {path.name: read_text(path) for path in sorted((folder / TEXT).iterdir())}
         ranker, settings = ranker_of(run)
         module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
@@ -149,7 +149,7 @@ def load_trees(folder: Path) -> SavedTrees:
     """Reads a SavedTrees folder. Raises DataError if one of its files is broken."""
     try:
         checkpoint.require_whole(folder)
-        run = TrainingRun.model_validate(checkpoint.read_json(folder / CONFIG)["run"])
+        run = recorded_run(checkpoint.read_json(folder / CONFIG), folder)
         booster = read_trees(folder / MODEL)
     except (OSError, ValueError, KeyError, TypeError, ValidationError, lgb.basic.LightGBMError) as error:
         wrong = f"cannot be read: {error}"

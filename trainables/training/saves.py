@@ -121,7 +121,7 @@ def _save(saves: Saves[None], training: Progress, folder: Path, saved: Callable[
         saves.begin(lambda: write(state))
 
 
-def taken_up(make: Callable[[], T], folder: Path, say: Callable[[str], None]) -> T:
+def resumed_or_new(make: Callable[[], T], folder: Path, say: Callable[[str], None]) -> T:
     """A training that resumes from its last state in `folder`, if there is one. If that is damaged, `say` reports it,
     the folder is removed, and the training starts again: it repeats what it did."""
     training, latest = make(), latest_iteration(folder)

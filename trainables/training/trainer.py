@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +20,16 @@ from trainables.core.randomness import generator, torch_seed
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.instances import Batch, Instances, make_instances
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import judge_of
+from trainables.evaluation.per_query import evaluator_of
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
+from trainables.training.average import MovingAverage, save_average
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
+from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
-from trainables.training.progress import STATE, Progress, read_state
+from trainables.training.progress import STATE, Progress, read_state, recent_of
 from trainables.training.ranker_folder import WEIGHTS
 from trainables.training.saved_ranker import write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, score_candidates
@@ -47,6 +50,7 @@ class Training(Progress):
             self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
         )
         self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
+        self.average = self._moving_average()
         split, instances = training_instances(run, materials)
         self.curriculum = make_curriculum(run, materials, split, instances)
         self.batcher = Batcher(
@@ -70,11 +74,22 @@ class Training(Progress):
             load_start(module, self.materials)
         return module.to(self.device)
 
+    def _moving_average(self) -> MovingAverage | None:
+        settings = self.run.training
+        if settings.average == "none":
+            return None
+        with enough_memory(self.device):
+            return MovingAverage(self.module, settings.average_horizon * settings.batches_per_iteration)
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        """Inside the block the network has the weights that are evaluated, and saved if they are the best."""
+        return nullcontext() if self.average is None else self.average.applied()
+
     @property
     def machine(self) -> str:
         return f"precision: {self.precision.reason}; device: {self.device}"
 
-    def take_notes(self) -> list[str]:
+    def pop_notes(self) -> list[str]:
         notes, self.accumulation.notes = self.accumulation.notes, []
         return notes
 
@@ -86,18 +101,23 @@ class Training(Progress):
         started = time.perf_counter()
         self._refresh_difficulty()
         metrics = self._train()
+        with self._averaged():
+            metrics[dev_key(self.run.metric)] = self._evaluate_dev()
+        metrics["seconds"] = time.perf_counter() - started
+        self.history.append(metrics)
+        return metrics
+
+    def _evaluate_dev(self) -> float:
+        """The dev value of the network's present weights, which become the best ones if it is the highest so far."""
         scores = self.score(self.dev)
         value = self.evaluate(scores)
         if value > self.best_value:
             self.best_iteration = self.iteration + 1
             self.best_weights = {}  # room for the new ones
             with enough_memory(self.device):
-                self.best_weights = checkpoint.kept_state(self.module)
+                self.best_weights = checkpoint.device_state(self.module)
             self.best_scores = scores
-        metrics[dev_key(self.run.metric)] = value
-        metrics["seconds"] = time.perf_counter() - started
-        self.history.append(metrics)
-        return metrics
+        return value
 
     def _train(self) -> dict[str, float]:
         steps = self.run.training.batches_per_iteration
@@ -138,6 +158,8 @@ class Training(Progress):
         with enough_memory(self.device):
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
             self.optimizer.step()
+            if self.average is not None:
+                self.average.update()
         pairs = len(weights) * (2 if self.batcher.instances.pairwise else 1)
         return loss, float(weights.mean()), pairs
 
@@ -153,18 +175,25 @@ class Training(Progress):
         else:
             rows = np.where(batch.positive >= 0, batch.positive, batch.negative)
         scores = score(rows)
-        if loss in losses.PAIRWISE:
+        function, settings = LOSSES[loss].function, self.loss_settings
+        if LOSSES[loss].kind == "pairwise":
             positive, negative = scores.chunk(2)
-            return losses.pairwise(loss, positive, negative, self.run.training.margin)
+            return losses.per_sample(loss, function, positive, negative, settings)
         grades = sent(torch.from_numpy(self.batcher.split.grade[rows]), scores.device)
-        of_documents = losses.pointwise(loss, scores, grades, self.run.evaluation.relevance_level)
+        of_documents = losses.per_sample(loss, function, scores, grades, settings)
         return of_documents.view(-1, len(batch.instance)).mean(0)
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
         logits = score(rows)
         classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
-        return losses.classification(loss, logits, classes, self.run.training.margin)
+        function = LOSSES[loss].of_classes
+        assert function is not None, f"{loss} is no loss of classes"
+        return losses.per_sample(loss, function, logits, classes, self.loss_settings)
+
+    @property
+    def loss_settings(self) -> LossSettings:
+        return LossSettings(self.run.training.margin, self.run.evaluation.relevance_level)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)
@@ -217,6 +246,7 @@ class Training(Progress):
     def snapshot(self) -> Callable[[Path], None]:
         weights, moments = checkpoint.trained_state(self.module), checkpoint.optimizer_state(self.optimizer)
         best = (self.best_weights, self.best_scores) if self.has_best else None  # replaced as a whole, never changed
+        average = None if self.average is None else self.average.state()
         remembered = {name: array.copy() for name, array in self.curriculum.state().items()}
         document = self.document() | {"micro_batch": self.accumulation.samples}
 
@@ -225,6 +255,8 @@ class Training(Progress):
             save_file(moments, folder / "optimizer.safetensors")
             if best:
                 checkpoint.save_best(*best, folder / checkpoint.BEST)
+            if average is not None:
+                save_average(average, folder)
             if remembered:
                 checkpoint.save_arrays(remembered, folder / checkpoint.CURRICULUM)
             checkpoint.write_json(folder / STATE, document)
@@ -234,7 +266,7 @@ class Training(Progress):
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
-        self.take_up(folder)
+        self.restore_progress(folder)
         self._restore(folder)
         if self.has_best:
             self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
@@ -250,22 +282,24 @@ class Training(Progress):
             raise DataError(Problem(str(folder), "is of another ranker or data", "a checkpoint of the same ones"))
         self._restore(folder)
         self.curriculum.sampler.begin_pass()
-        self.history = state["history"]
-        self.best_iteration = self.adopted = self.iteration
+        self.history, self.recent = state["history"], recent_of(state)
+        self.best_iteration = self.copied_iterations = self.iteration
 
     def save_ranker(self, folder: Path) -> None:
         """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights."""
         checkpoint.load_trained_state(self.module, self.best_weights)
         write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
 
-    def take_ranker(self, folder: Path) -> None:
+    def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
         checkpoint.require_whole(folder)
         self.module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
 
     def _restore(self, folder: Path) -> None:
-        """Restores weights, optimiser, the curriculum's state and the size of micro-batches."""
+        """Restores weights, their average, optimiser, the curriculum's state and the size of micro-batches."""
         checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder / "weights.safetensors"))
+        if self.average is not None:
+            self.average.load(folder)
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if (folder / checkpoint.CURRICULUM).is_file():
             self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))
@@ -286,7 +320,7 @@ def split_instances(run: TrainingRun, data: RankingData, split: Split) -> Instan
     require_fit(run, data.task)
     if data.task == "classification":
         return Instances.of_pairs(split)
-    pairwise = run.training.loss in losses.PAIRWISE
+    pairwise = LOSSES[run.training.loss].kind == "pairwise"
     return make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
 
 
@@ -311,5 +345,5 @@ def rate_factor(run: TrainingRun, step: int) -> float:
 
 def test_metrics(run: TrainingRun, materials: Materials, split: Split, scores: np.ndarray) -> dict[str, float]:
     """All metrics of `list metrics`, as means over the split's queries; for pairs to classify only the accuracy."""
-    judge = judge_of(materials.data, split, run.evaluation.relevance_level)
-    return {name: float(values.mean()) for name, values in judge(scores).items()}
+    evaluator = evaluator_of(materials.data, split, run.evaluation.relevance_level)
+    return {name: float(values.mean()) for name, values in evaluator(scores).items()}

@@ -31,7 +31,7 @@ from trainables.rankers.settings import LambdaMartSettings
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 from trainables.training.progress import STATE, Progress, read_state
-from trainables.training.ranker_folder import CONFIG
+from trainables.training.ranker_folder import CONFIG, described
 
 MODEL = "model.txt"
 
@@ -333,24 +333,24 @@ class TreeTraining(Progress):
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def take_best(self) -> None:
+    def cut_at_best(self) -> None:
         """Cuts the booster at the best iteration."""
         if self.booster is not None:
             self.booster = cut(self.booster, self.trees[self.best_iteration - 1] if self.best_iteration else 0)
 
     def save_ranker(self, folder: Path) -> None:
         """Writes the ranker of the best iteration as a folder for `load_saved`, and keeps that ranker only."""
-        self.take_best()
+        self.cut_at_best()
 
         def write(temporary: Path) -> None:
             if self.booster is not None:
                 self.booster.save_model(temporary / MODEL)
                 checkpoint.seal(temporary, MODEL)
-            checkpoint.write_json(temporary / CONFIG, {"run": self.run.model_dump()})
+            checkpoint.write_json(temporary / CONFIG, described(self.run))
 
         checkpoint.write_folder(folder, write)
 
-    def take_ranker(self, folder: Path) -> None:
+    def restore_ranker(self, folder: Path) -> None:
         """Takes the ranker that `save_ranker` wrote, to score with."""
         checkpoint.require_whole(folder)
         self.booster = read_trees(folder / MODEL)
@@ -372,7 +372,7 @@ class TreeTraining(Progress):
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
-        self.take_up(folder)
+        self.restore_progress(folder)
         self.trees, self._growing = read_state(folder)["trees"], None
         there = any(self.trees) or (folder / MODEL).is_file()
         self.booster = read_trees(folder / MODEL) if there else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from trainables.core.prose import say
 from tune_cl.api.session import panel_kind, working
 from tune_cl.api.verdict import Verdict
 from tune_cl.confirmation.request import Request
-from tune_cl.experiment.load import Overrides, Source, from_yaml, requested_experiment
+from tune_cl.experiment.load import Overrides, Source, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
@@ -143,7 +143,8 @@ class Search:
         import pandas as pd
 
         state = self._state
-        opened = list(from_yaml(state.yaml).space.leaves)
+        recorded = next(read_events(self.search_folder.journal)).get("opened", ())
+        opened = dict.fromkeys([*recorded, *(key for trial in state.by_number() for key in trial.point)])
         return pd.DataFrame([_trial_row(state, trial, opened) for trial in state.by_number()])
 
     @property
@@ -240,7 +241,7 @@ def _trial(found: Mapping[str, Any] | None) -> Trial | None:
     return Trial(*(found[name] for name in ("trial_id", "params", "dev", "iteration"))) if found else None
 
 
-def _trial_row(state: SearchState, trial: TrialState, opened: Sequence[str]) -> dict[str, Any]:
+def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> dict[str, Any]:
     at = trial.best(state.metric)
     reached = (at.dev, at.iteration) if at else (float("nan"), float("nan"))
     return {

@@ -121,7 +121,10 @@ def _run(arguments: list[str]) -> int:
         raise UserError(Problem("tune-cl", f"unknown command '{name}'", nearest(name, COMMANDS)))
     _require_values(rest)
     command = import_module(f"tune_cl.cli.commands.{name}")
+    from trainables.core.plugins import load_plugins  # here: it loads more than --version needs
+
     options = parser_of(name, command).parse_args(rest)
+    load_plugins(options.plugin)
     if "--json" not in flags:
         document = command.execute(options)
         print(visible(command.render(document)))
@@ -142,6 +145,13 @@ def parser_of(name: str, command: ModuleType) -> Parser:
         allow_abbrev=False,  # --js would be taken for --json, which is read before
     )
     command.add_arguments(parser)
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="PLUGIN",
+        help="a Python file, or a module, with parts of your own; repeatable",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout, all else on stderr")
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     return parser

@@ -6,6 +6,7 @@ from dataclasses import replace
 from shlex import quote
 from typing import Any
 
+from trainables.core.plugins import plugin_options
 from trainables.core.prose import wrapped
 from trainables.rankers import RANKERS
 from tune_cl.cli.tables import short, table
@@ -105,7 +106,7 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
 def _use(document: Shown) -> str:
     """The command that applies the best ranker, or why none was saved."""
     if ranker := document["best_ranker"]:
-        return f"{program('tune-cl')} rerank {quote(ranker)} {_task(document)}"
+        return f"{program('tune-cl')} rerank {quote(ranker)} {_task(document)}{plugin_options()}"
     return f"not saved: no checkpoint of {document['best']['trial_id']} could be read"
 
 

@@ -209,7 +209,7 @@ def configurations(state: SearchState, baseline: Configuration) -> dict[str, Con
         known.add(key)
         label = label_of(trial, baseline.params)
         label = f"{label} ({trial.trial})" if label in found or label == BASELINE else label
-        found[label] = Configuration(label, trial.trial, trial.chosen, seedless(trial.params))
+        found[label] = Configuration(label, trial.trial, trial.point, seedless(trial.params))
     return found
 
 
@@ -218,7 +218,7 @@ def label_of(trial: TrialState, baseline: Mapping[str, Any]) -> str:
     and the other keys that the space opens."""
     differing = {key: value for key, value in trial.params.items() if baseline.get(key) != value}
     words = curriculum_words({key: differing.get(f"curriculum.{key}") for key in NAMED})
-    rest = [key for key in trial.chosen if key in trial.params and key not in {f"curriculum.{name}" for name in NAMED}]
+    rest = [key for key in trial.point if key in trial.params and key not in {f"curriculum.{name}" for name in NAMED}]
     words += [setting(key, trial.params[key]) for key in rest]
     return ", ".join(words) or trial.trial
 
@@ -228,15 +228,15 @@ def setting(key: str, value: Any) -> str:
     return short(value) if key == "ranker.name" else f"{key.rsplit('.', 1)[-1]}={short(value)}"
 
 
-def curriculum_words(chosen: Mapping[str, Any]) -> list[str]:
+def curriculum_words(point: Mapping[str, Any]) -> list[str]:
     """The values of NAMED in a label, each beside the number that belongs to it."""
-    said = {key: "" if off(value) else short(value) for key, value in chosen.items()}
+    said = {key: "" if off(value) else short(value) for key, value in point.items()}
     numbers = {key: f"{key}={said[key]}" if said[key] else "" for key in ("n", "m", "switch")}
     words = (
         f"{said['pacing']} {numbers['n']}",
         said["scoring"],
         f"{said['weighting']} {numbers['m']}",
         f"{said['subset']} {said['objective_switch']} {numbers['switch']}",
-        "anti" if chosen["anti"] else "",
+        "anti" if point["anti"] else "",
     )
     return [" ".join(word.split()) for word in words if word.strip()]

@@ -17,12 +17,12 @@ from trainables.config.keys import TrainingRun
 from trainables.core.storage import patiently
 from trainables.data.columns import required_split
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import judge_of, scores_file, values_file, write_judged
+from trainables.evaluation.per_query import evaluator_of, scores_file, values_file, write_evaluated
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training.checkpoint import SEAL, read_json, require_whole, seal, write_folder, write_json
 from trainables.training.factory import AnyTraining, make_training
 from trainables.training.materials import Materials
-from trainables.training.saves import DAMAGED, iterations, taken_up
+from trainables.training.saves import DAMAGED, iterations, resumed_or_new
 
 STATE, RANKER, TRAINING, RESULT = "state", "ranker", "training.json", "result.json"
 
@@ -59,19 +59,19 @@ def confirm_run(
     notes: list[str] = []
     training = trained_before(run, materials, folder, notes.append)
     if training is None:
-        training = taken_up(lambda: make_training(run, materials), folder / STATE, notes.append)
+        training = resumed_or_new(lambda: make_training(run, materials), folder / STATE, notes.append)
         finish_training(training, folder, saved, notes)
-        training.take_ranker(folder / RANKER)
+        training.restore_ranker(folder / RANKER)
     if (folder / STATE).exists():  # a kill may have come between the record of the training's end and this
         shutil.rmtree(folder / STATE)
     trained = read_json(folder / TRAINING)
     target = required_split(materials.data, split)
     scores = training.score(target)
     data = materials.data
-    judge = judge_of(data, target, run.evaluation.relevance_level)
+    evaluator = evaluator_of(data, target, run.evaluation.relevance_level)
 
     def write(temporary: Path) -> None:
-        values = write_judged(temporary, split, data, scores, run.ranker["name"], judge)
+        values = write_evaluated(temporary, split, data, scores, run.ranker["name"], evaluator)
         means = {name: float(column.mean()) for name, column in values.items()}
         run_file = scores_file(temporary, split, data).name
         write_json(temporary / RESULT, {"metrics": means, "run_file": run_file, **trained})
@@ -91,7 +91,7 @@ def trained_before(
     try:
         require_whole(folder)
         read_json(folder / TRAINING)  # which an earlier version left without a checksum
-        patiently(lambda: training.take_ranker(folder / RANKER))
+        patiently(lambda: training.restore_ranker(folder / RANKER))
     except DAMAGED as error:
         say(f"{folder} is damaged ({error}); the training starts again")
     else:
@@ -104,7 +104,7 @@ def trained_before(
 def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], None], notes: list[str]) -> None:
     """Trains to the end; leaves the ranker and a summary."""
     for _ in iterations(training, folder / STATE, saved):
-        notes += training.take_notes()
+        notes += training.pop_notes()
     training.save_ranker(folder / RANKER)
     dev = [row[dev_key(training.run.metric)] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)

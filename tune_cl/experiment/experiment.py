@@ -34,9 +34,9 @@ class Experiment:
 
     # -- trainings -----------------------------------------------------------------------------------------------
 
-    def training_run(self, chosen: Mapping[str, Any], seed: int | None = None) -> TrainingRun:
+    def training_run(self, point: Mapping[str, Any], seed: int | None = None) -> TrainingRun:
         """The training with these values of the opened keys; raises ConfigError if they do not go together."""
-        flat = {"ranker.name": self.value("ranker.name"), **self.fixed, **chosen}
+        flat = {"ranker.name": self.value("ranker.name"), **self.fixed, **point}
         flat["seed"] = self.seed if seed is None else seed
         own = ranker_fields(flat["ranker.name"])  # fixed keys of the space's other rankers stay out
         return validated(unflatten({key: flat[key] for key in flat if not key.startswith("ranker.") or key in own}))
@@ -49,10 +49,10 @@ class Experiment:
         """
         return self._without_curriculum(self.baseline, {})
 
-    def ablated(self, chosen: Mapping[str, Any]) -> Flat:
+    def ablated(self, point: Mapping[str, Any]) -> Flat:
         """The configuration with the baseline's curriculum. Other opened keys have their values, not the baseline's."""
         off = {key: value for key, value in self.baseline.items() if key.startswith("curriculum.")}
-        return self._without_curriculum(off, chosen)
+        return self._without_curriculum(off, point)
 
     def _without_curriculum(self, given: Mapping[str, Any], values: Mapping[str, Any]) -> Flat:
         """`given`, and for every other opened key outside the curriculum its value in `values`, else the leaf's
@@ -178,16 +178,16 @@ class Experiment:
         settings = Settings(search.points, search.startup_trials, search.warm_discount)
         return SEARCHERS[search.searcher](self.space, self.seed, settings)
 
-    def grace(self, chosen: Mapping[str, Any]) -> int:
+    def grace(self, point: Mapping[str, Any]) -> int:
         """The iteration before which such a trial is not compared with others (`search.grace`)."""
         grace = self.search.grace
         if isinstance(grace, int):
             return grace
-        return self.curriculum_end(chosen) if grace == "curriculum" else 1
+        return self.curriculum_end(point) if grace == "curriculum" else 1
 
-    def curriculum_end(self, chosen: Mapping[str, Any]) -> int:
+    def curriculum_end(self, point: Mapping[str, Any]) -> int:
         """The iteration with which the curriculum ends; 0 without one."""
-        return curriculum_grace(self.training_run(chosen))
+        return curriculum_grace(self.training_run(point))
 
     # -- as YAML -------------------------------------------------------------------------------------------------
 

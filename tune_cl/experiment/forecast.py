@@ -139,11 +139,11 @@ def ends_no_trial(experiment: Experiment) -> list[str]:
         return []
     scheduler = SCHEDULERS[search.scheduler](setup)
     soonest, first = most + 1, None
-    for chosen in _configurations(experiment):
-        grace = experiment.grace(chosen)
+    for point in _configurations(experiment):
+        grace = experiment.grace(point)
         if scheduler.expected_iterations(grace) < most - 1e-6:
             return []
-        soonest, first = min((soonest, first), (grace, chosen), key=lambda pair: pair[0])
+        soonest, first = min((soonest, first), (grace, point), key=lambda pair: pair[0])
     wrong = f"{search.scheduler} ends no trial here"
     if first is None or not setup.rungs:
         right = "a lower search.first_rung or search.grace changes that"
@@ -172,7 +172,7 @@ def _expected_of_a_trial(experiment: Experiment) -> tuple[float, float]:
     most = experiment.max_iterations
     if experiment.search.scheduler == "none":
         return float(most), 1.0
-    graces, setup = [experiment.grace(chosen) for chosen in _configurations(experiment)], experiment.setup
+    graces, setup = [experiment.grace(point) for point in _configurations(experiment)], experiment.setup
     iterations = [
         mean(SCHEDULERS[experiment.search.scheduler](shorter).expected_iterations(grace) for grace in graces)
         for shorter in (setup, replace(setup, max_iterations=most - 1))

@@ -15,7 +15,7 @@ from trainables.core.randomness import generator
 from trainables.data import require_source, task_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import ends_no_trial, unused
-from tune_cl.experiment.resolution import TEXTS, all_checked, entries_of, resolve
+from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve
 from tune_cl.experiment.search_keys import misfits, remarks, search_config, unfit_space
 from tune_cl.schedulers.pbt import PERTURBED
 from tune_cl.space.space import Flat, Points, points_of
@@ -158,10 +158,10 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     """Where the configuration, the space and the way it is searched do not fit together."""
     configurations = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
     task = task_of(experiment.value("data.source"))
-    checked = [experiment.baseline_values(), *experiment.search.points, *configurations]
+    points = [experiment.baseline_values(), *experiment.search.points, *configurations]
     problems: list[Problem] = []
     with gathering(problems):
-        all_checked(lambda chosen: require_fit(experiment.training_run(chosen), task), checked)
+        map_all(lambda point: require_fit(experiment.training_run(point), task), points)
     return [*problems, *unfit_space(experiment.search, experiment.space), *unfit_population(experiment)]
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from trainables.config.keys import RankerName, configuration_fields, ranker_fields
-from trainables.config.task_fit import CLASS_VALUES
+from trainables.config.task_fit import class_values
 from trainables.core.errors import ConfigError, Problem, gathering
-from trainables.core.validation import checked, key_problem, near_key, shown, unknown_key
+from trainables.core.validation import key_problem, near_key, shown, unknown_key, validate_value
 from trainables.data import DOCSTRINGS, task_of
 from trainables.rankers import RANKERS
 from tune_cl.experiment.search_keys import SEARCH_KEYS
@@ -147,11 +147,11 @@ def add_entry(done: Resolution, key: str, value: Any, rankers: list[str]) -> Non
             return done.drop(key, f"it belongs to another ranker than {', '.join(rankers)}")
         raise ConfigError(of_other_rankers(done, key, rankers) or key_problem(key, value, all_keys(done, key)))
     if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & KINDS.keys()):
-        done.fixed[key] = checked(key, done.fields[key], value)
+        done.fixed[key] = validate_value(key, done.fields[key], value)
         return None
     if key.startswith(NEVER_OPENED):
         raise ConfigError(Problem(key, "cannot be searched: its trials would not compare", "one value"))
-    leaf = checked_leaf(key, done.fields[key], parse_leaf(key, value))
+    leaf = validate_leaf(key, done.fields[key], parse_leaf(key, value))
     need_ranker_condition(key, leaf, rankers)
     done.leaves[key] = leaf
     return None
@@ -175,10 +175,10 @@ def all_keys(done: Resolution, key: str) -> list[str]:
     return [*done.fields, *SEARCH_KEYS, *texts, *(f"baseline.{name}" for name in done.fields)]
 
 
-def checked_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
+def validate_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
     """The leaf with its options as the configuration holds them; raises ConfigError for values that the key cannot
     take."""
-    values = all_checked(lambda value: checked(key, field, value), leaf.samples())
+    values = map_all(lambda value: validate_value(key, field, value), leaf.samples())
     if isinstance(leaf, Choice):
         twice = [value for index, value in enumerate(values) if value in values[:index]]
         if twice:
@@ -189,7 +189,7 @@ def checked_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
     return leaf
 
 
-def all_checked(check: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
+def map_all(check: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
     """The checked values; raises one ConfigError with the problems of all of them."""
     good, problems = [], []
     for value in values:
@@ -218,7 +218,7 @@ def suit_task(done: Resolution) -> None:
     space's own if the command line names the data."""
     if task_of(done.fixed.get("data.source", DOCSTRINGS)) != "classification":
         return
-    for key, values in CLASS_VALUES.items():
+    for key, values in class_values().items():
         if key in done.entries and not set(possible(done, key)) <= set(values):
             if key in done.given or "data.source" not in done.given:
                 continue  # reported when the whole configuration is checked
@@ -240,7 +240,7 @@ def check_condition(done: Resolution, key: str) -> None:
         if other in done.entries and other not in done.fixed and other not in done.leaves:
             continue  # its own problem has been reported
         field = done.fields[other]
-        when[other] = tuple(all_checked(lambda value, p=location, f=field: checked(p, f, value), values))
+        when[other] = tuple(map_all(lambda value, p=location, f=field: validate_value(p, f, value), values))
         impossible = [value for value in when[other] if not can_be(done, other, value)]
         if other in done.given and len(impossible) == len(when[other]):
             return done.drop(key, f"{other} is {', '.join(map(shown, possible(done, other)))}")
@@ -292,7 +292,7 @@ def resolve_baseline(done: Resolution, baseline: Mapping[str, Any], given: Mappi
                 problem = unknown_key(key, done.fields) if off else key_problem(key, value, done.fields)
                 raise ConfigError(replace(problem, location=f"baseline.{key}"))
             value = off_value(key, done.fields[key]) if value is TURN_OFF else value
-            done.baseline[key] = checked(f"baseline.{key}", done.fields[key], value)
+            done.baseline[key] = validate_value(f"baseline.{key}", done.fields[key], value)
 
 
 def baseline_entries(tree: Mapping[str, Any], problems: list[Problem]) -> Flat:
@@ -319,7 +319,7 @@ def off_value(key: str, field: FieldInfo) -> Any:
     if field.annotation is bool:
         return False
     try:
-        return checked(key, field, "none")
+        return validate_value(key, field, "none")
     except ConfigError:
         right = f"baseline: {{{key}: the value}}"
         raise ConfigError(Problem(f"baseline.{key}", "has no value that turns it off", right)) from None

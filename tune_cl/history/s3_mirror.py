@@ -53,7 +53,7 @@ class Lease:
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def take(self, name: str, watch: float) -> None:
+    def acquire(self, name: str, watch: float) -> None:
         """Takes the lease. Raises ConfigError if another copy's driver renews it within `watch` seconds, or with 0 if
         one holds it at all."""
         content = storage.read(self.address)
@@ -136,7 +136,7 @@ class MirroredJournal(Journal):
         self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}")
         self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
         try:
-            self._lease.take(folder.name, watch)
+            self._lease.acquire(folder.name, watch)
             self._lease.keep(every)
             self._journal_sent = pull_into(self, remote)
             self._ours = {self._journal_sent}

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from trainables.core.cache import ROOT, cache_root, digest_of
 from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, nearest
 from trainables.core.files import folder_on_the_way, names_folder, opened, require_folder, unwritable
+from trainables.core.plugins import plugin_options
 from trainables.core.storage import exists, folders_in, is_remote, joined, size
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
@@ -106,12 +107,13 @@ class SearchFolder:
         return "" if self.remote and str(self.storage) in tracking_uri else tracking_uri
 
     def command(self, command: str, address: str | None = None) -> str:
-        """What a user types to apply `command` to this search; `address`: the Ray cluster to run on."""
+        """What a user types to apply `command` to this search, with the plug-ins of this process; `address`: the Ray
+        cluster to run on."""
         storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {quote(self.address)}"
         cluster = f" --address {quote(address)}" if address else ""
         users = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
         tracking = "" if users else f" --tracking-uri {quote(masked(self.tracking_uri))}"
-        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{tracking}{cluster}"
+        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{tracking}{cluster}{plugin_options()}"
 
     def call(self, method: str, **options: Any) -> str:
         """What a user writes in Python to apply a method to this search; options that are None are left out."""
@@ -147,7 +149,7 @@ def search_folder_of(storage: str, name: str) -> SearchFolder:
     """The place of a search of this name in the storage. Raises ConfigError for a storage that cannot be used."""
     if not is_remote(storage):
         return SearchFolder(local(storage), name)
-    address = checked(storage)
+    address = reachable_bucket(storage)
     return SearchFolder(cache_root() / "storage" / digest_of(address)[:16], name, address)
 
 
@@ -216,7 +218,7 @@ def local(storage: str) -> Path:
     return path
 
 
-def checked(address: str) -> str:
+def reachable_bucket(address: str) -> str:
     """An S3 address without a slash at the end. Raises ConfigError if its bucket does not exist or is out of reach."""
     try:
         split = urlsplit(address)

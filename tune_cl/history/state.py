@@ -12,7 +12,10 @@ from typing import Any
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import names_folder
+from trainables.core.plugins import require_plugins
 from trainables.evaluation.metrics import dev_key
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Event
 from tune_cl.space.space import Flat, identity
 
@@ -45,7 +48,7 @@ class TrialState:
     params: dict[str, Any]
     seed: int
     baseline: bool
-    chosen: dict[str, Any] = field(default_factory=dict)
+    point: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
@@ -118,6 +121,7 @@ class SearchState:
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
     forecast: dict[str, Any] = field(default_factory=dict)
+    plugins: list[dict[str, Any]] = field(default_factory=list)  # that bring parts of it: module, file, digest
     sessions: int = 0
     seconds: float = 0.0  # from the start of each session to its last event
     trials: dict[str, TrialState] = field(default_factory=dict)
@@ -256,13 +260,13 @@ class SearchState:
                 trial.past_offsets = (*trial.past_offsets, trial.offset)
                 trial.offset = max(trial.results, default=0)
             if adopted := event.get("adopted"):
-                trial.adopted, trial.chosen, trial.params = adopted, as_chosen(event["chosen"]), event["params"]
+                trial.adopted, trial.point, trial.params = adopted, as_point(event["chosen"]), event["params"]
             return
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")
         keys = ("trial", "number", "params", "seed", "baseline")
         values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
-        more = {"chosen": as_chosen(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}
+        more = {"point": as_point(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}
         self.trials[event["trial"]] = TrialState(**values, **more)
 
 
@@ -270,7 +274,7 @@ def _number(trial: TrialState) -> int:
     return trial.number
 
 
-def as_chosen(values: dict[str, Any]) -> dict[str, Any]:
+def as_point(values: dict[str, Any]) -> dict[str, Any]:
     """Values as a search space has them, with tuples where JSON has lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
@@ -312,6 +316,13 @@ def initial_state(event: Event) -> SearchState:
     return SearchState(**{key: value for key, value in event.items() if key in names})
 
 
+def experiment_of(state: SearchState, same: bool = False) -> Experiment:
+    """A search's experiment. Raises ConfigError naming each plug-in that it needs and that is not loaded; with `same`,
+    DataError for one that has changed since the search began."""
+    require_plugins(state.plugins, f"search '{state.name}'", same)
+    return from_yaml(state.yaml)
+
+
 CURRICULUM = "curriculum."
 
 
@@ -340,6 +351,6 @@ def over_curricula(state: SearchState) -> bool:
     only. True as long as there are no trials to tell."""
     baseline = state.baseline_trial()
     others = [trial for trial in state.by_number() if not trial.baseline]
-    if not (baseline and others) or any(key.startswith(CURRICULUM) for trial in others for key in trial.chosen):
+    if not (baseline and others) or any(key.startswith(CURRICULUM) for trial in others for key in trial.point):
         return True
     return differences(seedless(others[0].params), seedless(baseline.params))["has_curriculum"]

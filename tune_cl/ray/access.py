@@ -45,10 +45,10 @@ def ray_folder() -> Iterator[Path]:
 
 def _parent() -> Path:
     """Where temporary files go, or /tmp if the paths of Ray's sockets would be too long there."""
-    chosen = os.environ.get("RAY_TMPDIR")
-    if chosen:
-        os.makedirs(chosen, exist_ok=True)
-    parent = os.path.abspath(chosen or tempfile.gettempdir())
+    ray_tmpdir = os.environ.get("RAY_TMPDIR")
+    if ray_tmpdir:
+        os.makedirs(ray_tmpdir, exist_ok=True)
+    parent = os.path.abspath(ray_tmpdir or tempfile.gettempdir())
     return Path(parent if len(os.fsencode(parent + SOCKET)) <= LONGEST_SOCKET else "/tmp")
 
 

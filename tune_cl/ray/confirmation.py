@@ -21,7 +21,7 @@ from trainables.core.errors import UserError, WorkFailed, last_line
 from trainables.core.prose import say
 from trainables.core.storage import patiently
 from trainables.training.checkpoint import SEAL, write_folder
-from trainables.training.device import take
+from trainables.training.device import limit_process
 from trainables.training.materials import Materials, materials_for, materials_key
 from tune_cl.confirmation.request import SeedRun
 from tune_cl.confirmation.training import RANKER, RESULT, STATE, TRAINING, confirm_run
@@ -38,13 +38,13 @@ def confirm_at(run: TrainingRun, materials: Materials, folder: str, split: str) 
         return
     with TemporaryDirectory(prefix="tune_cl-") as scratch:
         own = Path(scratch) / "training"
-        storage.patiently(lambda: take_up(folder, own))
+        storage.patiently(lambda: fetch_earlier(folder, own))
         confirm_run(run, materials, own, split, lambda: storage.patiently(lambda: keep_state(own, folder)))
         storage.patiently(lambda: storage.upload(own, folder, last=(TRAINING, RESULT)))
         storage.patiently(lambda: storage.remove(storage.joined(folder, PACKED)))
 
 
-def take_up(address: str, folder: Path) -> None:
+def fetch_earlier(address: str, folder: Path) -> None:
     """Fetches what an earlier attempt left: the trained ranker, else the state after its last iteration, else
     nothing."""
     if storage.exists(storage.joined(address, TRAINING)):
@@ -57,7 +57,7 @@ def take_up(address: str, folder: Path) -> None:
 
 
 def keep_state(folder: Path, address: str) -> None:
-    """Uploads the folder's present state for `take_up`, in place of any earlier one."""
+    """Uploads the folder's present state for `fetch_earlier`, in place of any earlier one."""
     with TemporaryDirectory(prefix="tune_cl-") as scratch:
         packed = Path(scratch) / PACKED
         with tarfile.open(packed, "w") as archive:
@@ -79,7 +79,7 @@ def task(run: dict[str, Any], materials: Materials, folder: str, split: str, thr
     help."""
     try:
         training = TrainingRun.model_validate(run)
-        take(threads, gpu, on_cpu=training.grows_trees)
+        limit_process(threads, gpu, on_cpu=training.grows_trees)
         confirm_at(training, materials, folder, split)
     except (UserError, WorkFailed) as error:
         return str(error)

@@ -13,6 +13,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.core.errors import WorkFailed, last_line
+from trainables.core.plugins import what_is_wrong_here
 
 SLOW = 60.0  # seconds in which a node has a process started, from a slow disk too
 PACKAGES = ("tune-cl", "ray", "torch", "transformers", "tokenizers", "lightgbm", "gensim", "numpy", "scipy")
@@ -30,11 +31,42 @@ def versions(packages: Iterable[str]) -> dict[str, str | None]:
     return by_package
 
 
+def versions_and_problem(packages: Iterable[str]) -> tuple[dict[str, str | None], str | None]:
+    """The versions of packages where this runs, and why a plug-in of the driver could not be loaded there."""
+    return versions(packages), what_is_wrong_here()
+
+
+def ask(node: Mapping[str, Any]) -> Any:
+    """A node's answer to come: `versions_and_problem` of PACKAGES."""
+    there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    return ray.remote(versions_and_problem).options(num_cpus=0, scheduling_strategy=there).remote(PACKAGES)
+
+
+def require_plugins_on_nodes() -> None:
+    """Raises WorkFailed naming a node that cannot load a plug-in of this process. A node that gives no answer within
+    SLOW seconds is left to NodeCheck."""
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    answers = {ask(node): node["NodeManagerAddress"] for node in nodes}
+    answered, _ = ray.wait(list(answers), num_returns=len(answers), timeout=SLOW) if answers else ([], [])
+    for answer in answered:
+        try:
+            _, problem = ray.get(answer)
+        except RayError:  # NodeCheck says what the node lacks
+            continue
+        if problem:
+            raise cannot_load(answers[answer], problem)
+
+
+def cannot_load(address: str, problem: str) -> WorkFailed:
+    """The error of a node whose plug-in is missing or another one."""
+    return WorkFailed(f"node {address} cannot run trials: {problem}; install the plug-in there, then resume")
+
+
 class NodeCheck:
     """Asks each node once what it has installed. `say` is told of versions that differ from the driver's, and of a node
     that starts no process to answer.
 
-    Raises WorkFailed naming a node that lacks the driver's packages or cannot import tune_cl.
+    Raises WorkFailed naming a node that lacks the driver's packages or plug-ins, or cannot import tune_cl.
     """
 
     def __init__(self, say: Callable[[str], None]):
@@ -47,9 +79,7 @@ class NodeCheck:
         """Asks new nodes and takes in answers, without waiting. `nodes`: those of `ray.nodes()` that hold trials."""
         for node in nodes:
             if node["NodeID"] not in self.asked:
-                there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-                answer = ray.remote(versions).options(num_cpus=0, scheduling_strategy=there).remote(PACKAGES)
-                self.asked[node["NodeID"]] = node["NodeManagerAddress"], answer
+                self.asked[node["NodeID"]] = node["NodeManagerAddress"], ask(node)
                 self.since[node["NodeID"]] = time.monotonic()
         for name, (address, answer) in list(self.asked.items()):
             if answer is None:
@@ -65,11 +95,13 @@ class NodeCheck:
     def _take_in(self, address: str, answer: Any) -> None:
         cannot = f"node {address} cannot run trials"
         try:
-            there: Any = ray.get(answer)
+            there, problem = ray.get(answer)
         except RayTaskError as error:
             raise WorkFailed(f"{cannot}: {last_line(error)}; install tune-cl there, then resume") from None
         except RayError:  # the node is gone, and its trials go elsewhere
             return
+        if problem:
+            raise cannot_load(address, problem)
         if lacking := [package for package, ours in self.here.items() if ours and not there[package]]:
             raise WorkFailed(f"{cannot}: it lacks {', '.join(lacking)}; install them, then resume")
         if other := [f"{name} {there[name]} ({ours} here)" for name, ours in self.here.items() if ours != there[name]]:

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shlex import quote
@@ -15,8 +15,10 @@ from typing import Any
 import ray
 import torch
 
+from trainables.core.plugins import Sent, sent
 from tune_cl.process import stop_if_asked
 from tune_cl.ray.access import protect_token, ray_folder
+from tune_cl.ray.nodes import require_plugins_on_nodes
 from tune_cl.ray.workarounds import deferred_signals, no_garbage_collection, own_process_groups, restored_sigterm
 
 QUIET = {
@@ -46,9 +48,32 @@ def local_options(folder: Path) -> dict[str, Any]:
     return options | {"runtime_env": {"py_executable": python}}  # Ray puts it unquoted into a line of shell
 
 
+def loading_plugins(plugins: Sequence[Sent]) -> Callable[[], None]:
+    """What each process of a session runs first. Ray sends it by value: on a node that lacks tune_cl, which NodeCheck
+    reports, it must load too."""
+
+    def load_plugins_here() -> None:
+        try:
+            from trainables.core.plugins import load_sent
+        except ImportError:
+            return
+        load_sent(plugins)
+
+    return load_plugins_here
+
+
+def with_plugins(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of `ray.init` for processes that have this one's plug-ins."""
+    if not (plugins := sent()):
+        return options
+    environment = options.get("runtime_env", {}) | {"worker_process_setup_hook": loading_plugins(plugins)}
+    return options | {"runtime_env": environment}
+
+
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
-    """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray."""
+    """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray. Its processes load the
+    plug-ins of this one; raises WorkFailed naming a node that cannot."""
     stop_if_asked()
     os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
     for name in ("ray", "ray.tune"):
@@ -63,11 +88,13 @@ def ray_session(address: str | None) -> Iterator[None]:
                 log_to_driver=False,
                 logging_level=logging.ERROR,
                 configure_logging=True,
-                **options,
+                **with_plugins(options),
             )
         try:
             for number in pending:
                 signal.raise_signal(number)
+            if sent():
+                require_plugins_on_nodes()
             yield
         finally:
             with restored_sigterm(), no_garbage_collection():

@@ -14,7 +14,7 @@ from trainables.core.errors import ConfigError, DataError, Problem, UserError, W
 from trainables.core.prose import say
 from trainables.curriculum.scoring import any_needs, no_vectors
 from trainables.rankers.settings import TRAINED_VECTORS
-from trainables.training.device import Compute, here, take
+from trainables.training.device import Compute, here, limit_process
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials, changed_files, encoders_of, files_of, materials_key, prepare
 from trainables.training.pretrained import with_start, with_teacher
@@ -48,7 +48,7 @@ def on_cluster(address: str, resources: Resources) -> Compute:
 
 
 def _task(function: Callable[..., Any], arguments: tuple[Any, ...], threads: int, gpu: float) -> Any:
-    take(threads, gpu)
+    limit_process(threads, gpu)
     return function(*arguments)
 
 

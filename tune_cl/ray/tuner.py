@@ -101,9 +101,9 @@ def drop_foreign_checkpoints(state: SearchState, search_folder: SearchFolder) ->
     foreign: list[str] = []
     for trial in state.by_number():
         recorded = dict(trial.checkpoints)
-        checked = {iteration: own_checkpoint(address, search_folder) for iteration, address in recorded.items()}
-        trial.checkpoints = {iteration: own for iteration, own in checked.items() if own}
-        foreign += [recorded[iteration] for iteration, own in checked.items() if not own]
+        own_checkpoints = {iteration: own_checkpoint(address, search_folder) for iteration, address in recorded.items()}
+        trial.checkpoints = {iteration: own for iteration, own in own_checkpoints.items() if own}
+        foreign += [recorded[iteration] for iteration, own in own_checkpoints.items() if not own]
         trial.replaced = [own for address in trial.replaced if (own := own_checkpoint(address, search_folder))]
         if trial.adopted and (address := trial.adopted["checkpoint"]):
             own = own_checkpoint(address, search_folder)

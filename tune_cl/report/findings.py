@@ -17,7 +17,6 @@ from trainables.core.randomness import generator
 from trainables.evaluation.metrics import dev_key
 from tune_cl.confirmation.request import last_verdict
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Event, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import (
@@ -25,6 +24,7 @@ from tune_cl.history.state import (
     Dev,
     SearchState,
     TrialState,
+    experiment_of,
     over_curricula,
     over_shared_seeds,
     replay,
@@ -131,7 +131,7 @@ class Findings:
 
     def past_curriculum(self, trial: TrialState) -> int:
         """The iteration with which the trial's curriculum is over; 0 without one."""
-        return curriculum_grace(self.experiment.training_run(trial.chosen))
+        return curriculum_grace(self.experiment.training_run(trial.point))
 
 
 def gather(search_folder: SearchFolder) -> Findings:
@@ -140,7 +140,7 @@ def gather(search_folder: SearchFolder) -> Findings:
     Raises DataError for a damaged journal or confirmation.
     """
     state, reached = _walk(search_folder)
-    return Findings(search_folder, from_yaml(state.yaml), state, reached, _confirmation(search_folder))
+    return Findings(search_folder, experiment_of(state), state, reached, _confirmation(search_folder))
 
 
 def _walk(search_folder: SearchFolder) -> tuple[SearchState, list[Reached]]:
@@ -164,7 +164,7 @@ def _confirmation(search_folder: SearchFolder) -> Document | None:
 
 def words(trial: TrialState) -> str:
     """A trial's id and its words as on the terminal and in MLflow."""
-    return f"{trial.trial} {'baseline' if trial.baseline else trial_words(trial.chosen, trial.params)}"
+    return f"{trial.trial} {'baseline' if trial.baseline else trial_words(trial.point, trial.params)}"
 
 
 FEWEST_TRIALS = 8  # permutations of fewer values are too few

@@ -207,7 +207,7 @@ def parameters_section(findings: Findings) -> list[Markup]:
     if not ranked:
         return [paragraph("No trial besides the baseline has given a dev value yet.")]
     lines = [
-        Polyline(trial.trial, trial.number, trial.chosen, at.dev, 1 - rank / max(len(ranked) - 1, 1),
+        Polyline(trial.trial, trial.number, trial.point, at.dev, 1 - rank / max(len(ranked) - 1, 1),
                   words(trial))
         for rank, (trial, at) in enumerate(ranked)
     ][:MOST_LINES]  # fmt: skip
@@ -240,8 +240,8 @@ def importances(findings: Findings) -> tuple[list[Importance], list[str]]:
     """The importances of opened parameters, largest first, and the keys for which none can be computed."""
     measured, skipped = [], []
     for key in findings.experiment.space.leaves:
-        present = [(trial.chosen[key], dev) for trial, dev, _ in findings.standings
-                   if key in trial.chosen and not trial.baseline]  # fmt: skip
+        present = [(trial.point[key], dev) for trial, dev, _ in findings.standings
+                   if key in trial.point and not trial.baseline]  # fmt: skip
         values = [value for value, _ in present]
         one = importance(key, values, np.array([dev for _, dev in present]), [plain(value) for value in values])
         if one:

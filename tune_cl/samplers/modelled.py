@@ -95,9 +95,9 @@ class ModelSampler(RandomSampler, ABC):
 
     def _suggest(self, study: optuna.Study, number: int, attempt: int) -> Flat:
         trial = self.ask_optuna(study, number, attempt)
-        chosen = self.space.suggest(trial)
+        point = self.space.suggest(trial)
         study.tell(trial, state=TrialState.FAIL)  # later attempts must not see this suggestion's trial
-        return chosen
+        return point
 
     def ask_optuna(self, study: optuna.Study, number: int, attempt: int) -> optuna.Trial:
         seed = int(generator(self.seed, self.purpose, number, attempt).integers(2**31))
@@ -109,7 +109,7 @@ class ModelSampler(RandomSampler, ABC):
     def study(self) -> optuna.Study:
         """Observations of earlier searches, then this search's trials in order of number."""
         study = optuna.create_study(direction="maximize")
-        study.add_trials([*self._observed(), *(self._trial(number) for number in sorted(self.chosen))])
+        study.add_trials([*self._observed(), *(self._trial(number) for number in sorted(self.points))])
         return study
 
     def _observed(self) -> list[FrozenTrial]:
@@ -119,7 +119,7 @@ class ModelSampler(RandomSampler, ABC):
         values = own + [seen.value for seen in self.observations if seen.comparable]
         mean, spread = (fmean(values), pstdev(values)) if len(values) > 1 else (0.0, 1.0)
         return [
-            self._make(seen.chosen, TrialResult(TrialState.COMPLETE, value, {1: value}))
+            self._make(seen.point, TrialResult(TrialState.COMPLETE, value, {1: value}))
             for seen in self.observations
             for value in [seen.value if seen.comparable else mean + self.discount * spread * seen.value]
         ]
@@ -129,7 +129,7 @@ class ModelSampler(RandomSampler, ABC):
         if self.needs_values and result.state == TrialState.PRUNED:
             result = self._estimated(result)
         if number not in self._frozen or self._frozen[number][0] != result:
-            self._frozen[number] = result, self._make(self.chosen[number], result, self.attributes(number))
+            self._frozen[number] = result, self._make(self.points[number], result, self.attributes(number))
         return self._frozen[number][1]
 
     def _estimated(self, stopped: TrialResult) -> TrialResult:
@@ -152,8 +152,8 @@ class ModelSampler(RandomSampler, ABC):
         """What Optuna's sampler noted about the trial."""
         return {}
 
-    def _make(self, chosen: Flat, result: TrialResult, attributes: Mapping[str, Any] | None = None) -> FrozenTrial:
-        recorded = FixedTrial(chosen)
+    def _make(self, point: Flat, result: TrialResult, attributes: Mapping[str, Any] | None = None) -> FrozenTrial:
+        recorded = FixedTrial(point)
         self.space.suggest(recorded)  # enters each value's distribution in `recorded`
         return create_trial(
             state=result.state,
@@ -241,14 +241,14 @@ class CmaesSampler(ModelSampler):
         super().__init__(*arguments, **options)
         self._noted: dict[int, dict[str, Any]] = {}
 
-    def replay(self, number: int, chosen: Flat) -> None:
+    def replay(self, number: int, point: Flat) -> None:
         """Also recomputes the trial's generation and the state of the evolution, which follow from what came before."""
         if self.models(number):
             trial = self.ask_optuna(self.study(), number, 0)
             _ = trial.relative_params  # Optuna asks CMA-ES, and notes its state, only when they are first read
             attributes = trial.storage.get_trial(trial._trial_id).system_attrs
             self._noted[number] = {key: value for key, value in attributes.items() if key.startswith("cma:")}
-        super().replay(number, chosen)
+        super().replay(number, point)
 
     def attributes(self, number: int) -> dict[str, Any]:
         return self._noted.get(number, {})

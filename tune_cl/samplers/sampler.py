@@ -25,7 +25,7 @@ class Observation:
     """A finished trial of an earlier search. `value`: its best value of the metric on dev if that is `comparable` with
     the values of this search, else how many standard deviations it lies above the mean of its own search."""
 
-    chosen: Flat
+    point: Flat
     value: float
     comparable: bool
 
@@ -35,7 +35,7 @@ class Sampler(Protocol):
         """Flat values of the opened keys for trial `number`, which no trial has had yet; None if there are none."""
         ...
 
-    def replay(self, number: int, chosen: Flat) -> None:
+    def replay(self, number: int, point: Flat) -> None:
         """Trial `number` has started with these values, which `ask` answered now or in an earlier session."""
         ...
 
@@ -56,7 +56,7 @@ class Uninformed(ABC):
     def __init__(self, space: Space, seed: int, first: Sequence[Flat] = ()):
         self.space, self.seed = space, seed
         self.first = list(first)
-        self.chosen: dict[int, Flat] = {}
+        self.points: dict[int, Flat] = {}
 
     def ask(self, number: int) -> Flat | None:
         return dict(self.first[number - 1]) if self.given(number) else self.propose(number)
@@ -69,8 +69,8 @@ class Uninformed(ABC):
     def propose(self, number: int) -> Flat | None:
         """`ask` for the trials after `first`."""
 
-    def replay(self, number: int, chosen: Flat) -> None:
-        self.chosen[number] = dict(chosen)
+    def replay(self, number: int, point: Flat) -> None:
+        self.points[number] = dict(point)
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:  # noqa: B027
         """Results change nothing."""
@@ -79,7 +79,7 @@ class Uninformed(ABC):
         """Results change nothing."""
 
     def tried(self) -> set[tuple[tuple[str, object], ...]]:
-        return {identity(chosen) for chosen in self.chosen.values()}
+        return {identity(point) for point in self.points.values()}
 
     def ask_new(self, number: int, draw: Callable[[int], Flat]) -> Flat | None:
         """The first of `draw(0)`, `draw(1)`, ... not tried before; else a random draw; else any untried configuration
@@ -87,14 +87,14 @@ class Uninformed(ABC):
         tried = self.tried()
         draws = (draw(attempt) for attempt in range(self.redraws))
         chances = (self.space.sample(generator(self.seed, "untried", number, chance)) for chance in range(CHANCES))
-        new = next((chosen for chosen in chain(draws, chances) if identity(chosen) not in tried), None)
+        new = next((point for point in chain(draws, chances) if identity(point) not in tried), None)
         if new is not None:
             return new
         return draw(0) if self.space.continuous else self._untried(number)
 
     def _untried(self, number: int) -> Flat | None:
         tried = self.tried()
-        untried = [chosen for chosen in self.space.grid() if identity(chosen) not in tried]
+        untried = [point for point in self.space.grid() if identity(point) not in tried]
         return untried[generator(self.seed, "untried", number).integers(len(untried))] if untried else None
 
 
@@ -113,4 +113,4 @@ class GridSampler(Uninformed):
 
     def propose(self, number: int) -> Flat | None:
         tried = self.tried()
-        return next((chosen for chosen in self.space.grid() if identity(chosen) not in tried), None)
+        return next((point for point in self.space.grid() if identity(point) not in tried), None)

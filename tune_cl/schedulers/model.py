@@ -194,8 +194,8 @@ class Model(Scheduler):
     def __post_init__(self) -> None:
         self.curves = CurveModel(self.setup.max_iterations)
 
-    def start(self, trial: str, grace: int, end: int = 0, chosen: dict[str, Any] | None = None) -> None:
-        super().start(trial, grace, end, chosen)
+    def start(self, trial: str, grace: int, end: int = 0, point: dict[str, Any] | None = None) -> None:
+        super().start(trial, grace, end, point)
         self.curves.start(trial, end)
 
     def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
@@ -247,7 +247,7 @@ class Model(Scheduler):
                 return waiting[index]
         return None
 
-    def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
+    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
         del self.paused[trial]
 
     def ended(self, trial: str, completed: bool) -> None:

@@ -26,15 +26,15 @@ class Pbt(Scheduler):
     the range, or the neighbouring value of a choice. Keys that the space does not open stay. No trial ends early.
     """
 
-    chosen: dict[str, dict[str, Any]] = field(default_factory=dict)
+    points: dict[str, dict[str, Any]] = field(default_factory=dict)
     values: dict[int, dict[str, float]] = field(default_factory=dict)  # iteration -> trial -> value
     changes: dict[int, dict[str, Change]] = field(default_factory=dict)  # iteration that all have reached -> trial
     paused: dict[str, int] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
 
-    def start(self, trial: str, grace: int, end: int = 0, chosen: dict[str, Any] | None = None) -> None:
-        super().start(trial, grace, end, chosen)
-        self.chosen[trial] = dict(chosen or {})
+    def start(self, trial: str, grace: int, end: int = 0, point: dict[str, Any] | None = None) -> None:
+        super().start(trial, grace, end, point)
+        self.points[trial] = dict(point or {})
 
     def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
         if trial in self.graces and iteration % self.setup.interval == 0 and iteration < self.setup.max_iterations:
@@ -76,16 +76,16 @@ class Pbt(Scheduler):
         for trial in order[len(order) - count :]:
             rng = generator(self.setup.seed, f"exploit {trial}", iteration)
             source = order[int(rng.integers(count))]
-            changes[trial] = Change(source, perturbed(self.chosen[source], self.setup.leaves, rng))
+            changes[trial] = Change(source, perturbed(self.points[source], self.setup.leaves, rng))
         return changes
 
     def change(self, trial: str) -> Change | None:
         return self.changes[self.paused[trial]].get(trial)
 
-    def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
+    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
         del self.paused[trial]
-        if chosen is not None:
-            self.chosen[trial] = dict(chosen)
+        if point is not None:
+            self.points[trial] = dict(point)
 
     def ended(self, trial: str, completed: bool) -> None:
         if (iteration := self.paused.pop(trial, None)) is not None:  # failed while saving: nothing to go on from
@@ -94,24 +94,24 @@ class Pbt(Scheduler):
         self.gone.add(trial)
 
 
-def perturbed(chosen: dict[str, Any], leaves: dict[str, Leaf], rng: np.random.Generator) -> dict[str, Any]:
+def perturbed(point: dict[str, Any], leaves: dict[str, Leaf], rng: np.random.Generator) -> dict[str, Any]:
     """The values, with those of the opened keys in PERTURBED moved up or down within the space."""
-    moved = dict(chosen)
+    moved = dict(point)
     for key in PERTURBED:
-        if key not in leaves or key not in chosen:
+        if key not in leaves or key not in point:
             continue
         leaf, up = leaves[key], bool(rng.integers(2))
         if isinstance(leaf, Range) and leaf.step is None:
-            value = min(max(chosen[key] * FACTORS[up], leaf.low), leaf.high)
-            moved[key] = float(value) if leaf.draws_fractions else _next_whole(chosen[key], value, up, leaf)
+            value = min(max(point[key] * FACTORS[up], leaf.low), leaf.high)
+            moved[key] = float(value) if leaf.draws_fractions else _next_whole(point[key], value, up, leaf)
         else:
             options = sorted(leaf.values() or ())
-            index = options.index(chosen[key]) + (1 if up else -1)
+            index = options.index(point[key]) + (1 if up else -1)
             moved[key] = options[min(max(index, 0), len(options) - 1)]
     return moved
 
 
-def _next_whole(chosen: int, value: float, up: bool, leaf: Range) -> int:
-    """The value as a whole number other than `chosen`, if the range holds one in that direction."""
-    whole = max(round(value), chosen + 1) if up else min(round(value), chosen - 1)
+def _next_whole(current: int, value: float, up: bool, leaf: Range) -> int:
+    """The value as a whole number other than `current`, if the range holds one in that direction."""
+    whole = max(round(value), current + 1) if up else min(round(value), current - 1)
     return int(min(max(whole, leaf.low), leaf.high))

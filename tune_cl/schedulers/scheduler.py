@@ -96,7 +96,7 @@ class Change:
     """How a paused trial goes on: from the checkpoint of trial `source`, under other values of opened keys."""
 
     source: str
-    chosen: dict[str, Any]
+    point: dict[str, Any]
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Scheduler:
     best: dict[str, float] = field(default_factory=dict)
     all_started: bool = False  # set from outside once no new configuration comes; some may still run
 
-    def start(self, trial: str, grace: int, end: int = 0, chosen: dict[str, Any] | None = None) -> None:
+    def start(self, trial: str, grace: int, end: int = 0, point: dict[str, Any] | None = None) -> None:
         """A trial begins, not to be stopped before iteration `grace`; its curriculum ends with iteration `end`. Not
         called for a trial that is never stopped, such as the baseline."""
         self.graces[trial] = grace
@@ -144,8 +144,8 @@ class Scheduler:
         runs."""
         return None
 
-    def resumed(self, trial: str, chosen: dict[str, Any] | None = None) -> None:
-        """A paused trial goes on, under the values `chosen` if they have changed."""
+    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
+        """A paused trial goes on, under the values `point` if they have changed."""
 
     def ended(self, trial: str, completed: bool) -> None:
         """A trial has ended, whatever its outcome. `completed`: by itself, if only by patience."""

@@ -22,13 +22,14 @@ from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import expected_stops
 from tune_cl.history.journal import Event, Journal
-from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, as_chosen, initial_state
-from tune_cl.samplers import Observation, Outcome
+from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, initial_state
+from tune_cl.samplers import Outcome
 from tune_cl.schedulers import Decision
 from tune_cl.schedulers.scheduler import scaled_run
 from tune_cl.search.budget import ending, used_up
 from tune_cl.search.repeats import Repeats, seed_of
 from tune_cl.search.throughput import Forecaster
+from tune_cl.search.warm_start import observation_of
 
 BASELINE_TRIAL = "t0000"
 PAUSED = "paused"  # of a Stop, in place of an outcome
@@ -101,8 +102,7 @@ class Course:
         repeated = kind == "result" and before is not None and event["iteration"] in before.results
         self.state.apply(event)
         if kind == "warm_start":
-            observed = [seen | {"chosen": as_chosen(seen["chosen"])} for seen in event["observations"]]
-            self.sampler.warm_up([Observation(**seen) for seen in observed])
+            self.sampler.warm_up([observation_of(recorded) for recorded in event["observations"]])
         elif kind == "trial" and before is None:
             self._trial_started(self.state.trials[trial])
             self.scheduler.all_started = self._are_all_started()
@@ -130,9 +130,9 @@ class Course:
         number = self.asked[trial.trial] = len(self.asked)
         if trial.trial == BASELINE_TRIAL:
             return
-        self.sampler.replay(number, trial.chosen)
-        grace, end = self.experiment.grace(trial.chosen), self.experiment.curriculum_end(trial.chosen)
-        self.scheduler.start(trial.trial, grace, end, trial.chosen)
+        self.sampler.replay(number, trial.point)
+        grace, end = self.experiment.grace(trial.point), self.experiment.curriculum_end(trial.point)
+        self.scheduler.start(trial.trial, grace, end, trial.point)
 
     def _trial_reported(self, trial: TrialState, event: Event) -> None:
         if self.repeats.seeds > 1:
@@ -268,9 +268,9 @@ class Search:
 
     def _new(self, number: int) -> Plan | str | None:
         """The baseline, then what the sampler answers; None when every configuration has been tried."""
-        chosen = self.sampler.ask(len(self.course.asked)) if number else self.experiment.baseline_values()
-        if chosen is not None:
-            return self._plan(number, chosen, None)
+        point = self.sampler.ask(len(self.course.asked)) if number else self.experiment.baseline_values()
+        if point is not None:
+            return self._plan(number, point, None)
         return WAIT if self.running and self.repeats.seeds > 1 else None  # a running one may yet be repeated
 
     def _last_paused(self) -> Plan | str:
@@ -348,7 +348,7 @@ class Search:
             checkpoint = self.state.trials[change.source].checkpoints.get(iteration)
             if checkpoint and patiently(lambda: exists(checkpoint)):
                 adopted = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
-                return self._plan(trial.number, change.chosen, checkpoint, adopted=adopted)
+                return self._plan(trial.number, change.point, checkpoint, adopted=adopted)
             lost = f"the checkpoint of {change.source} after iteration {iteration} is not there to copy"
             self.note(name, f"{lost}; the trial goes on from its own")
         return self._again(trial, self.last_checkpoint(trial)[0])
@@ -357,23 +357,23 @@ class Search:
         """A plan for a trial that has started before."""
         how |= {"repeat_of": trial.repeat_of} if trial.repeat_of else {}
         how |= {"changed": True} if trial.adopted else {}
-        return self._plan(trial.number, trial.chosen, checkpoint, trial.seed, **how)
+        return self._plan(trial.number, trial.point, checkpoint, trial.seed, **how)
 
     def _repeat(self, first: TrialState) -> Plan:
         """A new trial of the configuration of `first`, under its next seed."""
         seed = seed_of(self.experiment.seed, self.repeats.trainings[first.trial])
-        return self._plan(len(self.state.trials), first.chosen, None, seed, repeat_of=first.trial)
+        return self._plan(len(self.state.trials), first.point, None, seed, repeat_of=first.trial)
 
     def _plan(
-        self, number: int, chosen: dict[str, Any], checkpoint: str | None, seed: int | None = None, **how: Any
+        self, number: int, point: dict[str, Any], checkpoint: str | None, seed: int | None = None, **how: Any
     ) -> Plan:
-        run, trial = self.experiment.training_run(chosen, seed), trial_id(number)
+        run, trial = self.experiment.training_run(point, seed), trial_id(number)
         event = {
             "event": "trial",
             "trial": trial,
             "number": number,
             "params": run.in_force(),
-            "chosen": chosen,
+            "chosen": point,
             "seed": run.seed,
             "baseline": how.get("repeat_of", trial) == BASELINE_TRIAL,
         }
@@ -388,7 +388,7 @@ class Search:
     def run_of(self, trial: TrialState) -> TrainingRun:
         """The training of a trial that counts: under grace `scaled` the one planned for its rung."""
         budget = trial.until - trial.offset if trial.until else self.scheduler.budget(trial.trial)
-        return scaled_run(self.experiment.training_run(trial.chosen, trial.seed), budget)
+        return scaled_run(self.experiment.training_run(trial.point, trial.seed), budget)
 
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:

@@ -195,4 +195,4 @@ def label(trial: TrialState) -> str:
     again = f", again with seed {trial.seed}" if trial.repeat_of else ""
     if trial.baseline:
         return f"baseline: {curriculum(trial.params) or 'no curriculum'}{again}"
-    return trial_words(trial.chosen, trial.params) + again
+    return trial_words(trial.point, trial.params) + again

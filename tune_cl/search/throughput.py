@@ -106,7 +106,7 @@ class Kinds:
         return cls(keys, baseline, shares, _seeds(experiment), _others(experiment))
 
     def of_trial(self, trial: TrialState) -> Kind:
-        return self.baseline if trial.baseline else _kind(self.keys, trial.chosen)
+        return self.baseline if trial.baseline else _kind(self.keys, trial.point)
 
     def paces(self, seconds: Mapping[Kind, float]) -> Paces:
         """`seconds`: of an iteration by kind, of the baseline's at least, which stands in for missing kinds."""
@@ -187,8 +187,8 @@ def _others(experiment: Experiment) -> int:
     return experiment.trials - _seeds(experiment)
 
 
-def _kind(keys: list[str], chosen: Mapping[str, Any]) -> Kind:
-    return tuple((key, chosen[key]) for key in keys if key in chosen)
+def _kind(keys: list[str], point: Mapping[str, Any]) -> Kind:
+    return tuple((key, point[key]) for key in keys if key in point)
 
 
 def _shares(experiment: Experiment, keys: list[str]) -> dict[Kind, float]:
@@ -200,11 +200,11 @@ def _shares(experiment: Experiment, keys: list[str]) -> dict[Kind, float]:
         return {(): 1.0} if number else {}
     in_order = experiment.search.searcher == "grid" or (space.combinations() or math.inf) <= number
     if in_order and number <= DRAWS:
-        walked = Counter(_kind(keys, chosen) for chosen in islice(_grid(experiment), number))
+        walked = Counter(_kind(keys, point) for point in islice(_grid(experiment), number))
         return {kind: count / walked.total() for kind, count in walked.items()}
     first = Counter(
-        _kind(keys, chosen)
-        for chosen in tried_first(experiment.space, experiment.seed, experiment.search.points)[:number]
+        _kind(keys, point)
+        for point in tried_first(experiment.space, experiment.seed, experiment.search.points)[:number]
     )
     rngs = (generator(experiment.seed, "paces", draw) for draw in range(DRAWS))
     drawn = Counter(_kind(keys, space.sample(rng)) for rng in rngs)
@@ -216,4 +216,4 @@ def _grid(experiment: Experiment) -> Iterator[Flat]:
     """The combinations in the order in which a grid tries them."""
     points = experiment.search.points
     first = set(map(identity, points))
-    return chain(points, (chosen for chosen in experiment.space.grid() if identity(chosen) not in first))
+    return chain(points, (point for point in experiment.space.grid() if identity(point) not in first))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem, nearest
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import FILE, Event, read_events
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import RAN_TO_THE_END, SearchState, as_chosen, replay
+from tune_cl.history.state import RAN_TO_THE_END, SearchState, as_point, experiment_of, replay
 from tune_cl.samplers import Observation
 from tune_cl.space.space import Flat, Space
 
@@ -42,8 +41,17 @@ def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Even
         finished = sum(trial.outcome in RAN_TO_THE_END and not trial.repeat_of for trial in state.trials.values())
         counts = {"observations": len(seen), "dropped": finished - len(seen)}
         sources.append({"search": state.name, "seeds": sorted(state.search_seeds), **counts})
-        observations += [asdict(observation) for observation in seen]
+        observations += [_recorded(observation) for observation in seen]
     return {"event": "warm_start", "sources": sources, "observations": observations}
+
+
+def _recorded(observation: Observation) -> dict[str, Any]:
+    return {"chosen": observation.point, "value": observation.value, "comparable": observation.comparable}
+
+
+def observation_of(recorded: Mapping[str, Any]) -> Observation:
+    """An observation as the journal has it."""
+    return Observation(as_point(recorded["chosen"]), recorded["value"], recorded["comparable"])
 
 
 def notes_of(event: Event) -> list[str]:
@@ -70,25 +78,25 @@ def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Ob
         return []
     observations = []
     for trial, dev in trials:
-        chosen = within(experiment.space, as_chosen(trial.params) | trial.chosen)
-        if chosen is not None:
-            observations.append(Observation(chosen, (dev - mean) / spread, comparable))
+        point = within(experiment.space, as_point(trial.params) | trial.point)
+        if point is not None:
+            observations.append(Observation(point, (dev - mean) / spread, comparable))
     return observations
 
 
 def within(space: Space, params: Mapping[str, Any]) -> Flat | None:
     """Flat parameters as a configuration of the space; None if one that exists there is missing or out of range."""
-    chosen: Flat = {}
+    point: Flat = {}
     for key, leaf in space.leaves.items():
-        if space.exists(key, chosen):
+        if space.exists(key, point):
             if key not in params or not leaf.allows(params[key]):
                 return None
-            chosen[key] = params[key]
-    return chosen
+            point[key] = params[key]
+    return point
 
 
 def _comparable(experiment: Experiment, digest: str, state: SearchState) -> bool:
-    new, old = experiment.base_run(), from_yaml(state.yaml).base_run()
+    new, old = experiment.base_run(), experiment_of(state).base_run()
     return (state.data["digest"], state.metric, state.ranker, old.evaluation, old.training.max_iterations) == (
         digest,
         experiment.metric,

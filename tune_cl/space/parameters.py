@@ -173,7 +173,7 @@ class Uniform(Range):
     draws_fractions = True
 
     def with_step(self, location: str, step: Any) -> Leaf:
-        return replace(self, step=checked_step(location, step, self.low, self.high))
+        return replace(self, step=validate_step(location, step, self.low, self.high))
 
     @cached_property
     def stepped(self) -> list[float]:
@@ -237,7 +237,7 @@ class Integer(Range):
     def with_step(self, location: str, step: Any) -> Leaf:
         if isinstance(step, float) and not step.is_integer():  # true of inf and NaN too
             raise ConfigError(Problem(location, f"{step} is no whole number", "a whole number, or {uniform: [a, b]}"))
-        return replace(self, step=int(checked_step(location, step, self.low, self.high)))
+        return replace(self, step=int(validate_step(location, step, self.low, self.high)))
 
     def draw(self, rng: np.random.Generator) -> int:
         return self.draw_step(rng, self.values())
@@ -352,7 +352,7 @@ def parse_leaf(key: str, tree: Mapping[str, Any]) -> Leaf:
     return leaf.with_prior(f"{key}.prior", tree["prior"]) if "prior" in tree else leaf
 
 
-def checked_step(location: str, step: Any, low: float, high: float) -> float:
+def validate_step(location: str, step: Any, low: float, high: float) -> float:
     """A range's step; raises ConfigError if it is none, makes too many values, or does not reach `high`: one would
     expect the end to be tried."""
     if not _finite(step) or step <= 0:

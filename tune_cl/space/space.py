@@ -14,7 +14,7 @@ import numpy as np
 
 from trainables.config.keys import configuration_fields, flatten
 from trainables.core.errors import ConfigError, Problem, nearest
-from trainables.core.validation import checked, shown
+from trainables.core.validation import shown, validate_value
 from tune_cl.space.parameters import Choice, Leaf, Range
 from tune_cl.space.space_files import on_a_line
 
@@ -52,20 +52,20 @@ class Space:
     def __post_init__(self) -> None:
         object.__setattr__(self, "leaves", ordered(self.leaves))
 
-    def exists(self, key: str, chosen: Mapping[str, Any]) -> bool:
+    def exists(self, key: str, point: Mapping[str, Any]) -> bool:
         """Whether the parameter exists beside the values chosen so far."""
-        values = {**self.context, **chosen}
+        values = {**self.context, **point}
         return all(other in values and values[other] in allowed for other, allowed in self.leaves[key].when.items())
 
     def decide(self, pick: Callable[[str, Leaf], Any], given: Mapping[str, Any] | None = None) -> Flat:
         """Flat values of the parameters that exist, each from `pick` unless `given`. All given keys are kept."""
-        chosen: Flat = {key: value for key, value in (given or {}).items() if key not in self.leaves}
+        point: Flat = {key: value for key, value in (given or {}).items() if key not in self.leaves}
         for key, leaf in self.leaves.items():
             if given and key in given:
-                chosen[key] = given[key]
-            elif self.exists(key, chosen):
-                chosen[key] = pick(key, leaf)
-        return chosen
+                point[key] = given[key]
+            elif self.exists(key, point):
+                point[key] = pick(key, leaf)
+        return point
 
     def sample(self, rng: np.random.Generator) -> Flat:
         """Flat values drawn at random."""
@@ -113,18 +113,18 @@ class Space:
         if problems:
             raise ConfigError(problems)
 
-    def _combinations(self, chosen: Flat, rest: list[str]) -> Iterator[Flat]:
+    def _combinations(self, point: Flat, rest: list[str]) -> Iterator[Flat]:
         if not rest:
-            yield chosen
+            yield point
             return
         key, *rest = rest
-        for value in self._values(key, chosen):
-            yield from self._combinations(chosen | {key: value}, rest)
-        if not self.exists(key, chosen):
-            yield from self._combinations(chosen, rest)
+        for value in self._values(key, point):
+            yield from self._combinations(point | {key: value}, rest)
+        if not self.exists(key, point):
+            yield from self._combinations(point, rest)
 
-    def _values(self, key: str, chosen: Flat) -> Any:
-        return self.leaves[key].values() or () if self.exists(key, chosen) else ()
+    def _values(self, key: str, point: Flat) -> Any:
+        return self.leaves[key].values() or () if self.exists(key, point) else ()
 
     def combinations(self) -> int | None:
         """Length of the grid, without walking it; None where a leaf is continuous."""
@@ -133,22 +133,22 @@ class Space:
         deciding = {other for leaf in self.leaves.values() for other in leaf.when}
         return self._count({}, list(self.leaves), deciding)
 
-    def _count(self, chosen: Flat, rest: list[str], deciding: set[str]) -> int:
+    def _count(self, point: Flat, rest: list[str], deciding: set[str]) -> int:
         """Branches only at keys that conditions refer to; other keys' counts multiply."""
         if not rest:
             return 1
         key, *rest = rest
-        if not self.exists(key, chosen):
-            return self._count(chosen, rest, deciding)
-        values = self._values(key, chosen)
+        if not self.exists(key, point):
+            return self._count(point, rest, deciding)
+        values = self._values(key, point)
         if key not in deciding:
-            return len(values) * self._count(chosen, rest, deciding)
-        return sum(self._count(chosen | {key: value}, rest, deciding) for value in values)
+            return len(values) * self._count(point, rest, deciding)
+        return sum(self._count(point | {key: value}, rest, deciding) for value in values)
 
 
-def identity(chosen: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def identity(point: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Equal for equal flat values, whatever their order."""
-    return tuple(sorted(chosen.items()))
+    return tuple(sorted(point.items()))
 
 
 def short(value: Any) -> str:
@@ -178,17 +178,17 @@ def points_of(space: Space, points: Sequence[Mapping[str, Any]], given: Collecti
     seen = set()
     for index, tree in enumerate(points):
         try:
-            chosen = _point(space, f"search.points[{index}]", flatten(tree), given)
+            point = _point(space, f"search.points[{index}]", flatten(tree), given)
         except ConfigError as error:
             problems += error.problems
             continue
-        if chosen is None:
+        if point is None:
             done.notes.append(f"search.points[{index}] is passed over: the command line's ranges do not hold it")
-        elif identity(chosen) in seen:
+        elif identity(point) in seen:
             done.notes.append(f"search.points[{index}] is passed over: another point is the same configuration")
         else:
-            done.points.append(chosen)
-            seen.add(identity(chosen))
+            done.points.append(point)
+            seen.add(identity(point))
     if problems:
         raise ConfigError(problems)
     return done
@@ -204,7 +204,7 @@ def _point(space: Space, location: str, flat: Flat, given: Collection[str]) -> F
                 right = nearest(key, space.leaves) if space.leaves else "an opened key"
                 problems.append(Problem(f"{location}.{key}", "the space does not open this key", right))
             continue
-        value = checked(f"{location}.{key}", FIELDS[key], value) if key in FIELDS else value
+        value = validate_value(f"{location}.{key}", FIELDS[key], value) if key in FIELDS else value
         value = tuple(value) if isinstance(value, list) else value  # as in resolved choices
         if leaf.allows(value):
             values[key] = value
@@ -214,8 +214,8 @@ def _point(space: Space, location: str, flat: Flat, given: Collection[str]) -> F
             values_of = {name: part for name, part in leaf.document().items() if name not in ("prior", "when")}
             right = f"a value of {on_a_line(values_of)}"
             problems.append(Problem(f"{location}.{key}", f"{shown(value)} is not in the space", right))
-    chosen = space.decide(lambda key, leaf: values.get(key, leaf.middle()))
-    if absent := [key for key in values if key not in chosen]:
+    point = space.decide(lambda key, leaf: values.get(key, leaf.middle()))
+    if absent := [key for key in values if key not in point]:
         if any(other in given for key in absent for other in space.leaves[key].when):
             return None
         right = "a value of the keys of its condition under which it exists"
@@ -223,4 +223,4 @@ def _point(space: Space, location: str, flat: Flat, given: Collection[str]) -> F
                      for key in absent]  # fmt: skip
     if problems:
         raise ConfigError(problems)
-    return chosen
+    return point

@@ -13,15 +13,15 @@ BARE = tuple(key for key in WORDED if key != "curriculum.m")  # shown by their v
 NAMED = (*_CURRICULUM, "switch", "anti")  # in `curriculum`
 
 
-def trial_words(chosen: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+def trial_words(point: Mapping[str, Any], params: Mapping[str, Any]) -> str:
     """A trial in words: the opened keys that are in force for it (`params`) or, if these say nothing, its
     curriculum."""
-    return describe({key: value for key, value in chosen.items() if key in params}, curriculum(params))
+    return describe({key: value for key, value in point.items() if key in params}, curriculum(params))
 
 
-def describe(chosen: Mapping[str, Any], otherwise: str = "") -> str:
+def describe(point: Mapping[str, Any], otherwise: str = "") -> str:
     """Opened keys on a line, e.g. `root 2 random reciprocal_rank m=4 delta=0.3`, without those turned off."""
-    said = {key: short(chosen[key]) for key in in_order(chosen) if not off(chosen[key])}
+    said = {key: short(point[key]) for key in in_order(point) if not off(point[key])}
     words = [value if key in BARE else f"{key.rsplit('.', 1)[-1]}={value}" for key, value in said.items()]
     return " ".join("anti" if word == "anti=True" else word for word in words) or otherwise or "no curriculum"
 
@@ -39,15 +39,15 @@ def in_order(keys: Mapping[str, Any] | list[str]) -> list[str]:
 def curriculum(params: Mapping[str, Any]) -> str:
     """The curriculum among flat parameters in a few words; empty if there is none."""
 
-    def chosen(key: str) -> str:
+    def value_of(key: str) -> str:
         value = params.get(f"curriculum.{key}")
         return "" if off(value) else f"{value:g}" if isinstance(value, float) else str(value)
 
-    words = [chosen("pacing"), chosen("n"), chosen("scoring")]
-    if chosen("weighting"):
-        words += [chosen("weighting"), f"m={chosen('m')}"]
-    words += [chosen("subset"), chosen("objective_switch"), f"t={chosen('switch')}" if chosen("switch") else ""]
-    words += ["anti" if chosen("anti") else ""]
+    words = [value_of("pacing"), value_of("n"), value_of("scoring")]
+    if value_of("weighting"):
+        words += [value_of("weighting"), f"m={value_of('m')}"]
+    words += [value_of("subset"), value_of("objective_switch"), f"t={value_of('switch')}" if value_of("switch") else ""]
+    words += ["anti" if value_of("anti") else ""]
     return " ".join(filter(None, words))
 
 

@@ -96,9 +96,9 @@ def trial_tags(search: Event, trial: Event) -> dict[str, str]:
     return tags(values) | child_tags(search, trial["trial"])
 
 
-def copied_weights_tags(source: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, str]:
+def copied_weights_tags(source: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, str]:
     """A tag for a trial that goes on from another one's weights: which trial, and its values from then on."""
-    values = ", ".join(f"{key}={text(value)}" for key, value in chosen.items())
+    values = ", ".join(f"{key}={text(value)}" for key, value in point.items())
     return tags({f"from_iteration_{source['iteration']:05d}": f"weights of {source['trial']}; {values}"})
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, get_args
 
 from trainables.core.errors import DataError, Problem
-from trainables.core.registry import Entry, Registry
+from trainables.core.registry import Entry, Part, Registry, require_arguments
 from trainables.data.columns import RankingData, Task
 from trainables.data.readers import conversation, insurance_qa, letor, squad, trec, wikiqa
 from trainables.data.readers.sentence_pairs import QUORA, SICK, SNLI
@@ -63,6 +65,25 @@ READERS = Registry[Reader](
         "Wang et al. 2017",
     ),
 )
+
+
+METHODS = {"recognises": ("folder",), "files": ("folder",), "read": ("folder", "config", "workspace")}
+
+
+def reader(name: str, summary: str = "", source: str = "") -> Callable[[Part], Part]:
+    """Registers a class that defines what Reader lists."""
+
+    def value(part: Any) -> Reader:
+        made: Any = part() if inspect.isclass(part) else part
+        if missing := [one for one in ("TASK", *METHODS) if not hasattr(made, one)]:
+            raise ValueError(f"has no {', '.join(missing)}; what a reader defines: TASK, {', '.join(METHODS)}")
+        if made.TASK not in get_args(Task):
+            raise ValueError(f"TASK is {made.TASK!r}; {' or '.join(get_args(Task))}")
+        for method, arguments in METHODS.items():
+            require_arguments(getattr(made, method), *arguments)
+        return made
+
+    return READERS.decorator(name, summary, source, value)
 
 
 def reader_for(folder: Path) -> str:

@@ -21,7 +21,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 @cache
-def takes_onednn() -> bool:
+def uses_onednn() -> bool:
     """Whether oneDNN's float32 products are the faster ones; measured only on AMD with AVX-512."""
     return (
         torch.backends.mkldnn.is_available()
@@ -36,7 +36,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x [..., D] times the transpose of weight [N, D], plus bias [N]: [..., N]."""
     large = weight.shape[0] >= _LEAST_OUTPUTS and x.numel() >= _LEAST_ROWS * weight.shape[1]
     plain = x.dtype == weight.dtype == torch.float32 and x.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
-    if large and plain and takes_onednn():
+    if large and plain and uses_onednn():
         return _OneDnnLinear.apply(x, weight, bias)
     return functional.linear(x, weight, bias)
 

@@ -56,7 +56,8 @@ def pack(padded: dict[str, Tensor], group_cost: int, first_position: int) -> dic
     """Inputs for an encoder that `pack_encoder` changed, from `input_ids`, `attention_mask` and possibly
     `token_type_ids` [P, L] of P sequences; inputs of one dimension stay. Of the T tokens that are left: `input_ids`,
     `token_type_ids` and `position_ids` int64 [1, T], `reads` bool [T], false for padding. `groups`: a tuple of Group.
-    `starts` int64 [P]: where each packed sequence begins; `places` int64 [P]: where each sequence of `padded` went."""
+    `starts` int64 [P]: where each packed sequence begins; `packed_index` int64 [P]: the packed index of each sequence
+    of `padded`."""
     mask = padded["attention_mask"].numpy()
     lengths = mask.sum(1)
     widths = group_widths(lengths, group_cost)
@@ -80,7 +81,7 @@ def pack(padded: dict[str, Tensor], group_cost: int, first_position: int) -> dic
         "reads": flat(mask),
         "groups": groups,
         "starts": torch.from_numpy(np.cumsum(row_widths) - row_widths),
-        "places": torch.from_numpy(np.argsort(order)),
+        "packed_index": torch.from_numpy(np.argsort(order)),
     }
 
 

@@ -176,11 +176,11 @@ def _tuned(baseline: Baseline, setting: str) -> GridBest | None:
 
 def render(document: dict[str, Any]) -> str:
     params = ", ".join(f"{key} {value}" for key, value in document["params"].items())
-    chosen = document["chosen"]
+    tuned = document["chosen"]
     how = f"{document['setting']}: {params}"
-    if chosen:
+    if tuned:
         where = "dev" if document["setting"] == "tuned" else "test itself: a bound, not a fair baseline"
-        how += f" (best {chosen['metric']} {chosen['value']:.4f} of {chosen['points']} settings on {where})"
+        how += f" (best {tuned['metric']} {tuned['value']:.4f} of {tuned['points']} settings on {where})"
     head = f"{document['queries']} {document['split']} queries, ranked: {document['ranked']}"
     metrics = table(["metric", document["split"]], document["metrics"].items())
     return "\n\n".join([f"{head}\n{how}", metrics, f"run written to {document['run_file']}"])

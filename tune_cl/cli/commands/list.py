@@ -7,7 +7,8 @@ from typing import Any
 
 from search_spaces import SPACES
 from trainables.baselines import BASELINES
-from trainables.core.registry import Registry
+from trainables.core.plugins import plugin_of
+from trainables.core.registry import Entry, Registry
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.subset import SUBSETS
@@ -16,6 +17,7 @@ from trainables.data import DATA_FORMS
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.rankers import RANKERS
+from trainables.training.losses import LOSSES
 from tune_cl.cli.tables import table
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
@@ -25,6 +27,7 @@ KINDS: dict[str, Registry[Any]] = {
     "scorings": SCORINGS,
     "pacings": PACINGS,
     "weightings": WEIGHTINGS,
+    "losses": LOSSES,
     "subsets": SUBSETS,
     "spaces": SPACES,
     "data": DATA_FORMS,
@@ -42,7 +45,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> list[dict[str, Any]]:
     entries = KINDS[options.kind].entries.values()
-    return [{"name": entry.name, "summary": entry.summary, "source": entry.source} for entry in entries]
+    return [{"name": entry.name, "summary": entry.summary, "source": _source(entry)} for entry in entries]
+
+
+def _source(entry: Entry[Any]) -> str:
+    """Where an entry comes from; for a plug-in's, also its file or module."""
+    plugin = plugin_of(entry)
+    return " in ".join(filter(None, [entry.source, plugin.label if plugin else ""]))
 
 
 def render(document: list[dict[str, Any]]) -> str:

@@ -21,11 +21,10 @@ from tune_cl.cli.tables import table
 from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, of_repeats, plan_of, seconds_of
 from tune_cl.confirmation.request import Request, last_verdict
 from tune_cl.confirmation.verdict import first_level
-from tune_cl.experiment.load import from_yaml
 from tune_cl.experiment.search_keys import price_of_an_hour
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchFolder, existing_search_folder
-from tune_cl.history.state import replay
+from tune_cl.history.state import experiment_of, replay
 from tune_cl.ray.access import require_ray
 
 
@@ -60,7 +59,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     search_folder = existing_search_folder(options.storage, options.name)
     variances = _measured(search_folder, options) if options.pilot else _recorded(search_folder)
     state = replay(read_events(search_folder.journal))
-    price = price_of_an_hour(from_yaml(state.yaml).search)
+    price = price_of_an_hour(experiment_of(state).search)
     document = plan_of(variances, options.top, Request.correction, options.power, seconds_of(state), price)
     document = {"search": state.name, "metric": state.metric, "difference": options.difference, **document}
     level = first_level(Request.correction, options.top)

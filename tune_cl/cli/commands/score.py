@@ -8,25 +8,25 @@ document: itself, and one drawn negative."""
 
 from __future__ import annotations
 
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from textwrap import shorten, wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trainables.core.files import output_file, require_file, write_text
-from trainables.core.prose import say
 from trainables.curriculum.sampler import easy_first
 from trainables.data.columns import RankingData, Split
 from trainables.data.instances import DRAWN, NONE, Instances
 from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
 from tune_cl.cli.plots import require_format, save_figure
 from tune_cl.cli.tables import table
+
+if TYPE_CHECKING:
+    from trainables.loops.instances import SplitInstances
 
 SHOWN = 3
 NOT_FIXED = "(drawn each time from the less relevant candidates)"
@@ -130,37 +130,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    from trainables.config.task_fit import require_scoring
-    from trainables.curriculum.scoring import SCORINGS, difficulty
-    from trainables.data import load_data
-    from trainables.data.columns import required_split
+    from trainables.loops.instances import difficulties, instances_of
     from tune_cl.experiment.load import load_training_run
 
-    SCORINGS[options.scoring]  # raises for an unknown name before the data is read
     if options.plot:
         require_format(options.plot)
     output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
     require_file("--output", output)
-    run = load_training_run(None, options.overrides, options.data)
-    data = load_data(run.data)
-    require_scoring(options.scoring, data)
-    from trainables.training.batching import scored_of
-    from trainables.training.pretrained import teacher_scores
-    from trainables.training.trainer import split_instances  # imports torch: input errors come first
-
-    split = required_split(data, options.split)
-    instances = split_instances(run, data, split)
-    teacher = partial(teacher_scores, run, data, split)
-    started = time.perf_counter()
-    values, cached = difficulty(options.scoring, scored_of(run, data, split, instances, teacher))
-    seconds = time.perf_counter() - started
-    if len(values) > 1 and values.min() == values.max():
-        say(f"note: all {len(values):,} instances have the same value: they would keep the order of the data")
-    if options.scoring == "self_paced":
-        begins = "these values are the random order that self_paced begins with"
-        say(f"note: {begins}: it measures the ranker's own loss, which only a training has")
+    found = instances_of(load_training_run(None, options.overrides, options.data), options.split, options.scoring)
+    scored = difficulties(found, options.scoring)
+    data, split, instances, values = found.data, found.split, found.instances, scored.values
     with output_file(output) as file:
-        write_text(file, "".join(_lines(data, split, instances, values)))
+        write_text(file, "".join(_lines(found, values)))
     examples = extremes(data, split, instances, values)
     if options.plot:
         plot_difficulty(options.plot, options.scoring, values, examples)
@@ -169,22 +150,20 @@ def execute(options: Namespace) -> dict[str, Any]:
         "min": float(values.min()),
         "max": float(values.max()),
         "mean": float(values.mean()),
-        "seconds": seconds,
-        "cached": cached,
+        "seconds": scored.seconds,
+        "cached": scored.cached,
         "output": str(output),
         "plot": str(options.plot) if options.plot else None,
         "examples": {name: [asdict(one) for one in side] for name, side in examples.items()},
     }
 
 
-def _lines(data: RankingData, split: Split, instances: Instances, values: np.ndarray) -> Iterator[str]:
+def _lines(found: SplitInstances, values: np.ndarray) -> Iterator[str]:
     """TSV lines: query id, the instance's fixed documents joined by a space, value."""
-    query_ids = [data.query_ids[query] for query in split.query.tolist()]
-    columns = (instances.query, instances.fixed_positive, instances.negative, values)
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    for query, positive, negative, value in rows:
-        documents = " ".join(data.document_ids[int(split.document[row])] for row in (positive, negative) if row >= 0)
-        yield f"{query_ids[query]}\t{documents}\t{value!r}\n"
+    rows = zip(found.query, found.ids(found.document), found.ids(found.negative), values.tolist(), strict=True)
+    for query, document, negative, value in rows:
+        documents = " ".join(name for name in (document, negative) if name is not None)
+        yield f"{found.data.query_ids[int(query)]}\t{documents}\t{value!r}\n"
 
 
 def render(document: dict[str, Any]) -> str:

@@ -1,0 +1,63 @@
+"""Names of the hub where there is no hub: an answer within seconds, and what the cache has still works."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.encoder_folders import save_encoder
+from trainables.core.errors import ConfigError
+from trainables.rankers import hub
+from trainables.rankers.encoders import pretrained_encoder, read_encoder
+
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", NOWHERE)
+    hub._answers.cache_clear()
+
+
+def test_a_name_of_a_hub_that_cannot_be_reached_is_refused_at_once_in_one_line() -> None:
+    started = time.perf_counter()
+    with pytest.raises(ConfigError) as refused:
+        read_encoder("someone/model")
+    assert time.perf_counter() - started < 5
+    (line,) = str(refused.value).splitlines()
+    wrong = f"'someone/model' is no folder and not in the cache, and the hub ({NOWHERE}) does not answer"
+    assert line.startswith(f"error: ranker.model: {wrong}; tiny, the folder of an encoder")
+
+
+def test_offline_mode_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ConfigError, match=r"not in the cache, and HF_HUB_OFFLINE is set"):
+        read_encoder("someone/model")
+
+
+def test_an_encoder_in_the_cache_is_used_without_a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    entry = tmp_path / "hub/models--some--encoder"
+    save_encoder("bert", tmp_path / "bert")
+    shutil.copytree(tmp_path / "bert", entry / "snapshots" / ("a" * 40))
+    (entry / "refs").mkdir()
+    (entry / "refs/main").write_text("a" * 40)
+    started = time.perf_counter()
+    assert read_encoder("some/encoder")[0].hidden_size == 32
+    assert pretrained_encoder("some/encoder").config.hidden_size == 32
+    assert time.perf_counter() - started < 5
+
+
+@pytest.mark.slow
+def test_a_hub_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        started = time.perf_counter()
+        assert not hub.hub_answers() and not hub.hub_answers()
+        assert 0.4 < time.perf_counter() - started < 2

@@ -1,0 +1,1 @@
+"""The curriculum in training loops of other programs."""
