@@ -9,7 +9,7 @@ same with queries weighted by the inverse of their noise. Each is correlated wit
 seeds.
 
 The curves under `--given` (12 configurations x 2 seeds of a cross-encoder on WikiQA) hold only means over queries: they
-have the rows `best`, `last` and `smoothed`, for each seed. If they are missing, a line on stderr says so."""
+have all rows but `weighted`, for each seed. If they are missing, a line on stderr says so."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ from pathlib import Path
 import numpy as np
 from schedulers import Study, read_studies
 from scipy.stats import kendalltau
+from simulator import moving_mean
 
 RUNGS = (1, 2, 3, 4, 6, 8)
+WHOLE = 27  # iterations of the longest training
 WINDOW = 3
+AGAINST = ("own", "own smoothed", "others")
 
 
 def main() -> None:
@@ -38,16 +41,17 @@ def main() -> None:
     rows = [
         {"of": f"{len(studies)} studies", "rung": rung, "by": by}
         | {against: round(float(np.mean(taus)), 3) for against, taus in found.items()}
-        for rung in RUNGS
+        for rung in (*RUNGS, WHOLE)
         for by, found in agreement(studies, rung).items()
     ]
     rows += [row for file in given_files(options.given) for row in of_given(file)]
     if options.json:
         print(json.dumps(rows, indent=1))
     else:
-        print("| curves | rung | by | own | others |\n|---|---|---|---|---|")
+        print(f"| curves | rung | by | {' | '.join(AGAINST)} |\n|---|---|---|---|---|---|")
         for row in rows:
-            print(f"| {row['of']} | {row['rung']} | {row['by']} | {row['own']:.2f} | {row['others']:.2f} |")
+            cells = [row["of"], row["rung"], row["by"], *(f"{row[against]:.2f}" for against in AGAINST)]
+            print(f"| {' | '.join(map(str, cells))} |")
 
 
 def agreement(studies: list[Study], rung: int) -> dict[str, dict[str, list[float]]]:
@@ -55,11 +59,12 @@ def agreement(studies: list[Study], rung: int) -> dict[str, dict[str, list[float
     found: dict[str, dict[str, list[float]]] = {}
     for study in studies:
         own = [recorded.best(study.last) for recorded in study.pool]
+        smooth = [recorded.smoothed(WINDOW).best(study.last) for recorded in study.pool]
         others = [study.on_other_seeds(recorded.name) for recorded in study.pool]
         for by, early in at_rung(study, rung).items():
-            row = found.setdefault(by, {"own": [], "others": []})
-            row["own"].append(tau(early, own))
-            row["others"].append(tau(early, others))
+            row = found.setdefault(by, {against: [] for against in AGAINST})
+            for against, late in zip(AGAINST, (own, smooth, others), strict=True):
+                row[against].append(tau(early, late))
     return found
 
 
@@ -84,6 +89,7 @@ def of_given(file: Path) -> list[dict[str, object]]:
         rows += [
             {"of": f"{file.stem} seed {seed}", "rung": rung, "by": by}
             | {"own": round(tau(early, values.max(axis=1)), 3), "others": round(tau(early, others), 3)}
+            | {"own smoothed": round(tau(early, smoothed(values).max(axis=1)), 3)}
             for rung in RUNGS
             for by, early in ranked_by(values[:, :rung]).items()
         ]
@@ -92,7 +98,13 @@ def of_given(file: Path) -> list[dict[str, object]]:
 
 def ranked_by(dev: np.ndarray) -> dict[str, np.ndarray]:
     """What trainings are ranked by after the last of these iterations, [trainings]; dev: [trainings, iterations]."""
-    return {"best": dev.max(axis=1), "last": dev[:, -1], "smoothed": dev[:, -WINDOW:].mean(axis=1)}
+    means = smoothed(dev)
+    return {"best": dev.max(axis=1), "last": dev[:, -1], "smoothed": means[:, -1], "best smoothed": means.max(axis=1)}
+
+
+def smoothed(dev: np.ndarray) -> np.ndarray:
+    """Means over the last WINDOW values up to each, [trainings, iterations]."""
+    return moving_mean(dev.T, WINDOW).T
 
 
 def tau(first: np.ndarray, second: Sequence[float] | np.ndarray) -> float:

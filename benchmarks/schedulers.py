@@ -1,6 +1,6 @@
 """Which scheduler finds the best configuration in the fewest iterations? Simulated searches over recorded curves.
 
-    python benchmarks/schedulers.py [--studies '*-wide'] [--searches 100] [--workers 1] [--json]
+    python benchmarks/schedulers.py [--studies '*-wide'] [--ways 'asha*'] [--smoothing 1] [--searches 100] [--json]
 
 The searches take turns over the studies and try a study's trainings in a random order. A training is a configuration
 with a seed; the seed's effect on all configurations alike is subtracted. Regret is the best final dev value of the
@@ -13,7 +13,10 @@ less that of `all` with four times the iterations, paired by search: at or below
 as it likes; and once more over the same 16 trials with all the iterations it asks for, where `iterations` is their
 share of those of `all`, and `ended` the share of trials that ran to the end, overall and by kind of curriculum: plain,
 paced, weighted, both. Grace `scaled` needs trainings whose budget is a rung: it, and the rows marked *, run over the
-studies that have them."""
+studies that have them.
+
+With `--smoothing N` a search sees means over the last N values (`evaluation.smoothing`), and names a training by them;
+final values stay the highest single ones."""
 
 from __future__ import annotations
 
@@ -44,11 +47,13 @@ KINDS = ("plain", "paced", "weighted", "both")
 class Study:
     """The recorded trainings of one ranker on one data set: those of configurations that were trained with all seeds.
 
+    finals    the best dev value of a whole training, not smoothed, by its name
     settings  what trainings of one configuration share, by a training's name
     """
 
     name: str
     pool: list[Recorded]
+    finals: dict[str, float]
     settings: dict[str, str]
     kinds: dict[str, str]
 
@@ -61,14 +66,10 @@ class Study:
         """How many trainings each configuration has."""
         return len(self.settings) // len(set(self.settings.values()))
 
-    def final(self, name: str) -> float:
-        """The best dev value of a whole training."""
-        return next(recorded.best(self.last) for recorded in self.pool if recorded.name == name)
-
     def on_other_seeds(self, name: str) -> float:
         """Mean over the other trainings of the same configuration; NaN if it was trained with one seed alone."""
         same = [other for other in self.settings if self.settings[other] == self.settings[name] and other != name]
-        return mean(self.final(other) for other in same) if same else math.nan
+        return mean(self.finals[other] for other in same) if same else math.nan
 
 
 @dataclass(frozen=True)
@@ -84,29 +85,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--curves", type=Path, default=Path(__file__).with_name("curves"))
     parser.add_argument("--studies", nargs="+", default=["*"], metavar="PATTERN", help="of names; default: all")
+    parser.add_argument(
+        "--ways", nargs="+", default=["*"], metavar="PATTERN", help="of rows beside `all`; default: all"
+    )
+    parser.add_argument("--smoothing", type=int, default=1, metavar="N")
     parser.add_argument("--searches", type=int, default=100)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    studies = read_studies(options.curves, options.studies)
+    studies = read_studies(options.curves, options.studies, options.smoothing)
     scalable = [study for study in studies if has_rungs(study)]
-    rows = compared(ways(Setup(1)), studies, options.searches, options.workers)
-    if scalable:
-        again = [*ways(Setup(1, ETA, first_rung=FIRST)), *ways_scaled()]
-        marked = [replace(way, label=f"{way.label} *") for way in again]
+    rows = compared(wanted(ways(Setup(1)), options.ways), studies, options.searches, options.workers)
+    again = [*ways(Setup(1, ETA, first_rung=FIRST)), *ways_scaled()]
+    marked = wanted([replace(way, label=f"{way.label} *") for way in again], options.ways)
+    if scalable and len(marked) > 1:
         rows += compared(marked, scalable, options.searches, options.workers)
     print(json.dumps(rows, indent=1) if options.json else table(rows, studies))
 
 
-def read_studies(folder: Path, patterns: Sequence[str] = ("*",)) -> list[Study]:
+def wanted(rows: list[Way], patterns: Sequence[str]) -> list[Way]:
+    """The first row, `all`, and those whose labels match a pattern."""
+    return rows[:1] + [way for way in rows[1:] if any(fnmatch(way.label, pattern) for pattern in patterns)]
+
+
+def read_studies(folder: Path, patterns: Sequence[str] = ("*",), smoothing: int = 1) -> list[Study]:
     """The studies whose names match a pattern and that can be searched."""
     files = {file.name.split(".")[0]: file for file in sorted(folder.glob("*.jsonl*"))}
-    wanted = [file for name, file in files.items() if any(fnmatch(name, pattern) for pattern in patterns)]
-    return [study for file in wanted if (study := read_study(file))]
+    matching = [file for name, file in files.items() if any(fnmatch(name, pattern) for pattern in patterns)]
+    return [study for file in matching if (study := read_study(file, smoothing))]
 
 
-def read_study(file: Path) -> Study | None:
-    """None if too few configurations have whole trainings with every seed."""
+def read_study(file: Path, smoothing: int = 1) -> Study | None:
+    """The trainings of a file, with dev values averaged over the last `smoothing` iterations.
+
+    None if too few configurations have whole trainings with every seed.
+    """
     curves = read_curves(file)
     last = max(curve.budget for curve in curves)
     seeds = {curve.seed for curve in curves}
@@ -116,13 +129,15 @@ def read_study(file: Path) -> Study | None:
         groups.setdefault(name[key_of(curve.settings)], []).append(curve)
     complete = {key: group for key, group in groups.items() if {c.seed for c in group if c.budget == last} == seeds}
     effects = seed_effects([curve for group in complete.values() for curve in group if curve.budget == last])
-    pool, settings, kinds = [], {}, {}
+    pool, finals, settings, kinds = [], {}, {}, {}
     for key, group in complete.items():
         for seed in sorted(seeds):
             training = f"{key} seed {seed}"
-            pool.append(recorded(training, [curve for curve in group if curve.seed == seed], last, effects[seed]))
+            single = recorded(training, [curve for curve in group if curve.seed == seed], last, effects[seed])
+            pool.append(single.smoothed(smoothing))
+            finals[training] = single.best(last)
             settings[training], kinds[training] = key, kind(group[0])
-    return Study(file.name.split(".")[0], pool, settings, kinds) if len(pool) >= FEWEST else None
+    return Study(file.name.split(".")[0], pool, finals, settings, kinds) if len(pool) >= FEWEST else None
 
 
 def names(curves: list[Curve], last: int) -> dict[str, str]:
@@ -236,14 +251,14 @@ def one(way: Way, study: Study, index: int, workers: int, quarter: bool) -> dict
     iterations = ALL * study.last / SHARE if quarter else math.inf
     search = Simulation(scheduler, pool if quarter else pool[:ALL], workers, iterations).run()
     best = search.best()
-    chosen, highest = best.recorded.name, max(recorded.best(study.last) for recorded in pool)
+    chosen, highest = best.recorded.name, max(study.finals[recorded.name] for recorded in pool)
     ended: dict[str, list[float]] = {}
     for name, trial in search.trials.items():
         for group in ("all", study.kinds[name]):
             ended.setdefault(group, []).append(float(trial.budget == trial.done == study.last))
     others = [study.on_other_seeds(recorded.name) for recorded in pool]
     return {
-        "regret": 100 * (highest - study.final(chosen)),
+        "regret": 100 * (highest - study.finals[chosen]),
         "seen": 100 * (highest - best.best),
         "others": 100 * (max(others) - study.on_other_seeds(chosen)),
         "iterations": search.spent / (ALL * study.last),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,6 +32,17 @@ class Recorded:
 
     def best(self, budget: int) -> float:
         return max(self.dev[budget])
+
+    def smoothed(self, count: int) -> Recorded:
+        """The same with each value averaged with the count - 1 before it, as far as there are any."""
+        queries = {budget: moving_mean(values, count) for budget, values in self.queries.items()}
+        dev = {budget: moving_mean(np.array(values), count).tolist() for budget, values in self.dev.items()}
+        return replace(self, dev=dev, queries=queries) if count > 1 else self
+
+
+def moving_mean(values: np.ndarray, count: int) -> np.ndarray:
+    """Means over the last `count` rows up to each, as far as there are any; of the values' shape."""
+    return np.stack([values[max(0, end - count) : end].mean(axis=0) for end in range(1, len(values) + 1)])
 
 
 @dataclass

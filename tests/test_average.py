@@ -137,9 +137,9 @@ def test_a_copy_goes_on_with_the_others_average_or_begins_one(data: RankingData,
 
 
 def test_smoothed_dev_values_are_means_over_the_last_iterations(data: RankingData) -> None:
-    run = {"training": {"lr": 1e-2, "max_iterations": 6}}
-    plain = finished(start(make_run(**run), data))
-    smooth = finished(start(make_run(**run, evaluation={"smoothing": 3}), data))
+    training = {"lr": 1e-2, "max_iterations": 6}
+    plain = finished(start(make_run(training=training), data))
+    smooth = finished(start(make_run(training=training, evaluation={"smoothing": 3}), data))
     expected = [np.mean(dev(plain)[max(0, end - 3) : end]) for end in range(1, 7)]
     assert dev(smooth) == pytest.approx(expected)
     assert smooth.best_iteration == int(np.argmax(expected)) + 1

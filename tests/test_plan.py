@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from tests.support.confirm_cases import confirm, crew, data, search_folder
+from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import Components, detectable
 from tune_cl.cli import main
 from tune_cl.confirmation.plan import Variances, dev_values, of_pilot, of_repeats, outlook, plan_of
+from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.run_confirmation import pilot
 
@@ -96,6 +98,17 @@ def test_a_pilot_trains_the_baseline_alone(search_folder: SearchFolder, crew: An
     crew.trained.clear()
     confirm(search_folder, seeds=2, top=1, split="dev")
     assert not any(name.startswith("baseline") for name in crew.trained), "its trainings are reused"
+
+
+def test_a_search_of_the_baseline_alone_has_a_pilot(search_folder: SearchFolder, crew: Any) -> None:
+    events = [event for event in read_events(search_folder.journal) if event.get("trial", "t0000") == "t0000"]
+    search_folder.journal.unlink()
+    with Journal(search_folder.folder) as journal:
+        for event in events:
+            journal.append(event)
+    assert pilot(search_folder, 2, None).shape == (2, 12)
+    with pytest.raises(ConfigError, match="no configuration to confirm"):
+        confirm(search_folder, seeds=2, top=1)
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,18 @@ from ray.train._internal.session import _TrainingResult
 from ray.train._internal.storage import StorageContext
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
-from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import earlier, fetched, patiently
 from trainables.training.device import best_device, limit_process, release
-from trainables.training.factory import make_training
-from trainables.training.materials import Materials, materials_for
+from trainables.training.factory import AnyMaterials, make_training, shared_for
+from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import DAMAGED, Saves
 from trainables.training.trainer import Training
 
-WRITTEN = "written"  # in a result: a checkpoint of an earlier iteration, in the form in which `save` returns one
+# In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
+LATE_CHECKPOINT = "late_checkpoint"
+REPORTED, TRACE = "reported", "traceback"  # in a result: a function's metrics, as pairs; what it failed with
 DIGITS = 4  # decimals of the dev queries' values in results
 
 
@@ -34,9 +36,9 @@ class ClusterTrainable(tune.Trainable, ABC):
     unreachable. Subclasses define `snapshot` instead of `save_checkpoint`.
 
     Each result says whether Tune should save a checkpoint now, while the training waits. One that would hold it up is
-    written while the next iteration runs, and comes with a later result (WRITTEN). Tune also saves one when a trial
-    pauses or ends. Results leave out the trial's configuration, which the driver has: Ray would copy, flatten and keep
-    its hundred keys with each result.
+    written while the next iteration runs, and comes with a later result (LATE_CHECKPOINT). Tune also saves one when a
+    trial pauses or ends. Results leave out the trial's configuration, which the driver has: Ray would copy, flatten and
+    keep its hundred keys with each result.
     """
 
     def __init__(self, *arguments: Any, **options: Any):
@@ -56,7 +58,7 @@ class ClusterTrainable(tune.Trainable, ABC):
 
     def train(self) -> dict[str, Any]:
         result = super().train()
-        behind = {} if (saved := self.saves.written()) is None else {WRITTEN: self._told(saved)}
+        behind = {} if (saved := self.saves.poll()) is None else {LATE_CHECKPOINT: self._registered(saved)}
         due = self.saves.due() and not result[DONE]  # at the end Tune saves anyway
         if due and self._storage and not self.saves.worth_waiting():
             self._write_behind(self._storage, result)
@@ -71,7 +73,7 @@ class ClusterTrainable(tune.Trainable, ABC):
         """A checkpoint of the last iteration. One of an earlier iteration that Tune was not told of is written over."""
         saved = self.saves.wait()
         if saved and saved.metrics[TRAINING_ITERATION] == self.iteration:
-            return self._told(saved)
+            return self._registered(saved)
         with TemporaryDirectory(prefix="tune_cl-") as scratch:  # Ray would leave its own behind at each failure
             return patiently(lambda: self._save(checkpoint_dir or scratch))
 
@@ -88,19 +90,19 @@ class ClusterTrainable(tune.Trainable, ABC):
 
     def _write_behind(self, storage: StorageContext, result: dict[str, Any]) -> None:
         """Begins to write a checkpoint to the folder after the last one that Tune was told of."""
-        place = copy(storage)
-        place.current_checkpoint_index += 1
+        target = copy(storage)
+        target.current_checkpoint_index += 1
         write = self.snapshot()
 
-        def written() -> _TrainingResult:
+        def write_and_persist() -> _TrainingResult:
             with TemporaryDirectory(prefix="tune_cl-") as scratch:
                 write(Path(scratch))
                 here = tune.Checkpoint.from_directory(scratch)
-                return _TrainingResult(patiently(lambda: place.persist_current_checkpoint(here)), result)
+                return _TrainingResult(patiently(lambda: target.persist_current_checkpoint(here)), result)
 
-        self.saves.begin(written)
+        self.saves.begin(write_and_persist)
 
-    def _told(self, saved: _TrainingResult) -> _TrainingResult:
+    def _registered(self, saved: _TrainingResult) -> _TrainingResult:
         """A checkpoint that was written behind, now that Tune learns of it: the next one goes to the next folder."""
         if self._storage:
             self._storage.current_checkpoint_index += 1
@@ -112,13 +114,13 @@ class RankerTrainable(ClusterTrainable):
     threads: int, gpu: how many GPUs, or what share of one, are reserved, queries: whether results hold the dev queries'
     values, adopt: whether the checkpoint belongs to another configuration}.
 
-    `materials`: Materials by `materials_key`, from the object store. An actor is reused for trial after
-    trial: data and text side stay, only the training is new.
+    `materials`: Materials by `materials_key`, or those of a function, from the object store. An actor is reused for
+    trial after trial: data and text side stay, only the training is new.
     """
 
     failed: str | None = None  # why the training could not be made
 
-    def setup(self, config: dict[str, Any], materials: dict[str, Materials] | None = None) -> None:
+    def setup(self, config: dict[str, Any], materials: dict[str, Any] | None = None) -> None:
         self.shared = dict(materials or {})
         self._start(config)
 
@@ -130,11 +132,16 @@ class RankerTrainable(ClusterTrainable):
     def _drop(self) -> None:
         """Drops the training before the next is made: a device that trials share may not have room for both."""
         if hasattr(self, "training"):  # absent if the last one could not be made
+            self.training.close()
             del self.training
         release()
 
+    def cleanup(self) -> None:
+        """Ray's last call of an actor."""
+        self._drop()
+
     def _start(self, config: dict[str, Any]) -> None:
-        run = TrainingRun.model_validate(config["run"])
+        run = run_of(config["run"])
         limit_process(config["threads"], config.get("gpu", 0), on_cpu=run.grows_trees)
         self.reports_queries = config.get("queries", False)
         if best_device().type == "cuda":
@@ -147,9 +154,9 @@ class RankerTrainable(ClusterTrainable):
         else:
             self.failed = None
 
-    def _make_training(self, run: TrainingRun, config: dict[str, Any]) -> None:
+    def _make_training(self, run: AnyRun, config: dict[str, Any]) -> None:
         self.training = training = make_training(run, self._materials(run))
-        self.told = False  # whether a result said what it computes with
+        self.machine_reported = False  # whether a result said what it computes with
         if config.get("adopt") and isinstance(training, Training):
             with fetched(config["checkpoint"]) as folder:
                 patiently(lambda: training.adopt(folder))
@@ -176,9 +183,9 @@ class RankerTrainable(ClusterTrainable):
             self.notes.append(f"{address} is damaged ({error}); the training goes back behind it")
             return False
 
-    def _materials(self, run: TrainingRun) -> Materials:
+    def _materials(self, run: AnyRun) -> AnyMaterials:
         """Those that were not foreseen are not kept: the next trial has others."""
-        return materials_for(run, self.shared)
+        return shared_for(run, self.shared)
 
     def step(self) -> dict[str, Any]:
         """The metrics of docs/how-to/mlflow.md, with `iteration` and `done`.
@@ -189,20 +196,25 @@ class RankerTrainable(ClusterTrainable):
         if self.failed is not None:
             return {"failed": self.failed, "iteration": 1, "done": True}
         if self.training.finished:  # restored from its last checkpoint: reports that iteration again
-            return self.training.history[-1] | {"iteration": self.training.iteration, "done": True}
+            return self._reported(self.training.history[-1]) | {"iteration": self.training.iteration, "done": True}
         try:
-            metrics: dict[str, Any] = dict(self.training.iterate())
+            metrics = self._reported(self.training.iterate())
         except (UserError, WorkFailed) as error:
-            return {"failed": str(error), "iteration": self.training.iteration + 1, "done": True}
+            trace = {TRACE: error.trace} if isinstance(error, FunctionFailed) else {}
+            return {"failed": str(error), "iteration": self.training.iteration + 1, "done": True} | trace
         if self.reports_queries:
             metrics["queries"] = [round(float(value), DIGITS) for value in self.training.dev_values]
         metrics |= device_memory()
-        if not self.told:
-            metrics["machine"], self.told = self.training.machine, True
+        if not self.machine_reported:
+            metrics["machine"], self.machine_reported = self.training.machine, True
         if notes := [*self.notes, *self.training.pop_notes()]:
             metrics["note"] = "; ".join(notes)
             self.notes = []
         return metrics | {"iteration": self.training.iteration, "done": self.training.finished}
+
+    def _reported(self, metrics: dict[str, float]) -> dict[str, Any]:
+        """The metrics as a result holds them: a function's own names stand apart, for Ray's may be the same."""
+        return {REPORTED: list(metrics.items())} if isinstance(self.training, ObjectiveTraining) else dict(metrics)
 
     def snapshot(self) -> Callable[[Path], None]:
         if self.failed is not None:  # Tune also saves trials that end by failing

@@ -166,8 +166,8 @@ def _session(
 ) -> dict[str, Any]:
     """One sitting of a search, from its first event or from where the last sitting ended. `materials`: empty for a
     search that is done."""
-    if made := next(iter(materials.values()), None):
-        for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
+    if first := next(iter(materials.values()), None):
+        for note in (*experiment.notes, *first.data.notes, *training_notes(experiment.base_run(), first)):
             say(f"note: {note}")
     if search_folder.remote and not search_folder.elsewhere(tracking_uri):
         say(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all")
@@ -215,11 +215,11 @@ def _run(
         with panel(trials, iterations, before) as progress:
             cluster = address is not None
             networks = not experiment.base_run().grows_trees
-            places = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
-            search = Search(experiment, journal, places(), artifacts, progress.update)
+            slots = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
+            search = Search(experiment, journal, slots(), artifacts, progress.update)
             for address in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
-            run_trials(search, materials, search_folder.below("ray"), search.state.sessions, places)
+            run_trials(search, materials, search_folder.below("ray"), search.state.sessions, slots)
     _close(search, artifacts)
     return search.state
 
@@ -278,7 +278,7 @@ def parts_of(experiment: Experiment) -> list[object]:
 
 
 def _versions() -> dict[str, str]:
-    return {package: known for package, known in versions((*PACKAGES, *OF_DRIVER)).items() if known}
+    return {package: version for package, version in versions((*PACKAGES, *OF_DRIVER)).items() if version}
 
 
 def _git_commit(program: Path = Path(__file__)) -> str | None:

@@ -18,7 +18,7 @@ from tune_cl.process import stop_if_asked
 from tune_cl.space.space import Flat
 
 if TYPE_CHECKING:
-    from trainables.training.factory import AnyTraining
+    from trainables.training.factory import RankerTraining
     from trainables.training.materials import Materials
 
 
@@ -55,7 +55,7 @@ def default_output(run: TrainingRun) -> Path:
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
 
 
-def _new_or_resumed(run: TrainingRun, materials: Materials, output: Path, say: Callable[[str], None]) -> AnyTraining:
+def _new_or_resumed(run: TrainingRun, materials: Materials, output: Path, say: Callable[[str], None]) -> RankerTraining:
     """A training that continues from the last saved state, if there is a sound one.
 
     Raises ConfigError if `output` holds a training of another configuration, or of other data or vectors.
@@ -87,12 +87,12 @@ def _fits(run: TrainingRun, materials: Materials, state: Path) -> bool:
     from trainables.training.saves import DAMAGED
 
     try:
-        return is_of(state, run, materials)
+        return is_of(state, run, materials.digest)
     except DAMAGED:
         return True
 
 
-def _train(training: AnyTraining, output: Path) -> None:
+def _train(training: RankerTraining, output: Path) -> None:
     """Trains to the end, saving states."""
     from trainables.training.saves import iterations
 
@@ -108,7 +108,7 @@ def _train(training: AnyTraining, output: Path) -> None:
         stop_if_asked()
 
 
-def _progress(training: AnyTraining, metrics: dict[str, float]) -> str:
+def _progress(training: RankerTraining, metrics: dict[str, float]) -> str:
     metric = training.run.metric
     star = " *" if training.best_iteration == training.iteration else ""
     return (
@@ -118,7 +118,7 @@ def _progress(training: AnyTraining, metrics: dict[str, float]) -> str:
     )
 
 
-def _finish(training: AnyTraining, output: Path) -> dict[str, Any]:
+def _finish(training: RankerTraining, output: Path) -> dict[str, Any]:
     """Applies the best weights to test once (without one, to dev), and saves the run and the ranker."""
     from trainables.evaluation.per_query import scores_file, write_scores
     from trainables.training.trainer import test_metrics

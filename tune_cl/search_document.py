@@ -29,24 +29,24 @@ def best_of(state: SearchState) -> dict[str, Any] | None:
 
 def best_curriculum_of(state: SearchState) -> dict[str, Any] | None:
     """Like `best_of`, for the best trial that is not the baseline."""
-    found = next((pair for pair in state.ranked() if not pair[0].baseline), None)
-    return _reached(state, *found) if found else None
+    best = next((pair for pair in state.ranked() if not pair[0].baseline), None)
+    return _reached(state, *best) if best else None
 
 
 def _reached(state: SearchState, trial: TrialState, at: Dev) -> dict[str, Any]:
-    found = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
-    return found | seeds_of(state, trial)
+    result = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
+    return result | repeated_results(state, trial)
 
 
-def baseline_of(state: SearchState) -> dict[str, Any] | None:
+def baseline_result(state: SearchState) -> dict[str, Any] | None:
     """The baseline as the result document shows it, under the search's seed."""
     trial = state.baseline_trial()
     if not trial or trial.outcome == "failed" or not (at := trial.best(state.metric)):
         return None
-    return {"params": trial.params, "dev": at.dev, "iteration": at.iteration} | seeds_of(state, trial)
+    return {"params": trial.params, "dev": at.dev, "iteration": at.iteration} | repeated_results(state, trial)
 
 
-def seeds_of(state: SearchState, trial: TrialState) -> dict[str, Any]:
+def repeated_results(state: SearchState, trial: TrialState) -> dict[str, Any]:
     """The seeds of a configuration's trainings that ran to the end, and their best dev values: `dev_mean`, and `devs`
     one by one. Empty if no configuration was repeated."""
     values = state.by_seed().get(trial.configuration)
@@ -97,7 +97,7 @@ def search_document(
         "outlook": outlook(variances, Request.top, state.metric) if variances else None,
         "selection_bias": selection_bias(curves_of(state)),
         "pareto": pareto(state),
-        "baseline": baseline_of(state),
+        "baseline": baseline_result(state),
         "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
         if (state.end or {}).get("checkpoint")
         else None,

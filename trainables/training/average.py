@@ -34,7 +34,8 @@ class MovingAverage:
     def update(self) -> None:
         """Takes in the weights after an optimiser step."""
         self.steps += 1
-        weights, share = list(self.weights.values()), max(1 / self.steps, self.rate)
+        weights: list[Tensor] = list(self.weights.values())
+        share = max(1 / self.steps, self.rate)
         torch._foreach_lerp_(self.values, weights, share)  # pyright: ignore[reportPrivateImportUsage]
 
     @contextmanager

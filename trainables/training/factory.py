@@ -1,15 +1,20 @@
-"""How long an iteration takes, measured on a few real steps."""
+"""The kinds of training: which one a configuration asks for, what it shares with others, and how long an iteration of
+it takes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, overload
 
 import torch
 
 from trainables.config.keys import TrainingRun
+from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
-from trainables.training.materials import Materials
+from trainables.training.materials import Materials, materials_for, materials_key
+from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
 from trainables.training.pretrained import completed
 from trainables.training.saved_ranker import SavedRanker, SavedTrees, holds_trees, load_ranker_folder, load_trees
 from trainables.training.trainer import Training, training_instances
@@ -40,17 +45,39 @@ def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, 
     return evaluation + steps_seconds / STEPS * run.training.batches_per_iteration
 
 
-AnyTraining = Training | TreeTraining
+RankerTraining = Training | TreeTraining
+AnyTraining = RankerTraining | ObjectiveTraining
+AnyMaterials = Materials | ObjectiveMaterials
 
 
-def make_training(run: TrainingRun, materials: Materials, device: str | None = None) -> AnyTraining:
+@overload
+def make_training(run: TrainingRun, materials: Materials, device: str | None = None) -> RankerTraining: ...
+@overload
+def make_training(run: AnyRun, materials: AnyMaterials, device: str | None = None) -> AnyTraining: ...
+def make_training(run: AnyRun, materials: AnyMaterials, device: str | None = None) -> AnyTraining:
     """A training at its start, after a pre-training and a teacher that it needs and the materials lack.
 
     `device` is for networks; None: the GPU if there is one. Trees grow on the CPU.
     """
+    if isinstance(run, ObjectiveRun):
+        if not isinstance(materials, ObjectiveMaterials):
+            raise TypeError("a training by a function needs the function")
+        return ObjectiveTraining(run, materials)
+    if isinstance(materials, ObjectiveMaterials):
+        raise TypeError("a ranker's training needs data")
     if run.grows_trees:
         return TreeTraining(run, materials)
     return Training(run, completed(run, materials), device)
+
+
+def key_of(run: AnyRun) -> str:
+    """The key of what a training shares with others of its search."""
+    return OBJECTIVE if isinstance(run, ObjectiveRun) else materials_key(run)
+
+
+def shared_for(run: AnyRun, by_key: Mapping[str, Any]) -> AnyMaterials:
+    """What a training shares with others, of those `by_key`; a ranker's materials are made if they are not there."""
+    return by_key[OBJECTIVE] if isinstance(run, ObjectiveRun) else materials_for(run, by_key)
 
 
 def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:

@@ -12,10 +12,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import DataError, Problem
-from trainables.data.columns import required_split
+from trainables.data.columns import Split, required_split
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import evaluator_of
+from trainables.evaluation.per_query import evaluator_of, scores_file, write_evaluated
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 
@@ -23,25 +24,26 @@ STATE = "state.json"
 
 
 class Progress(ABC):
-    """What trainings of networks and of trees have in common.
+    """What trainings of all kinds have in common.
 
-    history      metrics of each completed iteration
-    best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
-    dev_values   float64 [Q], of each dev query after the last iteration: means over the last `evaluation.smoothing`
-    recent       dev values by query that enter the next such mean, one array for each of these iterations
+    digest      of the data that the training reads
+    history     metrics of each completed iteration
     copied_iterations  iterations that another configuration made before this training continued from its state: none
-                 of them can be this one's best
+                of them can be this one's best
+    dev_values  float64 [Q], of each dev query after the last iteration (means, with `evaluation.smoothing`)
     """
 
-    def __init__(self, run: TrainingRun, materials: Materials):
-        self.run, self.materials = run, materials
-        self.dev = required_split(materials.data, "dev")
-        self.evaluator = evaluator_of(materials.data, self.dev, run.evaluation.relevance_level)
+    run: AnyRun
+
+    def __init__(self, digest: str):
+        self.digest = digest
         self.history: list[dict[str, float]] = []
         self.best_iteration = self.copied_iterations = 0
-        self.best_scores = np.empty(0, np.float32)
         self.dev_values = np.empty(0)
-        self.recent: list[np.ndarray] = []
+
+    def close(self) -> None:
+        """Ends what runs beside the training; nothing is trained after it."""
+        return
 
     def pop_notes(self) -> list[str]:
         """What the user should know of the iterations done since the last call."""
@@ -79,23 +81,27 @@ class Progress(ABC):
         settings = self.run.training
         return self.iteration >= settings.max_iterations or self.iteration - self.best_iteration >= settings.patience
 
-    def evaluate(self, scores: np.ndarray) -> float:
-        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]; and over the
-        last `evaluation.smoothing` iterations, as far as there are any."""
-        window = [*self.recent, self.evaluator(scores, [self.run.metric])[self.run.metric]]
-        self.dev_values = np.mean(window, axis=0)
-        self.recent = window[max(0, len(window) + 1 - self.run.evaluation.smoothing) :]
-        return float(self.dev_values.mean())
+    @abstractmethod
+    def save_ranker(self, folder: Path) -> None:
+        """Writes what the best iteration has trained."""
+
+    @abstractmethod
+    def restore_ranker(self, folder: Path) -> None:
+        """Takes what `save_ranker` wrote, to apply it."""
+
+    @abstractmethod
+    def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
+        """Applies what is trained to a split, and writes to the folder what comes of it; returns per-query values,
+        float64 [Q] by metric, and the file that was written."""
 
     def document(self) -> dict[str, Any]:
         """The JSON part of a saved training."""
         return {
             "run": self.run.model_dump(),
-            "data": self.materials.digest,
+            "data": self.digest,
             "history": list(self.history),
             "best_iteration": self.best_iteration,
             "adopted": self.copied_iterations,
-            "recent": [values.tolist() for values in self.recent],
         }
 
     @abstractmethod
@@ -108,11 +114,11 @@ class Progress(ABC):
 
     def same_run(self, folder: Path) -> bool:
         """Whether `folder` holds a state of this training, as `is_of` decides."""
-        return is_of(folder, self.run, self.materials)
+        return is_of(folder, self.run, self.digest)
 
-    def restore_progress(self, folder: Path) -> None:
-        """Restores history and best scores. Raises DataError for the state of another configuration, ValueError if a
-        file of the folder is not as it was written."""
+    def restore_progress(self, folder: Path) -> dict[str, Any]:
+        """Restores the history; returns the JSON part of the state. Raises DataError for the state of another
+        configuration, ValueError if a file of the folder is not as it was written."""
         checkpoint.require_whole(folder)
         if not self.same_run(folder):
             wrong = "is the state of another configuration"
@@ -123,9 +129,55 @@ class Progress(ABC):
             state["best_iteration"],
             state["adopted"],
         )
+        return state
+
+
+class RankerProgress(Progress):
+    """What trainings of networks and of trees have in common.
+
+    best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
+    recent       dev values by query that enter the next mean of `evaluation.smoothing`, an array for each iteration
+    """
+
+    run: TrainingRun
+
+    def __init__(self, run: TrainingRun, materials: Materials):
+        super().__init__(materials.digest)
+        self.run, self.materials = run, materials
+        self.dev = required_split(materials.data, "dev")
+        self.evaluator = evaluator_of(materials.data, self.dev, run.evaluation.relevance_level)
+        self.best_scores = np.empty(0, np.float32)
+        self.recent: list[np.ndarray] = []
+
+    @abstractmethod
+    def score(self, split: Split) -> np.ndarray:
+        """Scores of all candidates of a split, float32 [C]; class logits, [C, K], for pairs to classify."""
+
+    def evaluate(self, scores: np.ndarray) -> float:
+        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]; and over the
+        last `evaluation.smoothing` iterations, as far as there are any."""
+        window = [*self.recent, self.evaluator(scores, [self.run.metric])[self.run.metric]]
+        self.dev_values = np.mean(window, axis=0)
+        self.recent = window[max(0, len(window) + 1 - self.run.evaluation.smoothing) :]
+        return float(self.dev_values.mean())
+
+    def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
+        data = self.materials.data
+        target = required_split(data, split)
+        scores = self.score(target)
+        evaluator = evaluator_of(data, target, self.run.evaluation.relevance_level)
+        values = write_evaluated(folder, split, data, scores, self.run.ranker["name"], evaluator)
+        return values, scores_file(folder, split, data)
+
+    def document(self) -> dict[str, Any]:
+        return super().document() | {"recent": [values.tolist() for values in self.recent]}
+
+    def restore_progress(self, folder: Path) -> dict[str, Any]:
+        state = super().restore_progress(folder)
         self.recent = recent_of(state)
         if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)
+        return state
 
 
 def read_state(folder: Path) -> dict[str, Any]:
@@ -138,13 +190,13 @@ def recent_of(state: dict[str, Any]) -> list[np.ndarray]:
     return [np.array(values) for values in state.get("recent", ())]
 
 
-def is_of(folder: Path, run: TrainingRun, materials: Materials) -> bool:
+def is_of(folder: Path, run: AnyRun, digest: str) -> bool:
     """Whether `folder` holds the state of this configuration on this data, wherever the data now lies. A state with
     keys that this version does not know counts as another configuration's."""
     state = read_state(folder)
     try:
-        saved = TrainingRun.model_validate(state["run"])
+        saved = run_of(state["run"])
     except ValidationError:
         return False
     here = saved.data.model_copy(update={"source": run.data.source})
-    return saved.model_copy(update={"data": here}) == run and state["data"] == materials.digest
+    return saved.model_copy(update={"data": here}) == run and state["data"] == digest

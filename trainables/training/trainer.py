@@ -29,13 +29,12 @@ from trainables.training.batching import Batcher, make_curriculum, objective, to
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
-from trainables.training.progress import STATE, Progress, read_state, recent_of
-from trainables.training.ranker_folder import WEIGHTS
-from trainables.training.saved_ranker import write_ranker
+from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
+from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, score_candidates
 
 
-class Training(Progress):
+class Training(RankerProgress):
     """State of one training. All randomness is a function of (seed, step), and `save` includes what the curriculum
     remembers; so `load` followed by `iterate` gives the numbers of an uninterrupted run."""
 
@@ -292,8 +291,7 @@ class Training(Progress):
 
     def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
-        checkpoint.require_whole(folder)
-        self.module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
+        self.module.load_state_dict(load_weights(folder, self.run))
 
     def _restore(self, folder: Path) -> None:
         """Restores weights, their average, optimiser, the curriculum's state and the size of micro-batches."""

@@ -30,7 +30,7 @@ from trainables.rankers.lambdamart import Objective, parameters, require_feature
 from trainables.rankers.settings import LambdaMartSettings
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
-from trainables.training.progress import STATE, Progress, read_state
+from trainables.training.progress import STATE, RankerProgress, read_state
 from trainables.training.ranker_folder import CONFIG, described
 
 MODEL = "model.txt"
@@ -173,7 +173,7 @@ def add_scores(
         scores += booster.predict(features, start_iteration=start, num_iteration=count, raw_score=True)
 
 
-class TreeTraining(Progress):
+class TreeTraining(RankerProgress):
     """State of one training: the booster, which is a function of data, configuration and rounds alone.
 
     A booster that continues a saved one grows the same trees as one that was never interrupted. If the configuration

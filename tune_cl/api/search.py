@@ -25,7 +25,7 @@ from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
 from tune_cl.ray.access import require_ray
 from tune_cl.search.progress_panel import standing
-from tune_cl.search_document import BEST_RANKER, TRIALS, baseline_of, best_of, recorded_document
+from tune_cl.search_document import BEST_RANKER, TRIALS, baseline_result, best_of, recorded_document
 from tune_cl.tracking.layout import metric_name
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Search:
     def baseline(self) -> Trial | None:
         """The trial without a curriculum; None if it gave no value."""
         state = self._state
-        found = baseline_of(state)
+        found = baseline_result(state)
         return _trial({"trial_id": state.baseline, **found}) if found else None
 
     @property

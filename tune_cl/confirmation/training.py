@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun
 from trainables.core.storage import patiently
-from trainables.data.columns import required_split
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import evaluator_of, scores_file, values_file, write_evaluated
+from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training.checkpoint import SEAL, read_json, require_whole, seal, write_folder, write_json
-from trainables.training.factory import AnyTraining, make_training
-from trainables.training.materials import Materials
+from trainables.training.factory import AnyMaterials, AnyTraining, make_training
 from trainables.training.saves import DAMAGED, iterations, resumed_or_new
 
 STATE, RANKER, TRAINING, RESULT = "state", "ranker", "training.json", "result.json"
@@ -48,7 +46,7 @@ def ended_result(folder: Path, split: str) -> dict[str, Any]:
 
 
 def confirm_run(
-    run: TrainingRun, materials: Materials, folder: Path, split: str, saved: Callable[[], None] = lambda: None
+    run: AnyRun, materials: AnyMaterials, folder: Path, split: str, saved: Callable[[], None] = lambda: None
 ) -> None:
     """Trains what is left to train, and applies the weights that are best on dev to `split`.
 
@@ -65,23 +63,18 @@ def confirm_run(
     if (folder / STATE).exists():  # a kill may have come between the record of the training's end and this
         shutil.rmtree(folder / STATE)
     trained = read_json(folder / TRAINING)
-    target = required_split(materials.data, split)
-    scores = training.score(target)
-    data = materials.data
-    evaluator = evaluator_of(data, target, run.evaluation.relevance_level)
 
     def write(temporary: Path) -> None:
-        values = write_evaluated(temporary, split, data, scores, run.ranker["name"], evaluator)
+        values, written = training.apply(split, temporary)
         means = {name: float(column.mean()) for name, column in values.items()}
-        run_file = scores_file(temporary, split, data).name
-        write_json(temporary / RESULT, {"metrics": means, "run_file": run_file, **trained})
+        write_json(temporary / RESULT, {"metrics": means, "run_file": written.name, **trained})
         seal(temporary)
 
     write_folder(folder / split, write)
 
 
 def trained_before(
-    run: TrainingRun, materials: Materials, folder: Path, say: Callable[[str], None]
+    run: AnyRun, materials: AnyMaterials, folder: Path, say: Callable[[str], None]
 ) -> AnyTraining | None:
     """A training that has finished, with its ranker; None if there is none. `say` is told of one that is damaged, whose
     record is removed."""
@@ -96,15 +89,18 @@ def trained_before(
         say(f"{folder} is damaged ({error}); the training starts again")
     else:
         return training
-    for left in (TRAINING, SEAL):
-        (folder / left).unlink(missing_ok=True)
+    for name in (TRAINING, SEAL):
+        (folder / name).unlink(missing_ok=True)
     return None
 
 
 def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], None], notes: list[str]) -> None:
     """Trains to the end; leaves the ranker and a summary."""
-    for _ in iterations(training, folder / STATE, saved):
-        notes += training.pop_notes()
+    try:
+        for _ in iterations(training, folder / STATE, saved):
+            notes += training.pop_notes()
+    finally:
+        training.close()
     training.save_ranker(folder / RANKER)
     dev = [row[dev_key(training.run.metric)] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)

@@ -15,14 +15,15 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun, run_of
 from trainables.core import storage
 from trainables.core.errors import UserError, WorkFailed, last_line
 from trainables.core.prose import say
 from trainables.core.storage import patiently
 from trainables.training.checkpoint import SEAL, write_folder
 from trainables.training.device import limit_process
-from trainables.training.materials import Materials, materials_for, materials_key
+from trainables.training.factory import AnyMaterials, key_of, shared_for
+from trainables.training.objective import FunctionFailed
 from tune_cl.confirmation.request import SeedRun
 from tune_cl.confirmation.training import RANKER, RESULT, STATE, TRAINING, confirm_run
 from tune_cl.experiment.search_keys import Resources
@@ -31,7 +32,7 @@ from tune_cl.ray.slots import Room, first_ended
 PACKED = "state.tar"
 
 
-def confirm_at(run: TrainingRun, materials: Materials, folder: str, split: str) -> None:
+def confirm_at(run: AnyRun, materials: AnyMaterials, folder: str, split: str) -> None:
     """`confirm_run` in a folder on this machine or in S3; raises what that raises."""
     if not storage.is_remote(folder):
         confirm_run(run, materials, Path(folder), split)
@@ -49,8 +50,8 @@ def fetch_earlier(address: str, folder: Path) -> None:
     nothing."""
     if storage.exists(storage.joined(address, TRAINING)):
         names = storage.files_below(address)
-        left = [name for name in names if name in (TRAINING, SEAL) or name.startswith(f"{RANKER}/")]
-        storage.download(address, folder, left)
+        needed = [name for name in names if name in (TRAINING, SEAL) or name.startswith(f"{RANKER}/")]
+        storage.download(address, folder, needed)
     elif storage.exists(storage.joined(address, PACKED)):
         with storage.fetched(address, PACKED) as copy, tarfile.open(copy / PACKED) as archive:
             archive.extractall(folder, filter="data")
@@ -74,24 +75,37 @@ def fetch_results(address: str, folder: Path) -> None:
 RETRIES = 3  # of a task whose process or node died; it goes on from its last checkpoint
 
 
-def task(run: dict[str, Any], materials: Materials, folder: str, split: str, threads: int, gpu: float) -> str | None:
+def task(run: dict[str, Any], materials: AnyMaterials, folder: str, split: str, threads: int, gpu: float) -> str | None:
     """Runs one training of a confirmation, in a folder or in S3. Returns None, or why it failed if no retry would
     help."""
     try:
-        training = TrainingRun.model_validate(run)
+        training = run_of(run)
         limit_process(threads, gpu, on_cpu=training.grows_trees)
         confirm_at(training, materials, folder, split)
+    except FunctionFailed as error:
+        return f"{error} (traceback: {leave(error, folder)})"
     except (UserError, WorkFailed) as error:
         return str(error)
     return None
 
 
+def leave(error: FunctionFailed, folder: str) -> str:
+    """Writes the traceback of a user's function to the training's folder, here or in S3; returns its address."""
+    if not storage.is_remote(folder):
+        return str(error.write(Path(folder)))
+    with TemporaryDirectory(prefix="tune_cl-") as scratch:
+        written = error.write(Path(scratch))
+        address = storage.joined(folder, written.name)
+        storage.patiently(lambda: storage.upload_file(written, address))
+    return address
+
+
 class Crew:
     """Trains on the connected Ray cluster, whose object store holds data and text sides once."""
 
-    def __init__(self, materials: Mapping[str, Materials], resources: Resources, split: str):
+    def __init__(self, materials: Mapping[str, AnyMaterials], resources: Resources, split: str):
         self.materials = materials
-        self.shared = {key: ray.put(made) for key, made in materials.items()}
+        self.shared = {key: ray.put(one) for key, one in materials.items()}
         self.reserved, self.split = (resources.threads, resources.gpu), split
         self.room = Room(resources, say)
         options = {"num_cpus": resources.cpu, "num_gpus": resources.gpu, "max_retries": RETRIES}
@@ -114,11 +128,11 @@ class Crew:
         folder = run.remote or str(run.folder)
         return self.task.remote(run.run.model_dump(), self._share(run.run), folder, self.split, *self.reserved)
 
-    def _share(self, run: TrainingRun) -> Any:
+    def _share(self, run: AnyRun) -> Any:
         """The materials in the object store."""
-        key = materials_key(run)
+        key = key_of(run)
         if key not in self.shared:
-            self.shared[key] = ray.put(materials_for(run, self.materials))
+            self.shared[key] = ray.put(shared_for(run, self.materials))
         return self.shared[key]
 
 

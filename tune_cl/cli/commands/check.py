@@ -132,7 +132,7 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
         "max_iterations": experiment.max_iterations,
         "searcher": search.searcher,
         "scheduler": search.scheduler,
-        "judged": _judged(experiment),
+        "judged": _compared_when(experiment),
         "reduction_factor": search.reduction_factor,
         "rungs": experiment.rungs if search.scheduler in WITH_RUNGS else [],
         "baseline": experiment.baseline_values(),
@@ -140,7 +140,7 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _judged(experiment: Experiment) -> str | None:
+def _compared_when(experiment: Experiment) -> str | None:
     """When the scheduler compares trials, in words; None if it never does."""
     search = experiment.search
     if search.scheduler == "none":

@@ -1,0 +1,183 @@
+"""Tables of the study of the noise of seeds (benchmarks/seed_noise.py), from its recorded trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainables.core.randomness import generator
+
+PURPOSES = ("weights", "order", "negatives", "dropout")
+BASE = 1  # the seed that the purposes have which do not vary
+WINDOW = 3  # iterations that a smoothed dev value is the mean of
+DRAWS = 2000  # of the bootstrap over seeds
+Line = Mapping[str, Any]
+DEFAULT, AVERAGED = "best on dev", "average, horizon 3, last"
+
+
+def smoothed(dev: list[float]) -> np.ndarray:
+    """Mean of each value and the WINDOW - 1 before it, as far as there are any."""
+    return np.array([np.mean(dev[max(0, end - WINDOW) : end]) for end in range(1, len(dev) + 1)])
+
+
+def best(values: Iterable[float]) -> int:
+    """The iteration, from 1, with the highest value; the first of equal ones."""
+    return int(np.argmax(list(values))) + 1
+
+
+def on_test(weights: str, choose: Callable[[list[float]], int]) -> Callable[[Line], float]:
+    """The test value of these weights at the iteration chosen by their dev values."""
+    return lambda line: line["test"][weights][str(choose(line["dev"][weights]))]
+
+
+def only(weights: str) -> Callable[[Line], float]:
+    """The test value of weights that were applied once, in the end."""
+    return lambda line: list(line["test"][weights].values())[-1]
+
+
+VARIANTS: dict[str, Callable[[Line], float]] = {
+    DEFAULT: on_test("own", best),
+    "best on smoothed dev": on_test("own", lambda dev: best(smoothed(dev))),
+    "last": on_test("own", len),
+    "average, horizon 1, last": only("ema1"),
+    "average, horizon 3, best on dev": on_test("ema3", best),
+    AVERAGED: on_test("ema3", len),
+    "mean weights of the second half": only("second half"),
+}
+SHOWN = (list(VARIANTS).index(DEFAULT), list(VARIANTS).index(AVERAGED))
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Plain training and a curriculum at equal seeds: test values, float64 [variants, seeds] each."""
+
+    plain: np.ndarray
+    curriculum: np.ndarray
+
+    @property
+    def difference(self) -> np.ndarray:
+        return self.curriculum - self.plain
+
+
+def pairs(lines: Iterable[Line], curriculum: str, shared: bool = False) -> Pairs | None:
+    """The pairs among some trainings; None if there are fewer than three."""
+    values: dict[str, dict[tuple[int, ...], list[float]]] = {"plain": {}, curriculum: {}}
+    for line in lines:
+        job = line["job"]
+        if job["curriculum"] in values and job["shared"] == shared:
+            values[job["curriculum"]][tuple(job["seeds"])] = [value(line) for value in VARIANTS.values()]
+    both = sorted(values["plain"].keys() & values[curriculum].keys())
+    if len(both) < 3:
+        return None
+    return Pairs(*(np.array([values[name][seeds] for seeds in both]).T for name in ("plain", curriculum)))
+
+
+def with_equal_seeds(lines: Iterable[Line]) -> list[Line]:
+    return [line for line in lines if len(set(line["job"]["seeds"])) == 1]
+
+
+def one_varies(lines: Iterable[Line], purpose: int) -> list[Line]:
+    """Trainings in which the other purposes have the seed BASE."""
+    return [line for line in lines if set(np.delete(line["job"]["seeds"], purpose)) == {BASE}]
+
+
+def tables(lines: Sequence[Line]) -> str:
+    """All tables, as Markdown."""
+    names = dict.fromkeys(f"{line['job']['data']}-{line['job']['ranker']}" for line in lines)
+    studies = {
+        name: [line for line in lines if f"{line['job']['data']}-{line['job']['ranker']}" == name] for name in names
+    }
+    equal = {name: found for name, those in studies.items() if (found := pairs(with_equal_seeds(those), "paced"))}
+    parts = [
+        ("SD over seeds of the difference, paced less plain", by_variant(equal, lambda p: sd(p.difference))),
+        ("SD over seeds of plain training", by_variant(equal, lambda p: sd(p.plain))),
+        ("Mean of plain training", by_variant(equal, lambda p: p.plain.mean(axis=1))),
+        ("Mean difference", by_variant(equal, lambda p: p.difference.mean(axis=1))),
+        ("Ratio to the default, over the studies", ratios(equal)),
+        ("What equal seeds share", sharing(studies)),
+        ("One purpose of the seed at a time", purposes(studies)),
+    ]
+    return "\n\n".join(f"{title}\n\n{rows}" for title, rows in parts)
+
+
+def sd(values: np.ndarray) -> np.ndarray:
+    """Over seeds, of each variant."""
+    return values.std(axis=1, ddof=1)
+
+
+def table(head: list[str], rows: Iterable[list[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def by_variant(studies: Mapping[str, Pairs], of: Callable[[Pairs], np.ndarray]) -> str:
+    columns = {name: of(found) for name, found in studies.items()}
+    head = ["", *(f"{name} ({studies[name].plain.shape[1]})" for name in columns)]
+    rows = ([name, *(f"{column[index]:.4f}" for column in columns.values())] for index, name in enumerate(VARIANTS))
+    return table(head, rows)
+
+
+def ratios(studies: Mapping[str, Pairs]) -> str:
+    """SDs of the difference divided by the default's: geometric mean over studies with a 95 % bootstrap interval over
+    seeds; and in how many studies the SD falls by a quarter, and by how much test rises on average."""
+    if not studies:
+        return ""
+    rng, found = generator(0, "seed noise bootstrap"), list(studies.values())
+    sizes = [one.plain.shape[1] for one in found]
+    drawn = [mean_log_ratio(found, [rng.integers(size, size=size) for size in sizes]) for _ in range(DRAWS)]
+    low, high = np.exp(np.nanpercentile(drawn, [2.5, 97.5], axis=0))
+    center = np.exp(mean_log_ratio(found, [np.arange(size) for size in sizes]))
+    quarter = np.sum([sd(one.difference) <= 0.75 * sd(one.difference)[0] for one in found], axis=0)
+    means = np.mean([(one.plain + one.curriculum).mean(axis=1) / 2 for one in found], axis=0)
+    rows = (
+        [
+            name,
+            f"{center[at]:.2f} [{low[at]:.2f}, {high[at]:.2f}]",
+            f"{quarter[at]} of {len(found)}",
+            f"{means[at] - means[0]:+.4f}",
+        ]
+        for at, name in enumerate(VARIANTS)
+    )
+    return table(["", "SD of the difference, ratio", "a quarter less in", "mean test value"], rows)
+
+
+def mean_log_ratio(studies: list[Pairs], seeds: list[np.ndarray]) -> np.ndarray:
+    """Mean over studies of log(SD / the default's SD), with these seeds of each, float64 [variants]."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = [np.log(sd(one.difference[:, chosen])) for one, chosen in zip(studies, seeds, strict=True)]
+        return np.mean([log - log[0] for log in logs], axis=0)
+
+
+def sharing(studies: Mapping[str, list[Line]]) -> str:
+    """SD of the difference at equal seeds and, from the variances, at different ones."""
+    ways = {
+        ("paced", False): "equal seeds",
+        ("paced", True): "and draws by sample",
+        ("weighted", False): "weights alone",
+    }
+    rows = []
+    for name, lines in studies.items():
+        for (curriculum, shared), words in ways.items():
+            if found := pairs(with_equal_seeds(lines), curriculum, shared):
+                own, apart = sd(found.difference), np.hypot(sd(found.plain), sd(found.curriculum))
+                cells = [f"{own[at]:.4f} / {apart[at]:.4f}" for at in SHOWN]
+                rows.append([name, words, str(found.plain.shape[1]), *cells])
+    return table(["", "", "seeds", *(f"{list(VARIANTS)[at]}: equal / different" for at in SHOWN)], rows)
+
+
+def purposes(studies: Mapping[str, list[Line]]) -> str:
+    """Variances with one purpose's seed varied, as shares of those with all of them varied."""
+    rows = []
+    for name, lines in studies.items():
+        whole = pairs(with_equal_seeds(lines), "paced")
+        for index, purpose in enumerate(PURPOSES):
+            found = pairs(one_varies(lines, index), "paced")
+            if found and whole:
+                ratios = [sd(found.difference) / sd(whole.difference), sd(found.plain) / sd(whole.plain)]
+                shares = [f"{np.square(ratio[at]):.0%}" for ratio in ratios for at in SHOWN]
+                rows.append([name, purpose, str(found.plain.shape[1]), *shares])
+    columns = [f"{part}, {list(VARIANTS)[at]}" for part in ("difference", "plain") for at in SHOWN]
+    return table(["", "varied", "seeds", *columns], rows)

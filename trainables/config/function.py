@@ -1,0 +1,170 @@
+"""A user's training function, and where it comes from.
+
+Ray brings it to the processes that call it, within one run of the program. On disk are only its name, its file and a
+digest of its source: reading a search never runs code from it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+from typing import Any
+
+from trainables.core.errors import ConfigError, Problem, last_line, nearest
+
+OPTION = "--objective"
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A training function.
+
+    name      qualified, for people
+    file      it was defined in; None for one from a console
+    digest    of its source without comments and layout; None if there is no source
+    function  None where only the record of it was read
+    """
+
+    name: str
+    file: str | None = None
+    digest: str | None = None
+    function: Function | None = None
+
+    @property
+    def record(self) -> dict[str, str | None]:
+        """What journals and search-space files hold of it."""
+        return {"name": self.name, "file": self.file, "digest": self.digest}
+
+    @property
+    def option(self) -> str:
+        """What a user types to name it."""
+        return f"{self.file or 'FILE.py'}:{self.name.rpartition('.')[2]}"
+
+    def required(self) -> Function:
+        """The function. Raises ConfigError if only its record was read."""
+        if self.function is None:
+            raise ConfigError(missing(self))
+        return self.function
+
+    @property
+    def module(self) -> ModuleType | None:
+        """The module that defines the function."""
+        return sys.modules.get(_code(self.function).__module__)
+
+
+def missing(objective: Objective) -> Problem:
+    """The problem of a search by a function that is not at hand."""
+    right = f"objective={objective.name} in Python, or {OPTION} {objective.option}"
+    return Problem("objective", f"the search trains by the function {objective.name}, which is not given", right)
+
+
+def recorded(document: Mapping[str, Any]) -> Objective:
+    """The inverse of `Objective.record`; raises ConfigError for another document."""
+    try:
+        return Objective(**{key: document.get(key) for key in ("file", "digest")}, name=str(document["name"]))
+    except (KeyError, TypeError, AttributeError):
+        right = f"no such key in a file: {OPTION} FILE.py:FUNCTION gives the function"
+        raise ConfigError(Problem("objective", "is no record of a function", right)) from None
+
+
+def same(record: Objective, given: Objective) -> Objective:
+    """The given function for a search that recorded one. Raises ConfigError if its source has changed: trainings before
+    and after could not be compared."""
+    if record.digest and given.digest and record.digest != given.digest:
+        wrong = f"{given.name} is not the function that the search began with: its code differs"
+        raise ConfigError(Problem("objective", wrong, f"that code of {record.option}, or a new search"))
+    return replace(record, function=given.function)
+
+
+def objective_of(function: Function) -> Objective:
+    """The objective of a function `(config, trial)`. Raises ConfigError for anything else."""
+    if not callable(function):
+        right = "a function (config, trial)"
+        raise ConfigError(Problem("objective", f"{function!r} is no function", right))
+    _require_two_arguments(function)
+    code = _code(function)
+    name = getattr(code, "__qualname__", type(function).__name__)
+    return Objective(name.rpartition("<locals>.")[2], _file(code), _digest(code), function)
+
+
+def load_objective(text: str) -> Objective:
+    """The objective that `--objective FILE.py:FUNCTION` names, whose file is run as a module. Raises ConfigError."""
+    path, colon, name = text.rpartition(":")
+    if not (path and colon and name):
+        raise ConfigError(Problem(OPTION, f"'{text}' is not FILE.py:FUNCTION", "e.g. own_trainer.py:train"))
+    module = _module(Path(path))
+    function = getattr(module, name, None)
+    if function is None:
+        own = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        right = nearest(name, own) if own else "a file that defines it"
+        raise ConfigError(Problem(OPTION, f"{path} has no function '{name}'", right))
+    return objective_of(function)
+
+
+def _module(path: Path) -> ModuleType:
+    """The module of a file. As for a script, its folder is searched for what it imports."""
+    path = path.resolve()
+    name = f"objective_{path.stem}"  # not the name of a module that is imported
+    spec = spec_from_file_location(name, path) if path.is_file() else None
+    if spec is None or spec.loader is None:
+        raise ConfigError(Problem(OPTION, f"there is no Python file {path}", "FILE.py:FUNCTION"))
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # inspect and cloudpickle look there
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        wrong = f"{path} cannot be run: {type(error).__name__}: {last_line(error)}"
+        raise ConfigError(Problem(OPTION, wrong, "a file that imports without an error")) from error
+    return module
+
+
+def _innermost(function: Any) -> Any:
+    """The function within decorators and partial applications."""
+    inner: Any = inspect.unwrap(function)
+    return _innermost(inner.func) if isinstance(inner, partial) else getattr(inner, "__func__", inner)
+
+
+def _code(function: Any) -> Any:
+    """What has the source: the innermost function, or the class of an object that can be called."""
+    inner = _innermost(function)
+    return inner if inspect.isfunction(inner) or inspect.isclass(inner) else type(inner)
+
+
+def _require_two_arguments(function: Function) -> None:
+    try:
+        inspect.signature(function).bind({}, None)
+    except TypeError as error:
+        name = getattr(_code(function), "__name__", "train")
+        right = f"def {name}(config, trial): ..."
+        raise ConfigError(
+            Problem("objective", f"{name} cannot be called with two arguments ({error})", right)
+        ) from None
+
+
+def _file(code: Any) -> str | None:
+    try:
+        file = Path(str(inspect.getsourcefile(code)))
+    except TypeError:
+        return None
+    return str(file.resolve()) if file.is_file() else None
+
+
+def _digest(code: Any) -> str | None:
+    """Of the source as Python parses it: comments and layout do not count."""
+    try:
+        tree = ast.parse(dedent(inspect.getsource(code)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()

@@ -1,0 +1,130 @@
+"""The configuration of a training that is a user's own function: the keys of the curriculum and its schedule that the
+function gets beside parameters of its own, `parameters.*`, whose names are free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+
+from trainables.config.keys import (
+    READS_SCORING,
+    CurriculumConfig,
+    TrainingConfig,
+    TrainingRun,
+    all_keys,
+    flatten,
+    unflatten,
+)
+from trainables.core.errors import ConfigError
+from trainables.core.validation import Section, active_values, problems_of
+
+OBJECTIVE = "objective"  # the key that only such a configuration has
+PARAMETERS = "parameters"
+CURRICULUM_KEYS = ("scoring", "pacing", "n", "delta", "T", "weighting", "m", "anti")
+METRIC = r"^[A-Za-z0-9_][A-Za-z0-9_@./ -]*$"  # the names that MLflow takes, and @
+
+
+class ObjectiveCurriculum(CurriculumConfig):
+    """Of the curriculum's keys, those in CURRICULUM_KEYS have a meaning for a function: the data, and with it what is
+    difficult, is the function's own."""
+
+    scoring: Annotated[str, READS_SCORING] = Field(
+        default="none",
+        min_length=1,
+        description="which of the difficulties that the function names; none: its only one",
+    )
+    weighting: str = Field(
+        default="none", min_length=1, description="none, difficulty, or which ease that the function names"
+    )
+
+    @property
+    def follows_reference(self) -> bool:
+        return False
+
+
+class ObjectiveTrainingConfig(Section):
+    max_iterations: int = Field(default=20, ge=1, description="reports of a training at most")
+    patience: int = Field(default=15, ge=1, description=str(TrainingConfig.model_fields["patience"].description))
+
+
+class ObjectiveData(Section):
+    source: str | None = Field(default=None, min_length=1, description="name of the data, or a path that is digested")
+
+
+class ObjectiveRun(Section):
+    """Everything that determines one training by a function, except the function. Scheduling, labels and records read
+    it as they read a `TrainingRun`."""
+
+    objective: str = Field(description="name of the function")
+    data: ObjectiveData = ObjectiveData()
+    ranker: dict[str, str]
+    curriculum: ObjectiveCurriculum = ObjectiveCurriculum()
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    training: ObjectiveTrainingConfig = ObjectiveTrainingConfig()
+    metric: str = Field(default="map", pattern=METRIC, description="name of the reported value that is compared")
+    seed: int = Field(default=0, ge=0)
+
+    grows_trees: ClassVar[bool] = False
+    draws: ClassVar[bool] = True
+
+    @field_validator("ranker")
+    @classmethod
+    def only_a_name(cls, value: dict[str, str]) -> dict[str, str]:
+        if value.keys() != {"name"}:
+            raise ValueError("a function's own keys are not ranker.*; its keys are parameters.*")
+        return value
+
+    def in_force(self) -> dict[str, Any]:
+        """The flat keys that affect this training, with values."""
+        values = active_values(self, self)
+        values["curriculum"] = {key: value for key, value in values["curriculum"].items() if key in CURRICULUM_KEYS}
+        if values["curriculum"].get("scoring") == "none":
+            del values["curriculum"]["scoring"]
+        if self.data.source is None:
+            del values["data"]
+        del values[OBJECTIVE]
+        return flatten(values)
+
+    def config(self) -> dict[str, Any]:
+        """What the function gets: a nested mapping with every key, whether in force or not."""
+        curriculum = self.curriculum.model_dump(include=set(CURRICULUM_KEYS))
+        named = {"data": self.data.source, "ranker": self.ranker["name"], "metric": self.metric, "seed": self.seed}
+        return {"curriculum": curriculum, "parameters": self.parameters, "training": self.training.model_dump()} | named
+
+
+AnyRun = TrainingRun | ObjectiveRun
+
+
+def run_of(document: Mapping[str, Any]) -> AnyRun:
+    """The run of a nested mapping that a run's `model_dump` gave. Raises pydantic's ValidationError for another one."""
+    return (ObjectiveRun if OBJECTIVE in document else TrainingRun).model_validate(document)
+
+
+def objective_fields(entries: Mapping[str, Any]) -> dict[str, FieldInfo]:
+    """Dotted key -> field of everything that a training by a function reads; `entries`: keys as written, among them
+    those of `parameters`."""
+    fields = all_keys(ObjectiveRun)
+    hidden = {key for key in fields if key.startswith("curriculum.") and key.partition(".")[2] not in CURRICULUM_KEYS}
+    for key in (*hidden, OBJECTIVE, PARAMETERS, "ranker"):
+        del fields[key]
+    fields["ranker.name"] = FieldInfo(annotation=str, description="name of the model")
+    own = {key: value for key, value in entries.items() if key.startswith(f"{PARAMETERS}.")}
+    return fields | {key: parameter_field(value) for key, value in own.items()}
+
+
+def parameter_field(value: Any) -> FieldInfo:
+    """The field of a user's own key: numbers where its range draws numbers, else anything."""
+    if isinstance(value, Mapping) and value.keys() & {"uniform", "loguniform"}:
+        return FieldInfo(annotation=float)
+    return FieldInfo(annotation=Any)
+
+
+def validated_objective(flat: Mapping[str, Any]) -> ObjectiveRun:
+    """The training that flat keys describe; raises ConfigError with every problem in them."""
+    try:
+        return ObjectiveRun.model_validate(unflatten(flat))
+    except ValidationError as error:
+        raise ConfigError(problems_of(error, objective_fields(flat))) from None
