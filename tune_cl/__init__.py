@@ -24,16 +24,30 @@ HOMES = {  # the module that each public name comes from
     "Verdict": "tune_cl.api.verdict",
     "WorkFailed": "trainables.core.errors",
     "compare": "tune_cl.api.verdict",
+    "load_plugins": "trainables.core.plugins",
     "load_ranker": "tune_cl.api.rankers",
+    "loss": "trainables.training.losses",
     "open_search": "tune_cl.api.search",
+    "pacing": "trainables.curriculum.pacing",
+    "ranker": "trainables.rankers.registration",
+    "reader": "trainables.data.readers",
     "run": "tune_cl.api.search",
+    "scoring": "trainables.curriculum.scoring",
     "train": "tune_cl.api.training",
+    "weighting": "trainables.curriculum.weighting",
 }
 if TYPE_CHECKING:
     from trainables.core.errors import ConfigError as ConfigError
     from trainables.core.errors import DataError as DataError
     from trainables.core.errors import Interrupted as Interrupted
     from trainables.core.errors import WorkFailed as WorkFailed
+    from trainables.core.plugins import load_plugins as load_plugins
+    from trainables.curriculum.pacing import pacing as pacing
+    from trainables.curriculum.scoring import scoring as scoring
+    from trainables.curriculum.weighting import weighting as weighting
+    from trainables.data.readers import reader as reader
+    from trainables.rankers.registration import ranker as ranker
+    from trainables.training.losses import loss as loss
     from tune_cl.api.rankers import Ranker as Ranker
     from tune_cl.api.rankers import load_ranker as load_ranker
     from tune_cl.api.search import Search as Search

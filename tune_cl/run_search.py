@@ -28,7 +28,7 @@ from trainables.training.saves import DAMAGED
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import SearchFolder, begun, stopped, taken
+from tune_cl.history.search_folder import SearchFolder, has_event, name_exists, stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.ray.nodes import PACKAGES, versions
@@ -107,11 +107,11 @@ def start_search(
     materials = completed(experiment, untrained(experiment), address)
     warm = warm_start(experiment, next(iter(materials.values())).data.digest, search_folder)
     if search_folder.exists():  # another `run` took the name while this one read its data
-        raise taken(search_folder)
+        raise name_exists(search_folder)
     try:
         with search_folder.open() as journal:
             if journal.size:  # or since the check above
-                raise taken(search_folder)
+                raise name_exists(search_folder)
             journal.append(_search_event(experiment, search_folder, materials, tracking_uri, address))
             if warm:
                 say("\n".join(f"note: {note}" for note in notes_of(warm)))
@@ -120,7 +120,7 @@ def start_search(
     except Interrupted:
         raise
     except KeyboardInterrupt:
-        if not begun(search_folder.journal):
+        if not has_event(search_folder.journal):
             raise
         raise _stopped(search_folder, address) from None
 

@@ -30,8 +30,8 @@ class Ranker:
         logits, float32 [B, K]. A text that stands in several pairs is read once."""
         queries, documents = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
         row_of = [{text: row for row, text in enumerate(texts)} for texts in (queries, documents)]
-        rows = [np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1)]
-        return self.saved.score(queries, documents, *rows)
+        asked, read = (np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1))
+        return self.saved.score(queries, documents, asked, read)
 
     def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
         """The documents' indices with their scores, best first; of equal scores, the lower index first. Raises

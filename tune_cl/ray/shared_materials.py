@@ -61,7 +61,7 @@ def completed(
     by_key, base = dict(by_key), experiment.base_run()
     for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
         by_key[materials_key(run)] = with_start(base, run, by_key[materials_key(run)], compute)
-    return with_teacher(base, experiment.scorings, by_key, compute)
+    return with_teacher(base, by_key, compute) if experiment.needs_teacher else by_key
 
 
 def untrained(experiment: Experiment) -> dict[str, Materials]:
