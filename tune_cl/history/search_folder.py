@@ -146,7 +146,7 @@ def has_event(journal: Path) -> bool:
 
 
 def search_folder_of(storage: str, name: str) -> SearchFolder:
-    """The place of a search of this name in the storage. Raises ConfigError for a storage that cannot be used."""
+    """The folder of a search of this name in the storage. Raises ConfigError for a storage that cannot be used."""
     if not is_remote(storage):
         return SearchFolder(local(storage), name)
     address = reachable_bucket(storage)
@@ -154,7 +154,7 @@ def search_folder_of(storage: str, name: str) -> SearchFolder:
 
 
 def new_search_folder(storage: str, name: str | None, space: str) -> SearchFolder:
-    """A free place: the given name, or the space's, numbered if it is taken.
+    """A folder with a free name: the given one, or the space's, numbered if it is taken.
 
     Raises ConfigError if a search of the given name exists, the name does not suit a folder in the storage, or storage
     or cache cannot be written to.
@@ -184,7 +184,7 @@ def name_exists(search_folder: SearchFolder) -> ConfigError:
 
 
 def existing_search_folder(storage: str, name: str) -> SearchFolder:
-    """The place of an existing search; in S3, with this machine's copy brought up to date.
+    """The folder of an existing search; in S3, with this machine's copy brought up to date.
 
     Raises ConfigError if there is no such search.
     """

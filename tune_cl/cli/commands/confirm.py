@@ -8,7 +8,8 @@ more seeds, it trains those that are missing. With --race, configurations that c
 more seeds. With --until-settled it trains one seed at a time and looks after each from the third on: it ends once the
 verdict is clear or hopeless, and all looks together err no more often than a single one. With --ablate, each
 configuration is also compared with itself without its curriculum: where the search opened more than the curriculum,
-that shows what the curriculum is worth. docs/explanation/verdict.md explains how the verdict is made."""
+that shows what the curriculum is worth. With --against, present rankers or their runs are compared too.
+docs/explanation/verdict.md explains how the verdict is made."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.api.search import open_search
 from tune_cl.cli.options import add_name, add_session
 from tune_cl.cli.tables import table
-from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.request import ONE_TRAINING, Request
 from tune_cl.confirmation.verdict import (
     corrected,
     higher,
@@ -55,6 +56,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--correction", default="holm", help=names)
     parser.add_argument("--race", action="store_true", help="no more seeds for those that can no longer win on dev")
     parser.add_argument("--ablate", action="store_true", help="train each configuration without its curriculum too")
+    present = "a TREC run or a ranker (a folder, or a cross-encoder's hub name) to compare with (repeatable)"
+    parser.add_argument("--against", action="append", default=[], metavar="RUN|MODEL", help=present)
     add_session(parser)
 
 
@@ -80,6 +83,7 @@ def _request(options: Namespace) -> Request:
         race=options.race,
         ablate=options.ablate,
         until_settled=options.until_settled,
+        against=tuple(options.against),
         **{key: value for key, value in given.items() if value is not None},
     )
 
@@ -96,7 +100,7 @@ def render(document: dict[str, Any]) -> str:
     notes += [f"{one['label']}: not tested, no more training after seeds {one['seeds']}" for one in document["dropped"]]
     lines = [*map(wrapped, _sentences(document)), "", head, "", table(columns, rows)]
     lines += _looks(document)
-    lines += [*map(wrapped, _intervals(document)), "", *_ablations(document)]
+    lines += [*map(wrapped, _intervals(document)), "", *_ablations(document), *_against(document)]
     lines += map(wrapped, notes)
     search_folder = replace(
         search_folder_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"]
@@ -136,6 +140,24 @@ def _ablations(document: dict[str, Any]) -> list[str]:
     columns = ["trial", "without its curriculum", "mean ± sd", *tested]
     rows = [(row["trial_id"], ablation["label"], *_figures(ablation)) for row, ablation in pairs]
     return [table(columns, rows), ""] if rows else []
+
+
+def _against(document: dict[str, Any]) -> list[str]:
+    """A table of the present rankers; empty if there are none."""
+    rows = [
+        (row["label"], f"{row['mean']:.4f}", *_over_queries(row), *_over_queries(row["best"]))
+        for row in document.get("against", [])
+    ]
+    if not rows:
+        return []
+    best = f"'{document['against'][0]['best']['label']}' is above it by"
+    columns = ["present ranker", document["metric"], "from the baseline [95 %]", "p", f"{best} [95 %]", "p"]
+    return [table(columns, rows), wrapped(ONE_TRAINING), ""]
+
+
+def _over_queries(tested: dict[str, Any]) -> tuple[str, str]:
+    low, high = tested["ci95"]
+    return f"{tested['difference']:+.4f} [{low:+.4f}, {high:+.4f}]", _p(tested["p_adjusted"])
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
