@@ -281,24 +281,24 @@ def confirm_search(
 
     Trainings that an earlier confirmation finished are reused. Raises Interrupted on Ctrl-C.
     """
-    command = request.command(search_folder, address)
+    left_on = address
     try:
         with search_folder.open() as journal:
             work = prepared(search_folder, journal, request, address)
             tell(work.state, work)
             writer = MlflowWriter(journal, tracking_uri)
             with ExitStack() as closing:
-                closing.callback(lambda: finish(writer, command))
+                closing.callback(lambda: finish(writer, request.command(search_folder, left_on)))
                 writer.start()
                 work.train(journal)
                 if not work.failed:
-                    command = request.command(search_folder, None)  # only tracking may be left, which needs no cluster
+                    left_on = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
                 write_report(search_folder, journal)
                 return document
     except KeyboardInterrupt:
-        raise stopped(command) from None
+        raise stopped(request.command(search_folder, left_on), request.call(search_folder, left_on)) from None
 
 
 def prepared(
@@ -325,7 +325,7 @@ def pilot(search_folder: SearchFolder, seeds: int, address: str | None) -> np.nd
             return work.compared([work.baseline.label], work.seeds).values[work.baseline.label]
     except KeyboardInterrupt:
         command = f"{search_folder.command('plan', address)} --pilot {seeds}"
-        raise stopped(command) from None
+        raise stopped(command, search_folder.call("plan", pilot=seeds, address=address)) from None
 
 
 def tell(state: SearchState, work: Confirmation) -> None:

@@ -259,7 +259,7 @@ class TrainingConfig(Section):
         default="none", description="weights that are evaluated and saved: the last step's, or their moving average"
     )
     average_horizon: ForNetworks[Annotated[Unbounded, AVERAGES]] = Field(
-        default=1.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
+        default=3.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
     )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
@@ -74,6 +74,12 @@ class Request:
         flags = f"{' --race' if self.race else ''}{' --ablate' if self.ablate else ''}"
         flags += "".join(f" --against {quote(name)}" for name in self.against)
         return f"{search_folder.command('confirm', address)} {options}{flags}"
+
+    def call(self, search_folder: SearchFolder, address: str | None) -> str:
+        """The same in Python."""
+        default = Request()
+        given = {name: value for name, value in asdict(self).items() if value != getattr(default, name)}
+        return search_folder.call("confirm", **given, address=address)
 
 
 def verdict_file(search: Path, split: str) -> Path:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 from argparse import ArgumentParser, Namespace
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted, wrapped
 from trainables.evaluation.significance import CORRECTIONS
-from tune_cl.cli.options import add_name, add_session, require_ray, tracking_uri_of
+from tune_cl.api.search import open_search
+from tune_cl.cli.options import add_name, add_session
 from tune_cl.cli.tables import table
 from tune_cl.confirmation.request import ONE_TRAINING, Request
 from tune_cl.confirmation.verdict import (
@@ -35,7 +36,7 @@ from tune_cl.confirmation.verdict import (
     sentence,
     shown,
 )
-from tune_cl.history.search_folder import existing_search_folder, search_folder_of
+from tune_cl.history.search_folder import search_folder_of
 
 MOST_KEYS = 4  # listed in a sentence
 THESE_SEEDS = "these seeds"  # the heading of a column of p-values
@@ -62,13 +63,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     request = _request(options)
-    search_folder = existing_search_folder(options.storage, options.name)
-    tracking_uri = tracking_uri_of(options, search_folder)
-    search_folder = replace(search_folder, tracking_uri=tracking_uri)
-    require_ray(options)
-    from tune_cl.run_confirmation import confirm_search  # imports Ray and torch
-
-    return confirm_search(search_folder, request, tracking_uri, options.address)
+    search = open_search(options.name, options.storage, options.tracking_uri)
+    session = {"address": options.address, "allow_open_ray": options.allow_open_ray}
+    return search.confirm(**asdict(request), **session).document
 
 
 def _request(options: Namespace) -> Request:
