@@ -24,11 +24,12 @@ from tests.support.data_folders import (
     wikiqa_files,
     write_folder,
 )
-from tests.support.loading import candidates, check, load, problems
+from tests.support.loading import candidates, load, problems
 from trainables.data.columns import RankingData, Split
 from trainables.data.combine import one_split, some_queries
 from trainables.data.readers import text_table
 from trainables.data.readers.text_table import TextTable
+from tune_cl.testing.readers import check_data
 
 Files = Mapping[str, str | bytes]
 
@@ -81,7 +82,7 @@ class TestTheSameDataInEveryForm:
     @pytest.mark.parametrize("form", TRIPLES)
     def test_triples(self, form: str, tmp_path: Path) -> None:
         data = load(write_folder(tmp_path / "a", triple_files("jsonl")))
-        check(data)
+        check_data(data)
         assert_equal(data, load(write_folder(tmp_path / "b", TRIPLES[form])))
 
     def test_triples_and_trec(self, tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ import numpy as np
 
 from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.prose import say
-from trainables.data.columns import required_split
+from trainables.data.columns import RankingData, required_split
 from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
 from trainables.training.materials import Materials
 from trainables.training.saves import DAMAGED
+from tune_cl.confirmation.against import rows_of, values_of
 from tune_cl.confirmation.document import Compared, ablations, document_of, failure, survivors
 from tune_cl.confirmation.looks import Look, look_at
 from tune_cl.confirmation.request import (
@@ -25,12 +26,12 @@ from tune_cl.confirmation.request import (
     Configuration,
     Request,
     SeedRun,
-    baseline_of,
+    baseline_configuration,
     best_configurations,
     last_verdict,
     looks_before,
+    new_seeds,
     seed_run,
-    seeds_of,
     verdict_file,
 )
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
@@ -67,27 +68,29 @@ class Confirmation:
     dropped: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.baseline = baseline_of(self.state, self.experiment)
+        self.baseline = baseline_configuration(self.state, self.experiment)
         self.best = [] if self.pilot else best_configurations(self.state, self.baseline, self.request.top)
-        self.seeds = seeds_of(self.request.most, self.state.search_seeds)
+        self.seeds = new_seeds(self.request.most, self.state.search_seeds)
         self.looks: list[Look] = []
-        known = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
-        self.ablations = {one.label: known[one.label] for one in self.best if one.label in known}
+        own = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
+        self.ablations = {one.label: own[one.label] for one in self.best if one.label in own}
         self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
         self.draws = any(run.run.draws for run in self.runs.values())
         if self.request.until_settled and not self.draws:
             self.seeds = self.seeds[:1]  # all others give the same trainings
         self.reported = reported(self.state)
-        self.known_looks = {text_of(look) for look in self.state.looks}
+        self.recorded_looks = {text_of(look) for look in self.state.looks}
         self.last = last_verdict(self.search_folder.folder, self.request.split)
 
     def prepare(self) -> None:
         """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
         is too small for a test."""
-        found = untrained(self.experiment)
-        require_unchanged(self.experiment, found, self.state.data)
-        require_queries(next(iter(found.values())), self.request.split)
-        self.materials = completed(self.experiment, found, self.address)
+        materials = untrained(self.experiment)
+        require_unchanged(self.experiment, materials, self.state.data)
+        data = require_queries(next(iter(materials.values())), self.request.split)
+        level = self.experiment.base_run().evaluation.relevance_level
+        self.present = values_of(self.request.against, data, self.request.split, self.state.metric, level)
+        self.materials = completed(self.experiment, materials, self.address)
 
     @property
     def rows(self) -> list[Configuration]:
@@ -102,16 +105,16 @@ class Confirmation:
         with ExitStack() as session:
             crew = None
             for seeds in self.rounds():
-                left = self._left(
+                missing = self._missing(
                     journal, [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
                 )
-                if left and crew is None:
+                if missing and crew is None:
                     if self.address is None:
                         require_room(self.experiment.search.resources)
                     session.enter_context(ray_session(self.address))
                     crew = Crew(self.materials, self.experiment.search.resources, self.request.split)
-                if left and crew:
-                    crew.train(left, self._watcher(journal, len(left)))
+                if missing and crew:
+                    crew.train(missing, self._watcher(journal, len(missing)))
                 seen = self.seeds.index(seeds[-1]) + 1
                 if self.request.race:
                     self._drop(seen)
@@ -149,7 +152,7 @@ class Confirmation:
     def _record_look(self, journal: Journal, look: Look) -> None:
         """Records a look, unless an earlier attempt did."""
         event = {"event": "look", "split": self.request.split, "max_seeds": self.request.max_seeds, **look.row}
-        if text_of(event) not in self.known_looks:
+        if text_of(event) not in self.recorded_looks:
             journal.append(event | {"time": time.time()})
 
     def compared(self, labels: Sequence[str], seeds: Sequence[int]) -> Compared:
@@ -168,18 +171,18 @@ class Confirmation:
         own = [self.ablations.get(one.label) for one in self.running]
         return list({one.label: one for one in (*self.running, *own) if one}.values())
 
-    def _left(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
+    def _missing(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
         """The runs without a result yet; of the others' results, records what the journal lacks."""
-        left = [run for run in runs if not self._has_result(run)]
+        missing = [run for run in runs if not self._has_result(run)]
         for run in runs:
-            if run not in left:
+            if run not in missing:
                 self.record(journal, run)
-        trained = sum(is_trained(run.folder) for run in left)
-        if len(left) > trained:
-            say(f"{len(left) - trained} of {len(runs)} trainings to do")
+        trained = sum(is_trained(run.folder) for run in missing)
+        if len(missing) > trained:
+            say(f"{len(missing) - trained} of {len(runs)} trainings to do")
         if trained:
             say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {self.request.split}")
-        return left
+        return missing
 
     def _has_result(self, run: SeedRun) -> bool:
         """Whether a run has a result; says so if that is damaged: it is made again."""
@@ -229,9 +232,9 @@ class Confirmation:
         result = ended_result(run.folder, split)
         metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
         metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
-        known = self.reported.setdefault((run.configuration.label, run.seed), set())
-        if news := {name: value for name, value in metrics.items() if name not in known}:
-            known |= news.keys()
+        recorded = self.reported.setdefault((run.configuration.label, run.seed), set())
+        if news := {name: value for name, value in metrics.items() if name not in recorded}:
+            recorded |= news.keys()
             event = {"event": "confirmation", "label": run.configuration.label, "trial": run.configuration.trial}
             event |= {"params": run.run.in_force(), "seed": run.seed, "metrics": news, "time": time.time()}
             journal.append(event | {"artifacts": str(run.folder / split)})
@@ -253,8 +256,12 @@ class Confirmation:
         ended = [one.label for one in self.with_ablations if one.label not in failed]
         compared = self.compared(ended, self.seeds)
         own = {label: one.label for label, one in self.ablations.items() if one and one.label not in failed}
-        judged = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
-        document = {**head, "seeds": self.seeds, **judged, "asked": asdict(self.request)}
+        verdict = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
+        document = {**head, "seeds": self.seeds, **verdict, "asked": asdict(self.request)}
+        if self.present:
+            best = next((one for one in whole[1:] if one == self.best[0].label), whole[1])
+            values = compared.values[whole[0]], compared.values[best]
+            document["against"] = rows_of(self.present, *values, best, self.request.correction)
         document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
         document["looks"] = [look.row for look in self.looks]
         document["failed"] = [failure(run, why) for run, why in self.failed]
@@ -274,24 +281,24 @@ def confirm_search(
 
     Trainings that an earlier confirmation finished are reused. Raises Interrupted on Ctrl-C.
     """
-    command = request.command(search_folder, address)
+    left_on = address
     try:
         with search_folder.open() as journal:
             work = prepared(search_folder, journal, request, address)
             tell(work.state, work)
             writer = MlflowWriter(journal, tracking_uri)
             with ExitStack() as closing:
-                closing.callback(lambda: finish(writer, command))
+                closing.callback(lambda: finish(writer, request.command(search_folder, left_on)))
                 writer.start()
                 work.train(journal)
                 if not work.failed:
-                    command = request.command(search_folder, None)  # only tracking may be left, which needs no cluster
+                    left_on = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
                 write_report(search_folder, journal)
                 return document
     except KeyboardInterrupt:
-        raise stopped(command) from None
+        raise stopped(request.command(search_folder, left_on), request.call(search_folder, left_on)) from None
 
 
 def prepared(
@@ -318,7 +325,7 @@ def pilot(search_folder: SearchFolder, seeds: int, address: str | None) -> np.nd
             return work.compared([work.baseline.label], work.seeds).values[work.baseline.label]
     except KeyboardInterrupt:
         command = f"{search_folder.command('plan', address)} --pilot {seeds}"
-        raise stopped(command) from None
+        raise stopped(command, search_folder.call("plan", pilot=seeds, address=address)) from None
 
 
 def tell(state: SearchState, work: Confirmation) -> None:
@@ -335,15 +342,16 @@ def tell(state: SearchState, work: Confirmation) -> None:
         say("note: the seed changes nothing in these trainings: --seeds 1 tells as much")
 
 
-def require_queries(materials: Materials, split: str) -> None:
-    """Raises DataError if a split is too small for a test."""
+def require_queries(materials: Materials, split: str) -> RankingData:
+    """The data; raises DataError if a split is too small for a test."""
     if len(required_split(materials.data, split)) < 2:
         raise DataError(Problem("--split", f"'{split}' has one query only", "two or more, for a paired test"))
+    return materials.data
 
 
 def reported(state: SearchState) -> dict[tuple[str, int], set[str]]:
     """The names of the metrics that the journal holds for each label and seed."""
-    known: dict[tuple[str, int], set[str]] = {}
+    names: dict[tuple[str, int], set[str]] = {}
     for event in state.confirmations:
-        known.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
-    return known
+        names.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
+    return names

@@ -48,8 +48,9 @@ WEIGHTINGS: Registry[Heuristic | None] = Registry(
     "curriculum.weighting",
     Entry("none", None, "all samples weigh the same (plain training)", "baseline"),
     Entry(
-        "difficulty", None, "ease of an instance from its place in the order of curriculum.scoring", "beyond the papers"
+        "difficulty", None, "ease of an instance from its rank in the order of curriculum.scoring", "beyond the papers"
     ),
+    open_to_plugins=True,
 )
 
 
@@ -84,7 +85,7 @@ def normalized_score(split: Split) -> np.ndarray:
     return values
 
 
-@weighting("kde", "ease from the first-stage score's place in its query's distribution", f"{MACAVANEY}, KDE")
+@weighting("kde", "ease from the first-stage score's position in its query's distribution", f"{MACAVANEY}, KDE")
 def kde(split: Split) -> np.ndarray:
     """Share of the query's run below the score, smoothed by Gaussian kernels of Scott's width, float64 [C].
 
@@ -178,7 +179,7 @@ class Weigher:
     def __call__(self, samples: Batch, iteration: int) -> np.ndarray:
         """Weight of each sample at an iteration (from 0), float64 [B].
 
-        A sample holds at most one negative: with N negatives, a positive makes N samples, each with its own weight.
+        A list weighs as its hardest pair, as in the code of MacAvaney et al. with several negatives.
         """
         if iteration >= self.m or (self.value is None and self.ease is None):
             return np.ones(len(samples.instance))
@@ -189,7 +190,8 @@ class Weigher:
             assert self.ease is not None
             return self.ease[samples.instance]
         if self.pairwise:
-            return pairwise_ease(self.value[samples.positive], self.value[samples.negative])
+            ease = pairwise_ease(self.value[samples.positive], self.value[samples.negative.T])
+            return ease.min(0) if ease.ndim > 1 else ease
         rows = np.where(samples.positive == NONE, samples.negative, samples.positive)
         return pointwise_ease(self.value[rows], self.relevant[rows])
 

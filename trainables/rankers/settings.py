@@ -50,8 +50,10 @@ class BertSettings(RankerSettings):
         min_length=1,
         description="a Hugging Face encoder's name or folder; tiny: a small new one, its vocabulary from the data",
     )
-    head: Literal["cls", "classification"] = Field(
-        "cls", description="cls: linear on [CLS]; classification: pooler, then the log-odds of two classes"
+    head: Literal["cls", "classification", "pretrained"] = Field(
+        "cls",
+        description="cls: linear on [CLS]; classification: pooler, then the log-odds of two classes; pretrained: the "
+        "model's own, if it is a cross-encoder",
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="before the scoring layer")
     head_lr: float | None = Field(
@@ -184,8 +186,8 @@ class LambdaMartSettings(RankerSettings):
     gain: Literal["exponential", "linear"] = Field(
         default="exponential", description="of a label l in training's nDCG: 2^l - 1, or l as in trec_eval"
     )
-    feature_fraction: float = Field(default=1.0, gt=0, le=1, description="features drawn anew for each tree")
-    bagging_fraction: float = Field(default=1.0, gt=0, le=1, description="queries drawn anew for each tree")
+    feature_fraction: float = Field(default=1.0, gt=0, le=1, description="features drawn again for each tree")
+    bagging_fraction: float = Field(default=1.0, gt=0, le=1, description="queries drawn again for each tree")
 
     @property
     def draws(self) -> bool:

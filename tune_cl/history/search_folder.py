@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from shlex import quote
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from trainables.core.cache import ROOT, cache_root, digest_of
@@ -16,9 +17,9 @@ from trainables.core.errors import ConfigError, DataError, Interrupted, Problem,
 from trainables.core.files import folder_on_the_way, names_folder, opened, require_folder, unwritable
 from trainables.core.plugins import plugin_options
 from trainables.core.storage import exists, folders_in, is_remote, joined, size
-from tune_cl.history.journal import FILE, Journal
+from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
-from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked
+from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked, moved, resolve_tracking_uri
 from tune_cl.process import program
 
 DEFAULT_STORAGE = "./tune_cl_runs"
@@ -86,7 +87,7 @@ class SearchFolder:
 
     def exists(self) -> bool:
         """Whether there is a search: a `run` that was stopped before its first event leaves none."""
-        return begun(self.journal) or (self.remote_folder is not None and bool(size(self.below(FILE))))
+        return has_event(self.journal) or (self.remote_folder is not None and bool(size(self.below(FILE))))
 
     def pull(self) -> None:
         """In S3: brings this machine's copy up to date. Raises ConfigError if copy and storage cannot be reconciled."""
@@ -94,10 +95,10 @@ class SearchFolder:
             with self.writing():
                 pull(self.folder, self.remote_folder)
 
-    def known(self) -> list[str]:
+    def search_names(self) -> list[str]:
         """Names of the searches there."""
         if not self.remote:
-            return [path.parent.name for path in self.storage.glob(f"*/{FILE}") if begun(path)]
+            return [path.parent.name for path in self.storage.glob(f"*/{FILE}") if has_event(path)]
         return [name for name in folders_in(self.remote) if size(joined(self.remote, name, FILE))]
 
     def elsewhere(self, tracking_uri: str) -> str:
@@ -114,13 +115,26 @@ class SearchFolder:
         tracking = "" if users else f" --tracking-uri {quote(masked(self.tracking_uri))}"
         return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{tracking}{cluster}{plugin_options()}"
 
+    def call(self, method: str, **options: Any) -> str:
+        """What a user writes in Python to apply a method to this search; options that are None are left out."""
+        storage = None if self.address == str(Path(DEFAULT_STORAGE).resolve()) else self.address
+        users = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
+        tracking = None if users else masked(self.tracking_uri)
+        opened_by = _arguments({"storage": storage, "tracking_uri": tracking})
+        name = ", ".join([repr(self.name), *opened_by])
+        return f"tune_cl.open_search({name}).{method}({', '.join(_arguments(options))})"
 
-def stopped(command: str) -> Interrupted:
-    """What Ctrl-C comes to where there is something to go on with."""
-    return Interrupted(f"stopped; what is done is saved. Go on with: {command}")
+
+def _arguments(options: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={value!r}" for name, value in options.items() if value is not None]
 
 
-def begun(journal: Path) -> bool:
+def stopped(command: str, call: str) -> Interrupted:
+    """What Ctrl-C comes to where there is something to go on with, in a terminal (`command`) and in Python (`call`)."""
+    return Interrupted(f"stopped; what is done is saved. Go on with: {command}", call)
+
+
+def has_event(journal: Path) -> bool:
     """Whether a journal has an event, that is, a whole line."""
     try:
         with opened(journal) as file:
@@ -132,7 +146,7 @@ def begun(journal: Path) -> bool:
 
 
 def search_folder_of(storage: str, name: str) -> SearchFolder:
-    """The place of a search of this name in the storage. Raises ConfigError for a storage that cannot be used."""
+    """The folder of a search of this name in the storage. Raises ConfigError for a storage that cannot be used."""
     if not is_remote(storage):
         return SearchFolder(local(storage), name)
     address = reachable_bucket(storage)
@@ -140,7 +154,7 @@ def search_folder_of(storage: str, name: str) -> SearchFolder:
 
 
 def new_search_folder(storage: str, name: str | None, space: str) -> SearchFolder:
-    """A free place: the given name, or the space's, numbered if it is taken.
+    """A folder with a free name: the given one, or the space's, numbered if it is taken.
 
     Raises ConfigError if a search of the given name exists, the name does not suit a folder in the storage, or storage
     or cache cannot be written to.
@@ -158,19 +172,19 @@ def new_search_folder(storage: str, name: str | None, space: str) -> SearchFolde
         number += 1
         search_folder = replace(search_folder, name=f"{space}-{number}")
     if search_folder.exists():
-        raise taken(search_folder)
+        raise name_exists(search_folder)
     folder_on_the_way(search_folder.option, search_folder.folder)  # a file may have the name
     return search_folder
 
 
-def taken(search_folder: SearchFolder) -> ConfigError:
+def name_exists(search_folder: SearchFolder) -> ConfigError:
     """The error for a new search whose name is taken."""
     wrong = f"a search '{search_folder.name}' exists in {search_folder.address}"
     return ConfigError(Problem("--name", wrong, f"{search_folder.command('resume')}, or another name"))
 
 
 def existing_search_folder(storage: str, name: str) -> SearchFolder:
-    """The place of an existing search; in S3, with this machine's copy brought up to date.
+    """The folder of an existing search; in S3, with this machine's copy brought up to date.
 
     Raises ConfigError if there is no such search.
     """
@@ -179,12 +193,19 @@ def existing_search_folder(storage: str, name: str) -> SearchFolder:
         raise ConfigError(Problem("NAME", f"{name!r} is no name of a search", right))
     search_folder = search_folder_of(storage, name)
     search_folder.pull()
-    if not begun(search_folder.journal):
-        known = search_folder.known()
-        right = nearest(name, known) if known else "tune-cl run starts one"
+    if not has_event(search_folder.journal):
+        names = search_folder.search_names()
+        right = nearest(name, names) if names else "tune-cl run starts one"
         raise ConfigError(Problem("NAME", f"no search '{name}' in {search_folder.address}", right))
     require_own(search_folder.folder)
     return search_folder
+
+
+def with_tracking(search_folder: SearchFolder, given: str | None) -> SearchFolder:
+    """An existing search with its tracking address: the given one, else that of its first event."""
+    first = next(read_events(search_folder.journal))
+    named = moved(first["tracking_uri"], first["storage"], search_folder.storage)
+    return replace(search_folder, tracking_uri=resolve_tracking_uri(search_folder.storage, given, named))
 
 
 def local(storage: str) -> Path:
@@ -244,12 +265,12 @@ def resolve_recorded(recorded: str, folder: Path) -> Path:
     name any file."""
     path, home = Path(recorded), folder.resolve()
     after = [number + 1 for number, part in enumerate(path.parts) if part == home.name]
-    places = [path, *(folder.joinpath(*path.parts[start:]) for start in reversed(after))]
-    own = [place for place in places if place.resolve().is_relative_to(home)]
+    candidates = [path, *(folder.joinpath(*path.parts[start:]) for start in reversed(after))]
+    own = [candidate for candidate in candidates if candidate.resolve().is_relative_to(home)]
     if not own:
         wrong = f"is not below the search's folder {folder}"
         raise DataError(Problem(recorded, wrong, "a file that the search itself left there"))
-    return next((place for place in own if place.exists()), own[0])
+    return next((candidate for candidate in own if candidate.exists()), own[0])
 
 
 def own_checkpoint(recorded: str, search_folder: SearchFolder) -> str | None:
