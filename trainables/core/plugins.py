@@ -66,15 +66,15 @@ LOADED: list[Plugin] = []
 """The plug-ins of this process."""
 
 
-def load_plugins(names: Iterable[str] = ()) -> list[Plugin]:
-    """Loads the entry points of all installed packages, then files and modules by name. Returns all plug-ins of this
-    process. What was loaded before is not run again, but for a file that has changed, which replaces its parts.
+def load_plugins(names: str | Path | Iterable[str | Path] = ()) -> list[Plugin]:
+    """Loads the entry points of all installed packages, then files and modules, one or several. Returns all plug-ins of
+    this process. What was loaded before is not run again, but for a file that has changed, which replaces its parts.
 
     Raises ConfigError naming what cannot be loaded, with its file and line.
     """
     for point in entry_points(group=GROUP):
         _load_point(point)
-    for name in names:
+    for name in map(str, [names] if isinstance(names, str | Path) else names):
         _load_file(Path(name)) if name.endswith(".py") or Path(name).is_file() else _load_module(name, name)
     return list(LOADED)
 
