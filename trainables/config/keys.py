@@ -242,7 +242,7 @@ class TrainingConfig(Section):
     negatives: ForNetworks[
         Annotated[Literal["all"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")]
     ] = Field(
-        default=1, description="N: negatives drawn anew for each positive; all: every candidate or pair is an instance"
+        default=1, description="N: negatives drawn again for each positive; all: every candidate or pair is an instance"
     )
     hard_negatives: ForNetworks[Annotated[Literal["random", "first_stage", "teacher"], DRAWS_NEGATIVES]] = Field(
         default="random",

@@ -15,7 +15,7 @@ from typing import Any
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted, wrapped
-from tune_cl.cli.options import add_name, require_ray
+from tune_cl.cli.options import add_name
 from tune_cl.cli.plots import require_format, save_figure
 from tune_cl.cli.tables import table
 from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, of_repeats, plan_of, seconds_of
@@ -25,6 +25,7 @@ from tune_cl.experiment.search_keys import price_of_an_hour
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchFolder, existing_search_folder
 from tune_cl.history.state import experiment_of, replay
+from tune_cl.ray.access import require_ray
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -92,7 +93,7 @@ def _recorded(search_folder: SearchFolder) -> Variances:
 
 
 def _measured(search_folder: SearchFolder, options: Namespace) -> Variances:
-    require_ray(options)
+    require_ray(options.address, options.allow_open_ray)
     from tune_cl.run_confirmation import pilot  # imports Ray and torch
 
     return of_pilot(pilot(search_folder, options.pilot, options.address))
