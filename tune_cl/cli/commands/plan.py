@@ -10,6 +10,7 @@ and evaluates it on dev; `tune-cl confirm` reuses these trainings."""
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,9 @@ def execute(options: Namespace) -> dict[str, Any]:
     _check(options)
     search_folder = existing_search_folder(options.storage, options.name)
     variances = _measured(search_folder, options) if options.pilot else _recorded(search_folder)
+    if not any(asdict(variances.components).values()):
+        wrong = f"the values do not vary: {variances.source}"
+        raise ConfigError(Problem("NAME", wrong, "a search whose trainings differ; see training.lr"))
     state = replay(read_events(search_folder.journal))
     price = price_of_an_hour(experiment_of(state).search)
     document = plan_of(variances, options.top, Request.correction, options.power, seconds_of(state), price)
