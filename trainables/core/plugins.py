@@ -66,7 +66,10 @@ LOADED: list[Plugin] = []
 """The plug-ins of this process."""
 
 
-def load_plugins(names: str | Path | Iterable[str | Path] = ()) -> list[Plugin]:
+Names = str | Path | Iterable[str | Path]
+
+
+def load_plugins(names: Names = ()) -> list[Plugin]:
     """Loads the entry points of all installed packages, then files and modules, one or several. Returns all plug-ins of
     this process. What was loaded before is not run again, but for a file that has changed, which replaces its parts.
 
@@ -227,6 +230,11 @@ def plugins_of(tree: object) -> list[Plugin]:
     """The plug-ins that bring parts whose names are values in a configuration, a tree of mappings and lists."""
     modules = {entry.module for entry in _own_parts(tree)}
     return [plugin for plugin in LOADED if any(map(plugin.brings, modules))]
+
+
+def plugin_files(tree: object) -> dict[str, str]:
+    """{file or module: digest} of the plug-ins that bring parts of a configuration."""
+    return {plugin.label: plugin.digest for plugin in plugins_of(tree)}
 
 
 def require_sendable(tree: object) -> None:
