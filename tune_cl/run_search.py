@@ -30,7 +30,7 @@ from tune_cl.confirmation.request import Request
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import SearchFolder, begun, stopped, taken
+from tune_cl.history.search_folder import SearchFolder, has_event, name_exists, stopped
 from tune_cl.history.state import Dev, SearchState, TrialState, experiment_of, over_curricula, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.ray.nodes import PACKAGES, versions
@@ -106,18 +106,18 @@ def start_search(
     materials = completed(experiment, untrained(experiment), address)
     warm = warm_start(experiment, next(iter(materials.values())).data.digest, search_folder)
     if search_folder.exists():  # another `run` took the name while this one read its data
-        raise taken(search_folder)
+        raise name_exists(search_folder)
     try:
         with search_folder.open() as journal:
             if journal.size:  # or since the check above
-                raise taken(search_folder)
+                raise name_exists(search_folder)
             journal.append(_search_event(experiment, search_folder, materials, tracking_uri, address))
             if warm:
                 say("\n".join(f"note: {note}" for note in notes_of(warm)))
                 journal.append(warm | {"time": time.time()})
             return _session(experiment, search_folder, journal, materials, tracking_uri, address)
     except KeyboardInterrupt:
-        if not begun(search_folder.journal):
+        if not has_event(search_folder.journal):
             raise
         raise stopped(search_folder.command("resume", address)) from None
 

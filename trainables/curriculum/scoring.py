@@ -144,7 +144,7 @@ ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
 ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
 NO_RUN = "reads a first-stage run, and pairs to classify have none"
 NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "teacher"})
-SCORINGS: Registry[Scoring] = Registry("curriculum.scoring")
+SCORINGS: Registry[Scoring] = Registry("curriculum.scoring", open_to_plugins=True)
 
 
 def scoring(

@@ -50,6 +50,7 @@ WEIGHTINGS: Registry[Heuristic | None] = Registry(
     Entry(
         "difficulty", None, "ease of an instance from its place in the order of curriculum.scoring", "beyond the papers"
     ),
+    open_to_plugins=True,
 )
 
 

@@ -66,7 +66,7 @@ class Loss:
         return self.function if self.kind == "classification" else self.classes
 
 
-LOSSES: Registry[Loss] = Registry("training.loss")
+LOSSES: Registry[Loss] = Registry("training.loss", open_to_plugins=True)
 
 
 def loss(
