@@ -110,7 +110,8 @@ def test_installed_wheel_lists_its_search_spaces_outside_the_checkout(installed:
 
 def test_the_wheel_searches_in_an_empty_folder(installed: Path, tmp_path: Path, cache_home: Path) -> None:
     """The command that pip installed, with neither checkout nor Makefile."""
-    few = "--set", "training.batches_per_iteration=2", "--set", "training.batch_size=4"
+    settings = ("training.batches_per_iteration=2", "training.batch_size=4", "search.max_concurrent=1")
+    few = [part for setting in settings for part in ("--set", setting)]
     command = (installed / "bin/tune-cl", "run", "quickstart", "--trials", "2", "--max-iterations", "2", *few, "--json")
     done = run(*command, cwd=tmp_path, env={"PYTHONPATH": str(installed)})
     assert done.returncode == 0, done.stderr
