@@ -242,7 +242,7 @@ class TrainingConfig(Section):
     negatives: ForNetworks[
         Annotated[Literal["all"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")]
     ] = Field(
-        default=1, description="N: negatives drawn anew for each positive; all: every candidate or pair is an instance"
+        default=1, description="N: negatives drawn again for each positive; all: every candidate or pair is an instance"
     )
     hard_negatives: ForNetworks[Annotated[Literal["random", "first_stage", "teacher"], DRAWS_NEGATIVES]] = Field(
         default="random",
@@ -259,7 +259,7 @@ class TrainingConfig(Section):
         default="none", description="weights that are evaluated and saved: the last step's, or their moving average"
     )
     average_horizon: ForNetworks[Annotated[Unbounded, AVERAGES]] = Field(
-        default=1.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
+        default=3.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
     )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"

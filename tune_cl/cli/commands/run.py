@@ -8,13 +8,17 @@ tune-cl check forecasts what a search will do and cost; tune-cl resume continues
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import replace
 from typing import Any
 
+from tune_cl.api.search import run
 from tune_cl.cli import search_result as result
-from tune_cl.cli.options import add_experiment, add_overrides, add_session, experiment_of, in_any_folder, require_ray
-from tune_cl.history.search_folder import new_search_folder
-from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.cli.options import (
+    add_experiment,
+    add_overrides,
+    add_session,
+    experiment_options,
+    session_options,
+)
 
 render = result.render
 
@@ -27,11 +31,5 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    experiment = in_any_folder(experiment_of(options))
-    search_folder = new_search_folder(options.storage, options.name, experiment.name)
-    tracking_uri = resolve_tracking_uri(search_folder.storage, options.tracking_uri)
-    search_folder = replace(search_folder, tracking_uri=tracking_uri)
-    require_ray(options)
-    from tune_cl.run_search import start_search  # imports Ray and torch: only after the input is checked
-
-    return start_search(experiment, search_folder, tracking_uri, options.address)
+    session = session_options(options)
+    return run(**experiment_options(options), name=options.name, storage=options.storage, **session).document
