@@ -103,8 +103,8 @@ def _load_module(name: str, option: str | None) -> Plugin:
             hint = f"{name}.py, with its ending" if Path(f"{name}.py").is_file() else RIGHT
             raise ConfigError(Problem(OPTION, f"no module '{error.name}'", hint)) from None
         raise _not_loaded(error, name) from error
-    LOADED.append(made := Plugin(name, None, _module_digest(module), option))
-    return made
+    LOADED.append(plugin := Plugin(name, None, _module_digest(module), option))
+    return plugin
 
 
 def _load_file(path: Path) -> None:

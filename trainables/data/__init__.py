@@ -32,7 +32,7 @@ DATA_FORMS: Registry[str] = Registry(
     ),
 )
 READERS.followed_by(
-    DATA_FORMS, lambda made: Entry(made.name, "PATH", made.summary, made.source, made.module, made.part)
+    DATA_FORMS, lambda entry: Entry(entry.name, "PATH", entry.summary, entry.source, entry.module, entry.part)
 )
 DATA_FORMS.add(
     Entry(

@@ -42,16 +42,16 @@ def instances(data: str | Path, split: str = "train", overrides: Overrides | Non
     """
     from pandas import DataFrame  # here: it takes half a second to import
 
-    found = instances_of(load_training_run(None, overrides or (), data), split)
-    queries = found.query.tolist()
+    instances = instances_of(load_training_run(None, overrides or (), data), split)
+    queries = instances.query.tolist()
     return DataFrame(
         {
-            "query_id": [found.data.query_ids[query] for query in queries],
-            "query": [found.data.query_text(query) for query in queries],
-            "document_id": list(found.ids(found.document)),
-            "document": list(found.texts(found.document)),
-            "label": found.labels,
-            "negative_id": list(found.ids(found.negative)),
-            "negative": list(found.texts(found.negative)),
+            "query_id": [instances.data.query_ids[query] for query in queries],
+            "query": [instances.data.query_text(query) for query in queries],
+            "document_id": list(instances.ids(instances.document)),
+            "document": list(instances.texts(instances.document)),
+            "label": instances.labels,
+            "negative_id": list(instances.ids(instances.negative)),
+            "negative": list(instances.texts(instances.negative)),
         }
     )

@@ -245,8 +245,8 @@ class Search:
         return f"<Search {self.name} in {self.storage}: {len(self._state.trials)} trials, {ended}>"
 
 
-def _trial(found: Mapping[str, Any] | None) -> Trial | None:
-    return Trial(*(found[name] for name in ("trial_id", "params", "dev", "iteration"))) if found else None
+def _trial(result: Mapping[str, Any] | None) -> Trial | None:
+    return Trial(*(result[name] for name in ("trial_id", "params", "dev", "iteration"))) if result else None
 
 
 def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> dict[str, Any]:

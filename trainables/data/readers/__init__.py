@@ -103,14 +103,14 @@ def reader(name: str, summary: str = "", source: str = "") -> Callable[[Part], P
     """Registers a class that defines what Reader lists."""
 
     def value(part: Any) -> Reader:
-        made: Any = part() if inspect.isclass(part) else part
-        if missing := [one for one in ("TASK", *METHODS) if not hasattr(made, one)]:
+        instance: Any = part() if inspect.isclass(part) else part
+        if missing := [one for one in ("TASK", *METHODS) if not hasattr(instance, one)]:
             raise ValueError(f"has no {', '.join(missing)}; what a reader defines: TASK, {', '.join(METHODS)}")
-        if made.TASK not in get_args(Task):
-            raise ValueError(f"TASK is {made.TASK!r}; {' or '.join(get_args(Task))}")
+        if instance.TASK not in get_args(Task):
+            raise ValueError(f"TASK is {instance.TASK!r}; {' or '.join(get_args(Task))}")
         for method, arguments in METHODS.items():
-            require_arguments(getattr(made, method), *arguments)
-        return made
+            require_arguments(getattr(instance, method), *arguments)
+        return instance
 
     return READERS.decorator(name, summary, source, value)
 
