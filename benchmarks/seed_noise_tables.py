@@ -13,6 +13,7 @@ from trainables.core.randomness import generator
 PURPOSES = ("weights", "order", "negatives", "dropout")
 OTHER = 100  # added to the seed of a purpose that has another one
 WINDOW = 3  # iterations that a smoothed dev value is the mean of
+FEWEST = 8  # seeds that a study must have to be in a table
 DRAWS = 2000  # of the bootstrap over seeds
 Line = Mapping[str, Any]
 DEFAULT, AVERAGED = "best on dev", "average, horizon 3, last"
@@ -63,14 +64,14 @@ class Pairs:
 
 
 def pairs(lines: Iterable[Line], curriculum: str, shared: bool = False) -> Pairs | None:
-    """The pairs among some trainings; None if there are fewer than three."""
+    """The pairs among some trainings; None if there are fewer than FEWEST."""
     values: dict[str, dict[tuple[int, ...], list[float]]] = {"plain": {}, curriculum: {}}
     for line in lines:
         job = line["job"]
         if job["curriculum"] in values and job["shared"] == shared:
             values[job["curriculum"]][tuple(job["seeds"])] = [value(line) for value in VARIANTS.values()]
     both = sorted(values["plain"].keys() & values[curriculum].keys())
-    if len(both) < 3:
+    if len(both) < FEWEST:
         return None
     return Pairs(*(np.array([values[name][seeds] for seeds in both]).T for name in ("plain", curriculum)))
 
