@@ -44,6 +44,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "tune_cl.run_training",
     "tune_cl.templates",
     "tune_cl.api",
+    "tune_cl.integrations",
     "tune_cl.cli",
     "tune_cl",
 )

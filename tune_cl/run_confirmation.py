@@ -297,7 +297,9 @@ def confirm_search(
                     left_on = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
-                write_verdict(search_folder.folder / TRIALS / BEST_RANKER, document, request.command(search_folder, None))
+                write_verdict(
+                    search_folder.folder / TRIALS / BEST_RANKER, document, request.command(search_folder, None)
+                )
                 write_report(search_folder, journal)
                 return document
     except KeyboardInterrupt:
