@@ -232,6 +232,32 @@ class Search:
         with working(progress):
             return write_output(self.search_folder, None if output is None else Path(output), format)
 
+    def plan(
+        self,
+        difference: float | None = None,
+        power: float = 0.8,
+        top: int = Request.top,
+        pilot: int | None = None,
+        address: str | None = None,
+        progress: bool = True,
+        allow_open_ray: bool = False,
+    ) -> dict[str, Any]:
+        """How many seeds `confirm` needs: the document of `tune-cl plan --json`, whose `table` has the smallest
+        difference that each number of seeds and queries would show with probability `power`; `seeds_needed` is for
+        `difference`. How much seeds and queries vary comes from the last confirmation, else from the search's repeats,
+        else from `pilot` trainings of the baseline (2 or more). Raises ConfigError without any of these."""
+        from tune_cl.plan_confirmation import plan_seeds
+
+        with working(progress):
+            if pilot is not None:
+                require_ray(address, allow_open_ray)
+            return plan_seeds(self.search_folder, difference, power, top, pilot, address)
+
+    def _repr_html_(self) -> str:
+        from tune_cl.report.notebook import search_html  # imports SciPy
+
+        return search_html(self.search_folder)
+
     def __repr__(self) -> str:
         ended = "finished" if self.finished else "not finished"
         return f"<Search {self.name} in {self.storage}: {len(self._state.trials)} trials, {ended}>"
