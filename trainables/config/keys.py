@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
+from trainables.curriculum.difficulty_file import no_file
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.subset import SUBSETS
@@ -186,6 +187,9 @@ class CurriculumConfig(Section):
     )
     vectors: Annotated[str, scoring_reads("vectors"), READS_SCORING] = Field(
         default="train", min_length=1, description="word vectors of scoring semantic_std: train, or a file"
+    )
+    file: Annotated[Annotated[str, Field(min_length=1)] | None, scoring_reads("file"), READS_SCORING] = Field(
+        default=None, description="difficulty of one's own: a file of rows QUERY TAB DOCUMENT TAB VALUE"
     )
     teacher: Annotated[TeacherConfig, scoring_reads("teacher"), READS_SCORING] = TeacherConfig()
 
@@ -422,12 +426,12 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def all_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
+def dotted_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
     """Dotted key -> pydantic field, for every leaf of the tree."""
     keys: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            keys |= all_keys(field.annotation, f"{prefix}{name}.")
+            keys |= dotted_keys(field.annotation, f"{prefix}{name}.")
         else:
             keys[f"{prefix}{name}"] = field
     return keys
@@ -441,16 +445,16 @@ class RankerName(Section):
 
 def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
     """Dotted key -> field, for everything a training reads; `ranker.*` keys are those of the named rankers."""
-    fields = all_keys(TrainingRun)
+    fields = dotted_keys(TrainingRun)
     del fields["ranker"]
     for ranker in rankers:
         fields |= ranker_fields(ranker)
-    return fields | all_keys(RankerName, "ranker.")
+    return fields | dotted_keys(RankerName, "ranker.")
 
 
 def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
     """Dotted key -> field of one ranker's settings."""
-    return all_keys(RANKERS[ranker].settings, "ranker.")
+    return dotted_keys(RANKERS[ranker].settings, "ranker.")
 
 
 def validated(tree: Mapping[str, Any]) -> TrainingRun:
@@ -459,7 +463,9 @@ def validated(tree: Mapping[str, Any]) -> TrainingRun:
     try:
         run = TrainingRun.model_validate({key: value for key, value in tree.items() if key != "ranker" or not problems})
     except ValidationError as error:
-        raise ConfigError([*problems, *problems_of(error, all_keys(TrainingRun))]) from None
+        raise ConfigError([*problems, *problems_of(error, dotted_keys(TrainingRun))]) from None
+    if run.curriculum.reads_scoring and run.curriculum.scoring == "file" and run.curriculum.file is None:
+        problems = [*problems, no_file(None)]
     if problems := problems or curriculum_misfits(run):
         raise ConfigError(problems)
     return run

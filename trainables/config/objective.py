@@ -14,7 +14,7 @@ from trainables.config.keys import (
     CurriculumConfig,
     TrainingConfig,
     TrainingRun,
-    all_keys,
+    dotted_keys,
     flatten,
     unflatten,
 )
@@ -106,7 +106,7 @@ def run_of(document: Mapping[str, Any]) -> AnyRun:
 def objective_fields(entries: Mapping[str, Any]) -> dict[str, FieldInfo]:
     """Dotted key -> field of everything that a training by a function reads; `entries`: keys as written, among them
     those of `parameters`."""
-    fields = all_keys(ObjectiveRun)
+    fields = dotted_keys(ObjectiveRun)
     hidden = {key for key in fields if key.startswith("curriculum.") and key.partition(".")[2] not in CURRICULUM_KEYS}
     for key in (*hidden, OBJECTIVE, PARAMETERS, "ranker"):
         del fields[key]

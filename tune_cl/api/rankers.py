@@ -10,6 +10,7 @@ import numpy as np
 
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import output_file, require_file
+from trainables.core.plugins import Names, load_plugins
 from trainables.data import load_data
 from trainables.data.columns import RankingData
 from trainables.data.settings import DataConfig
@@ -24,41 +25,42 @@ class Ranker:
     """A trained ranker. `folder`: where it is saved, or its name on the hub."""
 
     def __init__(self, folder: Path, saved: SavedRanker | SavedTrees):
-        self.folder, self._saved = folder, saved
+        self.folder, self.saved = folder, saved
 
     @property
     def name(self) -> str:
         """Its kind, e.g. `bert`."""
-        return self._saved.run.ranker["name"]
+        return self.saved.run.ranker["name"]
 
     @property
     def classes(self) -> tuple[str, ...]:
         """What it predicts, in the order of its logits; empty if it ranks."""
-        return self._saved.classes
+        return self.saved.classes
 
-    def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+    def predict(self, pairs: Sequence[tuple[str, str]], precision: str | None = "fp32") -> np.ndarray:
         """Scores of pairs of query and document, float32 [B], higher is better; of a ranker with K classes, their
-        logits, float32 [B, K]. A text that stands in several pairs is read once.
+        logits, float32 [B, K]. A text that stands in several pairs is read once. `precision`: fp32, as other libraries
+        score, bf16 or auto; None: that of its training.
 
         Raises ConfigError if the ranker reads features or first-stage scores, which texts do not have.
         """
         from trainables.training.saved_ranker import SavedTrees
 
-        if isinstance(self._saved, SavedTrees):
+        if isinstance(self.saved, SavedTrees):
             raise ConfigError(Problem(str(self.folder), f"{self.name} reads features, no texts", "rerank(DATA)"))
         if not pairs:
             return np.empty((0, len(self.classes)) if self.classes else 0, np.float32)
         queries, documents = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True))
         row_of = [{text: row for row, text in enumerate(texts)} for texts in (queries, documents)]
         asked, read = (np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1))
-        return self._saved.score(queries, documents, asked, read)
+        return self.saved.score(queries, documents, asked, read, precision=precision)
 
-    def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
-        """The documents' indices with their scores, best first; of equal scores, the lower index first. Raises
-        ConfigError if the ranker predicts classes."""
+    def rank(self, query: str, documents: Sequence[str], precision: str | None = "fp32") -> list[tuple[int, float]]:
+        """The documents' indices with their scores, best first; of equal scores, the lower index first. `precision`: as
+        in `predict`. Raises ConfigError if the ranker predicts classes."""
         if self.classes:
             raise ConfigError(Problem(str(self.folder), "predicts classes and ranks nothing", "predict(pairs)"))
-        scores = self.predict([(query, document) for document in documents]).tolist()
+        scores = self.predict([(query, document) for document in documents], precision).tolist()
         return sorted(enumerate(scores), key=lambda pair: (-pair[1], pair[0]))
 
     def rerank(self, data: str | Path, split: str = "test", output: str | Path | None = None) -> Path:
@@ -67,7 +69,7 @@ class Ranker:
 
         Raises DataError for data of another task, or without this split.
         """
-        config = self._saved.run.data
+        config = self.saved.run.data
         ranking = load_data(config if _same(str(data), config.source) else DataConfig(source=str(data)))
         if split not in ranking.splits:
             right = f"one of {', '.join(ranking.splits)}"
@@ -75,7 +77,7 @@ class Ranker:
         _require_task(ranking, self.classes)
         path = scores_file(Path(), f"rerank.{split}", ranking) if output is None else Path(output)
         require_file("--output", path)
-        scores = self._saved.score_split(ranking, split)
+        scores = self.saved.score_split(ranking, split)
         with output_file(path) as file:
             write_scores(file, ranking.splits[split], ranking, scores, self.name)
         return path
@@ -99,9 +101,11 @@ def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
     raise DataError(Problem("--data", f"'{data.name}' is {holds}, and the ranker learned to {learned}", right))
 
 
-def load_ranker(folder: str | Path) -> Ranker:
+def load_ranker(folder: str | Path, plugins: Names = ()) -> Ranker:
     """The trained ranker in a folder, as `tune_cl.train` and the commands save it, or a cross-encoder of others in a
-    folder or of a name on the hub. Raises DataError or ConfigError if there is none or it is broken."""
+    folder or of a name on the hub. `plugins`: files or modules that it needs. Raises DataError or ConfigError if there
+    is none or it is broken."""
+    load_plugins(plugins)
     require_ranker(Path(folder))
     from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainables.core.plugins import Names, load_plugins
 from trainables.core.prose import say
 from tune_cl.api.session import panel_kind, working
 from tune_cl.api.verdict import Verdict
@@ -57,6 +58,7 @@ def run(
     overrides: Overrides | None = None,
     progress: bool = True,
     allow_open_ray: bool = False,
+    plugins: Names = (),
 ) -> Search:
     """Runs a search to its end, as `tune-cl run` does.
 
@@ -71,10 +73,12 @@ def run(
     address         of a Ray cluster; by default a local Ray, which is gone when the search ends
     overrides       dotted keys with their values, e.g. {"training.lr": 1e-4}; they win over everything else
     progress        False: nothing is printed
+    plugins         files and modules with parts of one's own, one or several
 
     Raises ConfigError or DataError with all problems before anything is written, WorkFailed if no trial gave a value,
     Interrupted (a KeyboardInterrupt) when stopped: `Search.resume` goes on.
     """
+    load_plugins(plugins)
     with working(progress):
         experiment = requested_experiment(space, data, ranker, trials, max_iterations, seed, overrides or {})
         experiment = in_any_folder(experiment)
@@ -88,11 +92,15 @@ def run(
     return Search(search_folder, document)
 
 
-def open_search(name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None) -> Search:
-    """A search that ran before, finished or not. `tracking_uri`: MLflow's address, if it is another one now.
+def open_search(
+    name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None, plugins: Names = ()
+) -> Search:
+    """A search that ran before, finished or not. `tracking_uri`: MLflow's address, if it is another one now; `plugins`:
+    files and modules with parts of one's own that it needs.
 
     Raises ConfigError if there is none of this name in the storage, DataError if its journal is damaged.
     """
+    load_plugins(plugins)
     return Search(with_tracking(existing_search_folder(str(storage), name), tracking_uri))
 
 
@@ -263,8 +271,8 @@ class Search:
         return f"<Search {self.name} in {self.storage}: {len(self._state.trials)} trials, {ended}>"
 
 
-def _trial(found: Mapping[str, Any] | None) -> Trial | None:
-    return Trial(*(found[name] for name in ("trial_id", "params", "dev", "iteration"))) if found else None
+def _trial(result: Mapping[str, Any] | None) -> Trial | None:
+    return Trial(*(result[name] for name in ("trial_id", "params", "dev", "iteration"))) if result else None
 
 
 def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> dict[str, Any]:

@@ -65,9 +65,9 @@ def confirm_run(
     trained = read_json(folder / TRAINING)
 
     def write(temporary: Path) -> None:
-        values, written = training.apply(split, temporary)
+        values, file = training.apply(split, temporary)
         means = {name: float(column.mean()) for name, column in values.items()}
-        write_json(temporary / RESULT, {"metrics": means, "run_file": written.name, **trained})
+        write_json(temporary / RESULT, {"metrics": means, "run_file": file.name, **trained})
         seal(temporary)
 
     write_folder(folder / split, write)

@@ -70,9 +70,10 @@ def _rank_texts(ranker: Ranker, options: Namespace) -> dict[str, Any]:
         raise UserError(Problem("--query", "is empty", "the words to rank documents for"))
     ids, texts = _documents(options.documents)
     if ranker.classes:
-        logits = ranker.predict([(options.query, text) for text in texts])
+        logits = ranker.predict([(options.query, text) for text in texts], precision=None)
         return {"predictions": _predictions(ids, ranker.classes, logits)}
-    return {"ranking": [{"doc": ids[row], "score": score} for row, score in ranker.rank(options.query, texts)]}
+    ranked = ranker.rank(options.query, texts, precision=None)
+    return {"ranking": [{"doc": ids[row], "score": score} for row, score in ranked]}
 
 
 def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -> list[dict[str, Any]]:
