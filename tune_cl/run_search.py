@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import yaml
@@ -31,6 +32,7 @@ from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder, has_event, name_exists, stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
+from tune_cl.model_card import Facts, write_card
 from tune_cl.ray.nodes import PACKAGES, versions
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_materials import completed, fingerprint, require_unchanged, untrained
@@ -42,7 +44,7 @@ from tune_cl.search.budget import cost_so_far
 from tune_cl.search.driver import BASELINE_TRIAL, Search
 from tune_cl.search.progress_panel import Panel
 from tune_cl.search.warm_start import notes_of, warm_start
-from tune_cl.search_document import BEST_RANKER, TRIALS, best_of, search_document
+from tune_cl.search_document import BEST_RANKER, CONFIG, TRIALS, best_of, search_document
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 
@@ -76,7 +78,7 @@ class Artifacts:
         if level not in self._evaluators:
             self._evaluators[level] = evaluator_of(data, data.splits["dev"], level)
         write_evaluated(folder, "dev", data, scores, trial, self._evaluators[level])
-        write_text(folder / "config.yaml", yaml.safe_dump(run.model_dump(), sort_keys=False))
+        write_text(folder / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
         return folder
 
     def ranker(self, checkpoint: str | Path, run: TrainingRun) -> Path:
@@ -231,6 +233,10 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     if best := state.best():
         run = search.run_of(best[0])
         ranker = search.from_sound_checkpoint(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
+        materials = next(iter(artifacts.materials.values()))
+        if ranker and isinstance(materials, Materials):  # a function of the user's saves what it likes
+            command = f"tune-cl train {quote(str(artifacts.folder / best[0].trial / CONFIG))}"
+            write_card(Path(ranker), Facts(run, materials.data, best[1].dev, best[1].iteration, command))
     hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
     if priced := cost_so_far(search.experiment.search, state):

@@ -17,6 +17,7 @@ from tune_cl.tracking.cursor import load
 from tune_cl.tracking.layout import PARENT, target, view_path
 
 TRIALS = "trials"  # the folder of all artifacts, in that of the search
+CONFIG = "config.yaml"  # in a trial's folder: its complete configuration
 BEST_RANKER = "best-ranker"  # that of the best trial, in the same folder
 
 

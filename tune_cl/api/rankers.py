@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 class Ranker:
-    """A trained ranker. `folder`: where it is saved, or its name on the hub."""
+    """A trained ranker. `folder`: where it is saved, or its hub name; `precision`: that of the scores of texts, as in
+    training.precision, None for that of its training."""
 
-    def __init__(self, folder: Path, saved: SavedRanker | SavedTrees):
-        self.folder, self.saved = folder, saved
+    def __init__(self, folder: Path, saved: SavedRanker | SavedTrees, precision: str | None = "fp32"):
+        self.folder, self.saved, self.precision = folder, saved, precision
 
     @property
     def name(self) -> str:
@@ -37,31 +38,41 @@ class Ranker:
         """What it predicts, in the order of its logits; empty if it ranks."""
         return self.saved.classes
 
-    def predict(self, pairs: Sequence[tuple[str, str]], precision: str | None = "fp32") -> np.ndarray:
+    def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Scores of pairs of query and document, float32 [B], higher is better; of a ranker with K classes, their
-        logits, float32 [B, K]. A text that stands in several pairs is read once. `precision`: fp32, as other libraries
-        score, bf16 or auto; None: that of its training.
+        logits, float32 [B, K]. A cross-encoder that tune_cl did not write gives what sentence-transformers gives: the
+        sigmoid of its logit unless it asks for none, and of two labels the probability of the second. A text that
+        stands in several pairs is read once.
 
         Raises ConfigError if the ranker reads features or first-stage scores, which texts do not have.
         """
+        ranker = self._of_texts()
+        return ranker.shown(self._scores(ranker, pairs))
+
+    def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
+        """The documents' indices with their scores, best first; of equal scores, the lower index first. Raises
+        ConfigError if the ranker predicts classes, or as `predict`."""
+        if self.classes:
+            raise ConfigError(Problem(str(self.folder), "predicts classes and ranks nothing", "predict(pairs)"))
+        ranker = self._of_texts()
+        scores = self._scores(ranker, [(query, document) for document in documents])
+        shown = ranker.shown(scores)
+        return [(int(row), float(shown[row])) for row in np.argsort(-scores, kind="stable")]
+
+    def _of_texts(self) -> SavedRanker:
         from trainables.training.saved_ranker import SavedTrees
 
         if isinstance(self.saved, SavedTrees):
             raise ConfigError(Problem(str(self.folder), f"{self.name} reads features, no texts", "rerank(DATA)"))
+        return self.saved
+
+    def _scores(self, ranker: SavedRanker, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         if not pairs:
             return np.empty((0, len(self.classes)) if self.classes else 0, np.float32)
         queries, documents = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True))
         row_of = [{text: row for row, text in enumerate(texts)} for texts in (queries, documents)]
         asked, read = (np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1))
-        return self.saved.score(queries, documents, asked, read, precision=precision)
-
-    def rank(self, query: str, documents: Sequence[str], precision: str | None = "fp32") -> list[tuple[int, float]]:
-        """The documents' indices with their scores, best first; of equal scores, the lower index first. `precision`: as
-        in `predict`. Raises ConfigError if the ranker predicts classes."""
-        if self.classes:
-            raise ConfigError(Problem(str(self.folder), "predicts classes and ranks nothing", "predict(pairs)"))
-        scores = self.predict([(query, document) for document in documents], precision).tolist()
-        return sorted(enumerate(scores), key=lambda pair: (-pair[1], pair[0]))
+        return ranker.score(queries, documents, asked, read, precision=self.precision)
 
     def rerank(self, data: str | Path, split: str = "test", output: str | Path | None = None) -> Path:
         """Scores the candidates of a split, and writes them as a TREC run; the predictions, if the ranker predicts
@@ -101,12 +112,13 @@ def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
     raise DataError(Problem("--data", f"'{data.name}' is {holds}, and the ranker learned to {learned}", right))
 
 
-def load_ranker(folder: str | Path, plugins: Names = ()) -> Ranker:
-    """The trained ranker in a folder, as `tune_cl.train` and the commands save it, or a cross-encoder of others in a
-    folder or of a name on the hub. `plugins`: files or modules that it needs. Raises DataError or ConfigError if there
-    is none or it is broken."""
+def load_ranker(folder: str | Path, plugins: Names = (), precision: str | None = "fp32") -> Ranker:
+    """The trained ranker in a folder, as `tune_cl.train` and the commands save it; or a cross-encoder that another
+    program trained, by its folder or hub name, with one label or two. `precision`: fp32, bf16, or auto (bf16 where the
+    hardware has it: faster, and scores have about three digits); None: that of its training. Raises DataError or
+    ConfigError if there is none or it is broken."""
     load_plugins(plugins)
     require_ranker(Path(folder))
     from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first
 
-    return Ranker(Path(folder), load_saved(Path(folder)))
+    return Ranker(Path(folder), load_saved(Path(folder)), precision)

@@ -48,7 +48,7 @@ def execute(options: Namespace) -> dict[str, Any]:
         )
     if options.query is not None:
         _require_none_of_data(options)
-    ranker = load_ranker(options.checkpoint)
+    ranker = load_ranker(options.checkpoint, precision=None)
     if options.query is None:
         return {"run_file": str(ranker.rerank(options.data, options.split or SPLIT, options.output))}
     return _rank_texts(ranker, options)
@@ -70,9 +70,9 @@ def _rank_texts(ranker: Ranker, options: Namespace) -> dict[str, Any]:
         raise UserError(Problem("--query", "is empty", "the words to rank documents for"))
     ids, texts = _documents(options.documents)
     if ranker.classes:
-        logits = ranker.predict([(options.query, text) for text in texts], precision=None)
+        logits = ranker.predict([(options.query, text) for text in texts])
         return {"predictions": _predictions(ids, ranker.classes, logits)}
-    ranked = ranker.rank(options.query, texts, precision=None)
+    ranked = ranker.rank(options.query, texts)
     return {"ranking": [{"doc": ids[row], "score": score} for row, score in ranked]}
 
 
