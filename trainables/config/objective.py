@@ -60,7 +60,7 @@ class ObjectiveRun(Section):
 
     objective: str = Field(description="name of the function")
     data: ObjectiveData = ObjectiveData()
-    ranker: dict[str, str]
+    ranker: dict[str, Any]
     curriculum: ObjectiveCurriculum = ObjectiveCurriculum()
     parameters: dict[str, Any] = Field(default_factory=dict)
     training: ObjectiveTrainingConfig = ObjectiveTrainingConfig()
@@ -69,10 +69,11 @@ class ObjectiveRun(Section):
 
     grows_trees: ClassVar[bool] = False
     draws: ClassVar[bool] = True
+    evaluation: ClassVar[None] = None
 
     @field_validator("ranker")
     @classmethod
-    def only_a_name(cls, value: dict[str, str]) -> dict[str, str]:
+    def only_a_name(cls, value: dict[str, Any]) -> dict[str, Any]:
         if value.keys() != {"name"}:
             raise ValueError("a function's own keys are not ranker.*; its keys are parameters.*")
         return value

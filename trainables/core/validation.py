@@ -140,7 +140,7 @@ def too_large(key: str, value: Any) -> list[Problem]:
 
 def accepts_bool(annotation: Any) -> bool:
     """Whether true and false are values of the type. Where a number is due, pydantic reads them as 1 and 0."""
-    return annotation is bool or any(accepts_bool(part) for part in get_args(annotation))
+    return annotation in (bool, Any) or any(accepts_bool(part) for part in get_args(annotation))
 
 
 def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:

@@ -11,7 +11,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.evaluation.significance import CORRECTIONS, MOST_SEEDS
@@ -150,7 +150,7 @@ class SeedRun:
 
     configuration: Configuration
     seed: int
-    run: TrainingRun
+    run: AnyRun
     folder: Path
     remote: str | None = None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
 from trainables.core.randomness import generator
 from trainables.core.storage import exists, patiently
@@ -189,7 +189,7 @@ class Plan:
     """A trial to start or to continue: its id, full configuration, and the checkpoint folder to go on from."""
 
     trial: str
-    run: TrainingRun
+    run: AnyRun
     checkpoint: str | None
     threads: int
     gpu: float  # GPUs that a trial reserves, or a share of one
@@ -209,7 +209,7 @@ class Search:
     experiment: Experiment
     journal: Journal
     slots: int
-    artifacts: Callable[[str, str, TrainingRun], Path]
+    artifacts: Callable[[str, str, AnyRun], Path]
     watch: Callable[[SearchState], None] = lambda state: None
 
     def __post_init__(self) -> None:
@@ -385,7 +385,7 @@ class Search:
         threads, gpu = search.resources.threads, search.resources.gpu
         return Plan(trial, self.run_of(state), checkpoint, threads, gpu, queries, adopts)
 
-    def run_of(self, trial: TrialState) -> TrainingRun:
+    def run_of(self, trial: TrialState) -> AnyRun:
         """The training of a trial that counts: under grace `scaled` the one planned for its rung."""
         budget = trial.until - trial.offset if trial.until else self.scheduler.budget(trial.trial)
         return scaled_run(self.experiment.training_run(trial.point, trial.seed), budget)
