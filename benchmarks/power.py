@@ -21,7 +21,7 @@ from benchmarks.power_grid import QUERIES as GRID_QUERIES
 from benchmarks.power_grid import run as run_grid
 from trainables.core.randomness import generator
 from tune_cl.confirmation.training import read_values
-from tune_cl.confirmation.verdict import LEVEL, judge, verdict_of
+from tune_cl.confirmation.verdict import LEVEL, corrected_tests, verdict_of
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
 
@@ -67,7 +67,7 @@ def rates(
     for repetition in range(repetitions):
         rng = generator(repetition, "simulation", seeds, queries)
         baseline, *others = draw(noise, (configurations + 1, seeds, queries), rng)
-        judged = judge([(values, baseline) for values in (others[0] + difference, *others[1:])], "holm")
+        judged = corrected_tests([(values, baseline) for values in (others[0] + difference, *others[1:])], "holm")
         first, verdict = judged[0], verdict_of(judged, judged[0])
         counts["any"] += any(one.p_adjusted <= LEVEL for one in judged)
         counts["any_new"] += any(one.p_new_adjusted <= LEVEL for one in judged)

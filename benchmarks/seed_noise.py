@@ -39,7 +39,7 @@ from trainables.curriculum.sampler import Sampler
 from trainables.data import load_data
 from trainables.data.columns import required_split
 from trainables.data.instances import Batch
-from trainables.evaluation.per_query import judge_of
+from trainables.evaluation.per_query import evaluator_of
 from trainables.training import checkpoint
 from trainables.training.average import MovingAverage
 from trainables.training.materials import Materials, prepare
@@ -220,10 +220,10 @@ def train(job: Job, run: TrainingRun, materials: Materials) -> Measured:
         training.iterate()
         measured.queries.append(np.rint(training.dev_values * 255).astype(int).tolist())
         measured.dev[OWN].append(float(training.dev_values.mean()))
-        weights[OWN].append(checkpoint.kept_state(training.module))
+        weights[OWN].append(checkpoint.device_state(training.module))
         with training.averages[LONG].applied():
             measured.dev[LONG].append(training.evaluate(training.score(training.dev)))
-            weights[LONG].append(checkpoint.kept_state(training.module))
+            weights[LONG].append(checkpoint.device_state(training.module))
     test(training, weights, measured)
     measured.seconds = round(time.process_time() - started, 1)
     return measured
@@ -232,11 +232,11 @@ def train(job: Job, run: TrainingRun, materials: Materials) -> Measured:
 def test(training: Observed, weights: dict[str, list[Weights]], measured: Measured) -> None:
     """Applies the weights of the iterations that matter to test."""
     split = required_split(training.materials.data, "test")
-    judge = judge_of(training.materials.data, split, training.run.evaluation.relevance_level)
+    evaluator = evaluator_of(training.materials.data, split, training.run.evaluation.relevance_level)
     metric = training.run.metric
 
     def value() -> float:
-        return float(judge(training.score(split), [metric])[metric].mean())
+        return float(evaluator(training.score(split), [metric])[metric].mean())
 
     for name in (SHORT, HALF):
         with training.averages[name].applied():

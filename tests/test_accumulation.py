@@ -143,7 +143,7 @@ def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(materials: M
 def test_a_trial_reports_a_lack_of_memory_once_and_with_what_else_there_is_to_say(materials: Materials) -> None:
     trainable = RankerTrainable.__new__(RankerTrainable)
     trainable.training, _ = on_small_device(make_run(), materials, room=4)
-    trainable.reports_queries, trainable.notes, trainable.told = False, ["state 3 is damaged"], False
+    trainable.reports_queries, trainable.notes, trainable.machine_reported = False, ["state 3 is damaged"], False
     first, second = trainable.step(), trainable.step()
     assert first["note"].startswith(f"state 3 is damaged; {TOLD}") and "note" not in second
     assert first["machine"].startswith("precision: fp32") and "machine" not in second

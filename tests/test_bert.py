@@ -195,7 +195,7 @@ def test_two_classes_give_their_log_odds() -> None:
     torch.testing.assert_close(scores.sigmoid(), logits.softmax(1)[:, 1])
     classes = torch.tensor([1, 0, 1, 0])
     torch.testing.assert_close(
-        losses.pointwise("pointwise", scores, classes, relevance_level=1),
+        losses.pointwise(scores, classes, losses.LossSettings()),
         torch.nn.functional.cross_entropy(logits, classes, reduction="none"),
     )
 

@@ -29,9 +29,9 @@ from tune_cl.confirmation.document import ablations
 from tune_cl.confirmation.request import (
     Configuration,
     Request,
-    baseline_of,
+    baseline_configuration,
     best_configurations,
-    seeds_of,
+    new_seeds,
     verdict_file,
 )
 from tune_cl.confirmation.training import STATE, read_values
@@ -52,7 +52,7 @@ def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_ch
     search_folder: SearchFolder,
 ) -> None:
     state = state_of(search_folder)
-    baseline = baseline_of(state, from_yaml(state.yaml))
+    baseline = baseline_configuration(state, from_yaml(state.yaml))
     best = best_configurations(state, baseline, 5)
     assert [(one.label, one.trial) for one in best] == [(LABELS[0], "t0002"), (LABELS[1], "t0001")]
     assert best_configurations(state, baseline, 1) == best[:1]
@@ -65,7 +65,7 @@ def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_ch
 
 def test_configurations_of_one_label_are_told_apart_by_their_trials(search_folder: SearchFolder) -> None:
     state = state_of(search_folder)
-    baseline = baseline_of(state, from_yaml(state.yaml))
+    baseline = baseline_configuration(state, from_yaml(state.yaml))
     state.trials["t0004"].params = state.trials["t0002"].params | {"training.lr": 0.02000001}
     labels = [one.label for one in best_configurations(state, baseline, 5)]
     assert labels == [LABELS[0], f"{LABELS[0]} (t0004)", LABELS[1]]
@@ -74,7 +74,7 @@ def test_configurations_of_one_label_are_told_apart_by_their_trials(search_folde
 def test_a_configuration_goes_by_its_first_trial_that_did_not_fail(search_folder: SearchFolder) -> None:
     state = state_of(search_folder)
     state.trials["t0002"].outcome = "failed"
-    baseline = baseline_of(state, from_yaml(state.yaml))
+    baseline = baseline_configuration(state, from_yaml(state.yaml))
     best = best_configurations(state, baseline, 5)
     assert [(one.label, one.trial) for one in best] == [(LABELS[0], "t0004"), (LABELS[1], "t0001")]
 
@@ -85,7 +85,7 @@ def test_a_configuration_stands_where_its_best_trial_does(search_folder: SearchF
     first, again = state.trials["t0001"], replace(state.trials["t0001"], trial="t0009", number=9, results={})
     again.results[1] = {"dev_map": 0.99, "seconds": 1.0}
     state.trials["t0009"] = again
-    baseline = baseline_of(state, from_yaml(state.yaml))
+    baseline = baseline_configuration(state, from_yaml(state.yaml))
     assert [one.trial for one in best_configurations(state, baseline, 2)] == [first.trial, "t0002"]
 
 
@@ -97,9 +97,9 @@ def test_folders_have_names_that_file_systems_take() -> None:
 
 
 def test_seeds_begin_alike_and_pass_over_the_search_s() -> None:
-    assert seeds_of(3, {0}) == [1, 2, 3]
-    assert seeds_of(5, {2, 4}) == [1, 3, 5, 6, 7]
-    assert seeds_of(2, {2}) == seeds_of(5, {2})[:2]
+    assert new_seeds(3, {0}) == [1, 2, 3]
+    assert new_seeds(5, {2, 4}) == [1, 3, 5, 6, 7]
+    assert new_seeds(2, {2}) == new_seeds(5, {2})[:2]
 
 
 def test_values_are_those_that_trec_eval_gives_the_run_files(
@@ -266,7 +266,7 @@ def test_configurations_that_are_the_same_without_their_curricula_share_an_ablat
     experiment = from_yaml(state.yaml)
     linear = {"curriculum.pacing": "linear", "training.lr": 0.02}
     state.trials["t0001"].params, state.trials["t0001"].point = experiment.training_run(linear).in_force(), linear
-    found = ablations(state, baseline_of(state, experiment), experiment)
+    found = ablations(state, baseline_configuration(state, experiment), experiment)
     one, other = found[LABELS[0]], found["linear, context_words, lr=0.02"]
     assert one is not None and one is other
 
@@ -286,7 +286,7 @@ def test_a_failed_ablation_is_told_and_not_compared(search_folder: SearchFolder,
 def test_a_configuration_without_a_curriculum_has_no_ablation(search_folder: SearchFolder) -> None:
     state = state_of(search_folder)
     experiment = from_yaml(state.yaml)
-    baseline = baseline_of(state, experiment)
+    baseline = baseline_configuration(state, experiment)
     plain_at_another_rate = {"curriculum.pacing": "none", "training.lr": 0.02}
     state.trials["t0001"].params = experiment.training_run(plain_at_another_rate).in_force()
     state.trials["t0001"].point = plain_at_another_rate
@@ -395,7 +395,7 @@ def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(
     def far_below(pairs: Any, *others: Any) -> list[Corrected]:
         return [Corrected(SeededTest(-0.5, (0.0,), 0.0, UNKNOWN), 0.0, 0.0) for _ in pairs]
 
-    monkeypatch.setattr(document, "judge", far_below)
+    monkeypatch.setattr(document, "corrected_tests", far_below)
     assert confirm(search_folder, seeds=1)["verdict"] == "worse"
     crew.fails = {f"{LABELS[0]}, seed 3": "the loss is no number"}
     assert confirm(search_folder, seeds=2)["verdict"] == "no difference shown"

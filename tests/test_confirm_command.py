@@ -19,7 +19,7 @@ from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
 from tune_cl.cli.commands.confirm import in_words, of_curriculum, render
 from tune_cl.confirmation.document import FEWEST, _label, ablations
-from tune_cl.confirmation.request import Configuration, Request, baseline_of, label_of
+from tune_cl.confirmation.request import Configuration, Request, baseline_configuration, label_of
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
@@ -149,7 +149,7 @@ def test_ablations_of_one_label_are_told_apart_by_their_trials(search_folder: Se
     experiment = from_yaml(state.yaml)
     near = state.trials["t0002"].point | {"training.lr": 0.02000001}
     state.trials["t0004"].params, state.trials["t0004"].point = experiment.training_run(near).in_force(), near
-    found = ablations(state, baseline_of(state, experiment), experiment)
+    found = ablations(state, baseline_configuration(state, experiment), experiment)
     labels = {name: one.label for name, one in found.items() if one and one.label != "baseline"}
     assert labels == {LABELS[0]: "plain, lr=0.02", f"{LABELS[0]} (t0004)": "plain, lr=0.02 (t0004)"}
 

@@ -25,7 +25,7 @@ from tune_cl import run_confirmation as runner
 from tune_cl.cli.commands.confirm import in_words
 from tune_cl.confirmation.document import Compared
 from tune_cl.confirmation.training import read_values
-from tune_cl.confirmation.verdict import ON_DEV, compare, judge
+from tune_cl.confirmation.verdict import ON_DEV, compare, corrected_tests
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
@@ -170,12 +170,12 @@ def test_p_new_is_corrected_over_those_that_left_the_race_too() -> None:
     wave = np.tile([1.0, -1.0], 50)
     pair = np.array([0.3, 0.32])[:, None] + wave, np.zeros((2, 100))
     for correction in ("holm", "bh", "bonferroni"):
-        [one] = judge([pair], correction, left=2)
+        [one] = corrected_tests([pair], correction, dropped=2)
         assert one.p_adjusted == one.test.p_value and 0 < one.test.new.p < 1 / 3
         assert one.p_new_adjusted == pytest.approx(3 * one.test.new.p)
-    [one] = judge([pair], "holm", [False], left=2)
+    [one] = corrected_tests([pair], "holm", [False], dropped=2)
     assert one.p_new_adjusted == one.p_adjusted, "where the seed changes nothing none was chosen by its seeds"
-    [one] = judge([(pair[0][:1], pair[1][:1])], "holm", left=2)
+    [one] = corrected_tests([(pair[0][:1], pair[1][:1])], "holm", dropped=2)
     assert np.isnan(one.p_new_adjusted)
 
 

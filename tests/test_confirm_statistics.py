@@ -26,7 +26,7 @@ from trainables.evaluation.significance import (
     seeds_needed,
 )
 from tune_cl.confirmation.document import LEAST, chances, survivors
-from tune_cl.confirmation.verdict import Corrected, best_on_dev, higher, judge, leader, verdict_of
+from tune_cl.confirmation.verdict import Corrected, best_on_dev, corrected_tests, higher, leader, verdict_of
 
 REPETITIONS = 1000
 MOST = 0.05 + 3 * math.sqrt(0.05 * 0.95 / REPETITIONS)  # three standard errors of the count above the level
@@ -252,7 +252,7 @@ def test_bootstrap_interval_leaves_the_true_mean_out_no_more_often_than_it_says(
 def test_verdict_rule(shifts: tuple[float, float], verdict: str, marks: list[str]) -> None:
     baseline = series(3, 40)
     others = [series(3, 40, shift, number) for number, shift in enumerate(shifts, 1)]
-    judged = judge([(values, baseline) for values in others], "holm")
+    judged = corrected_tests([(values, baseline) for values in others], "holm")
     assert (verdict_of(judged, judged[0]), [one.marks for one in judged]) == (verdict, marks)
 
 
@@ -269,11 +269,11 @@ def test_marks_and_worse_begin_at_95_percent(p: float, mark: str) -> None:
 def test_p_new_is_corrected_as_well_and_is_none_with_one_seed() -> None:
     wave = np.tile([1.0, -1.0], 50)
     values = [np.array([0.3, 0.32])[:, None] + wave, *(np.array([0.1, -0.1])[:, None] + wave for _ in range(2))]
-    first, *_ = judge([(one, np.zeros((2, 100))) for one in values], "bonferroni")
+    first, *_ = corrected_tests([(one, np.zeros((2, 100))) for one in values], "bonferroni")
     assert first.p_new_adjusted == pytest.approx(3 * first.test.new.p) and 0 < first.test.new.p < 1 / 3
-    [alone] = judge([(values[0], np.zeros((2, 100)))], "bonferroni")
+    [alone] = corrected_tests([(values[0], np.zeros((2, 100)))], "bonferroni")
     assert alone.p_new_adjusted == first.test.new.p
-    of_one_seed = judge([(one[:1], np.zeros((1, 100))) for one in values], "bonferroni")
+    of_one_seed = corrected_tests([(one[:1], np.zeros((1, 100))) for one in values], "bonferroni")
     assert all(math.isnan(one.p_new_adjusted) for one in of_one_seed)
 
 
@@ -292,9 +292,11 @@ def test_marks_follow_the_corrected_value() -> None:
     """p near .03: a dagger if tested alone, none beside two other configurations."""
     wave = np.tile([1.0, -1.0], 50)
     baseline, value = np.zeros((3, 100)), np.tile(0.22 + wave, (3, 1))
-    [alone] = judge([(value, baseline)], "holm")
+    [alone] = corrected_tests([(value, baseline)], "holm")
     assert alone.marks == "†" and 0.02 < alone.p_adjusted < 0.04
-    among = judge([(values, baseline) for values in (value, np.tile(wave, (3, 1)), np.tile(wave, (3, 1)))], "holm")
+    among = corrected_tests(
+        [(values, baseline) for values in (value, np.tile(wave, (3, 1)), np.tile(wave, (3, 1)))], "holm"
+    )
     assert among[0].marks == "" and among[0].p_adjusted == pytest.approx(3 * alone.p_adjusted)
 
 

@@ -14,7 +14,7 @@ from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.cli import main
 from tune_cl.cli.commands.confirm import render
 from tune_cl.confirmation.document import ablations
-from tune_cl.confirmation.request import baseline_of, best_configurations
+from tune_cl.confirmation.request import baseline_configuration, best_configurations
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.search_folder import SearchFolder
@@ -69,7 +69,7 @@ def over_rankers(folder: Path) -> tuple[SearchState, Experiment]:
 
 def test_a_ranker_stands_in_a_label_by_its_name_alone(tmp_path: Path) -> None:
     state, experiment = over_rankers(tmp_path)
-    baseline = baseline_of(state, experiment)
+    baseline = baseline_configuration(state, experiment)
     [found] = best_configurations(state, baseline, 5)
     assert found.label.split(", ")[-2:] == ["knrm", "lr=0.02"] and "name=" not in found.label
     [ablation] = ablations(state, baseline, experiment).values()

@@ -26,7 +26,7 @@ def products(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
         seen.append(tuple(x.shape))
         return plain(x, *others)
 
-    monkeypatch.setattr(cpu, "takes_onednn", lambda: True)
+    monkeypatch.setattr(cpu, "uses_onednn", lambda: True)
     monkeypatch.setattr(cpu, "_product", product)
     return seen
 

@@ -14,13 +14,14 @@ from ir_datasets.formats import BaseQrels, TrecQrel, TrecQrels, TrecScoredDocs, 
 from ir_datasets.util import LocalDownload
 
 from tests.support.data_folders import COLLECTION
-from tests.support.loading import candidates, check
+from tests.support.loading import candidates
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data import load_data
 from trainables.data.columns import MAX_GRADE, RankingData
 from trainables.data.hygiene import hygiene
 from trainables.data.readers.ir_datasets_source import Source, parse_source
 from trainables.data.settings import DataConfig
+from tune_cl.testing.readers import check_data
 
 QRELS = "{0}-a 0 d1 2\n{0}-a 0 d3 -1\n{0}-b 0 d2 1\n{0}-b 0 d4 0\n{0}-b 0 gone 1\n{0}-a 0 d1 2\nlost 0 d1 1\n"
 RUN = "{0}-a Q0 d3 0 3 x\n{0}-a Q0 d1 1 2 x\n{0}-b Q0 d2 0 1 x\n{0}-a Q0 gone 2 1 x\n"
@@ -73,7 +74,7 @@ def load(source: str, **keys: object) -> RankingData:
 
 def test_parts_qrels_and_notes(registered: str) -> None:
     data = load(f"{registered}?train=train&dev=dev/small&test=test", candidates="qrels")
-    check(data)
+    check_data(data)
     assert list(data.splits) == ["train", "dev", "test"]
     assert list(data.document_ids) == ["d1", "d2", "d3", "d4"]
     assert sorted(row[:2] for row in candidates(data, "dev", 0)) == [("d1", 2), ("d3", 0)]

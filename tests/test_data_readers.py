@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.data_folders import COLLECTION, FORMS, HEADER, trec_files, wikiqa_files, write_folder
-from tests.support.loading import candidates, check, configured, load, problems
+from tests.support.loading import candidates, configured, load, problems
 from trainables.core.errors import DataError
 from trainables.data.columns import SPLITS
 from trainables.data.readers import READERS, reader_for
+from tune_cl.testing import check_reader
+from tune_cl.testing.readers import check_data
 
 
 def splits_of(form: str) -> list[str]:
@@ -35,7 +37,11 @@ class TestEveryReader:
         assert list(data.splits) == splits_of(form)
         assert data.name == "form"
         assert len(data.digest) == 64
-        check(data)
+        check_data(data)
+
+    def test_it_keeps_the_contract(self, form: str, tmp_path: Path) -> None:
+        folder = write_folder(tmp_path / "form", FORMS[form])
+        check_reader(reader_for(folder), folder)
 
     def test_the_same_files_give_the_same_data(self, form: str, tmp_path: Path) -> None:
         one, two = (load(write_folder(tmp_path / name, FORMS[form])) for name in ("one", "two"))
@@ -101,7 +107,8 @@ class TestEveryReader:
                 reader = reader_for(folder)
                 auto = reader in ("letor", "sick", "snli", "quora")
                 candidates = "auto" if auto else "run" if "run.dev.txt" in files else "qrels"
-                check(READERS[reader].read(folder, configured(folder, candidates=candidates), folder / "workspace"))
+                config = configured(folder, candidates=candidates)
+                check_data(READERS[reader].read(folder, config, folder / "workspace"))
             except DataError as error:
                 assert error.problems
 
@@ -205,7 +212,7 @@ class TestTrec:
         data = load(write_folder(tmp_path, files))
         assert [data.query_ids[i] for i in data.splits["test"].query] == ["test-a", "test-b"]
         assert "test: 1 query without judgments dropped" in data.notes
-        check(data)
+        check_data(data)
 
     def test_queries_without_candidates_stay_outside_training(self, tmp_path: Path) -> None:
         files = trec_files()

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 from trainables.core.errors import DataError
 from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, Split
-from trainables.data.instances import DRAWN, NONE, make_instances
+from trainables.data.instances import DRAWN, NONE, HardNegatives, make_instances
 
 GRADES = [[0, 2, -1, 1, 0], [1, 1], [0, 3]]
 
@@ -87,3 +87,42 @@ def test_without_any_run_every_candidate_may_be_a_negative() -> None:
 def test_nothing_to_train_on_is_an_error_of_the_data() -> None:
     with pytest.raises(DataError, match="no training query has both"):
         make_instances(graded([[1, 1], [0, 0]]), pairwise=True, negatives=1, relevance_level=1)
+
+
+# -- lists and hard negatives --------------------------------------------------------------------------------------
+
+
+def test_a_list_holds_distinct_negatives_where_there_are_enough() -> None:
+    instances = make_instances(graded(GRADES), True, 3, 1, lists=True)
+    assert instances.positive.tolist() == [1, 3, 8] and instances.documents_a_sample == 4
+    positive, negative = instances.draw(np.repeat([0, 1, 2], 500), generator(1, "test"))
+    assert negative.shape == (1500, 3) and (positive[:500] == 1).all()
+    assert all(len(set(row)) == 3 for row in negative[:1000].tolist())
+    assert set(negative[500:1000].ravel().tolist()) == {0, 2, 4} and set(negative[1000:].ravel().tolist()) == {7}
+    drawn, counts = np.unique(negative[:500], return_counts=True)
+    assert drawn.tolist() == [0, 2, 3, 4] and chisquare(counts).pvalue > 0.001
+    assert instances.notes[-1] == "1 list of 3 have fewer than 3 negatives to draw from: some repeat"
+
+
+def test_lists_of_many_blocks_are_drawn_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    instances = make_instances(graded([[1, *[0] * 50]]), True, 4, 1, lists=True)
+    monkeypatch.setattr("trainables.data.instances.KEYS_AT_A_TIME", 1000)
+    _, negative = instances.draw(np.zeros(2000, np.int64), generator(2, "test"))
+    assert all(len(set(row)) == 4 for row in negative.tolist())
+    assert chisquare(np.unique(negative, return_counts=True)[1]).pvalue > 0.001
+
+
+@pytest.mark.parametrize(
+    ("ranks", "first", "second"),
+    [((1, 2), {4, 3}, {4, 2}), ((2, 3), {3, 2}, {2, 0}), ((4, 9), {0}, {0}), ((1, 9), {4, 3, 2, 0}, {4, 2, 0})],
+)
+@pytest.mark.parametrize("pairwise", [True, False])
+def test_hard_negatives_come_from_the_named_ranks(
+    ranks: tuple[int, int], first: set[int], second: set[int], pairwise: bool
+) -> None:
+    """The positives of grades 2 and 1 of one query have other negatives; what is unknown comes last."""
+    hardness = np.asarray([np.nan, 9, 1, 2, 3, 0, 0, 5, 5])
+    instances = make_instances(graded(GRADES), pairwise, 1, 1, hard=HardNegatives(hardness, *ranks))
+    rows = np.flatnonzero(instances.negative == DRAWN)
+    drawn = [set(instances.draw(np.full(200, row), generator(3, "test"))[1].tolist()) for row in rows]
+    assert drawn == ([first, second, {7}] if pairwise else [second, second, {7}])

@@ -15,6 +15,7 @@ from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.rankers import RANKERS
+from trainables.training.losses import LOSSES
 from tune_cl.experiment.resolution import TEXTS
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
 from tune_cl.samplers import SEARCHERS
@@ -75,6 +76,7 @@ def test_the_page_has_the_default_of_each_ranker(ranker: str) -> None:
         ("a scoring", SCORINGS),
         ("a pacing", PACINGS),
         ("a weighting", WEIGHTINGS),
+        ("a loss", LOSSES),
         ("a ranker", RANKERS),
         ("a searcher", SEARCHERS),
         ("a scheduler", SCHEDULERS),

@@ -25,6 +25,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "trainables.training",
     "trainables.loops",
     "trainables",
+    "tune_cl.testing",
     "tune_cl.process",
     "tune_cl.space",
     "tune_cl.samplers",

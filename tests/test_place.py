@@ -17,8 +17,8 @@ from tune_cl.history import search_folder as module
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
     SearchFolder,
-    begun,
     existing_search_folder,
+    has_event,
     new_search_folder,
     program,
     resolve_recorded,
@@ -95,10 +95,10 @@ def test_an_unknown_search_names_the_nearest_or_the_command_that_starts_one(tmp_
 )
 def test_a_search_has_begun_with_its_first_whole_line(content: str, there: bool, tmp_path: Path) -> None:
     journal = SearchFolder(tmp_path, "toy").journal
-    assert not begun(journal)
+    assert not has_event(journal)
     journal.parent.mkdir()
     journal.write_text(content)
-    assert begun(journal) == there
+    assert has_event(journal) == there
     if not there:
         assert problem(existing_search_folder, str(tmp_path), "toy")[1] == f"no search 'toy' in {tmp_path}"
         assert new_search_folder(str(tmp_path), "toy", "space").name == "toy"
@@ -110,7 +110,7 @@ def test_a_journal_that_others_may_not_read_is_a_search(tmp_path: Path, monkeypa
 
     search(tmp_path, "toy")
     monkeypatch.setattr(Path, "open", refuse)
-    assert begun(tmp_path / "toy" / "journal.jsonl") and not begun(tmp_path / "other" / "journal.jsonl")
+    assert has_event(tmp_path / "toy" / "journal.jsonl") and not has_event(tmp_path / "other" / "journal.jsonl")
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])

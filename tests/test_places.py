@@ -11,7 +11,7 @@ from trainables.core.errors import ConfigError
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.ray import slots as module
-from tune_cl.ray.slots import READ_SECONDS, Room, Slots, first_ended, held, require_room
+from tune_cl.ray.slots import READ_SECONDS, Room, Slots, capacity_of, first_ended, require_room
 
 HEAD = {"CPU": 0.0}
 WORKER = {"CPU": 8.0, "GPU": 2.0}
@@ -51,12 +51,12 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Nodes:
     ],
 )  # fmt: skip
 def test_trials_of_a_cluster(nodes: Nodes, cpu: float, gpu: float, expected: int) -> None:
-    assert held(nodes.nodes(), Resources(cpu=cpu, gpu=gpu)) == expected
+    assert capacity_of(nodes.nodes(), Resources(cpu=cpu, gpu=gpu)) == expected
 
 
 def test_resources_of_several_nodes_are_not_one_pool(nodes: Nodes) -> None:
     nodes.alive = [{"CPU": 3.0}, {"CPU": 3.0}]
-    assert held(nodes.nodes(), Resources(cpu=2)) == 2
+    assert capacity_of(nodes.nodes(), Resources(cpu=2)) == 2
 
 
 def test_nodes_that_come_and_go_are_seen_while_the_search_runs(nodes: Nodes) -> None:

@@ -160,7 +160,7 @@ def test_positives_of_a_training_reach_the_level(loss: str, graded: RankingData)
 
 
 def test_pointwise_labels_begin_at_the_level() -> None:
-    loss = losses.pointwise("pointwise", torch.ones(3), torch.tensor([1, 2, -1]), 2)
+    loss = losses.pointwise(torch.ones(3), torch.tensor([1, 2, -1]), losses.LossSettings(relevance_level=2))
     no, yes = np.log1p(np.exp(1)), np.log1p(np.exp(-1))
     assert loss.tolist() == pytest.approx([no, yes, no])
 
@@ -171,7 +171,8 @@ def test_a_training_labels_by_the_level_of_its_run(graded: RankingData) -> None:
     score = torch.linspace(-1, 1, len(one.batcher.split.document))
     grade = one.batcher.split.grade[np.where(batch.positive >= 0, batch.positive, batch.negative)]
     assert 1 in grade
-    expected = losses.pointwise("pointwise", score[np.maximum(batch.positive, batch.negative)], torch.tensor(grade), 2)
+    rows = np.maximum(batch.positive, batch.negative)
+    expected = losses.pointwise(score[rows], torch.tensor(grade), losses.LossSettings(relevance_level=2))
     torch.testing.assert_close(one._losses(batch, "pointwise", lambda rows: score[rows]), expected)
 
 

@@ -14,11 +14,10 @@ import pytest
 from tests.support.toy_search import SPACE, Crew, Killed, summary
 from trainables.core.errors import ConfigError
 from tune_cl.cli.search_result import render
-from tune_cl.confirmation.request import baseline_of, best_configurations
+from tune_cl.confirmation.request import baseline_configuration, best_configurations
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
-from tune_cl.run_search import baseline_of as baseline_result
-from tune_cl.run_search import best_of
+from tune_cl.run_search import baseline_result, best_of
 from tune_cl.samplers import TpeSampler
 from tune_cl.search.budget import best_value, finals
 from tune_cl.search.driver import BASELINE_TRIAL, FINISHED, WAIT, Plan
@@ -141,7 +140,7 @@ def test_the_best_is_found_by_the_mean_over_seeds_everywhere(tmp_path: Path) -> 
     assert found["devs"] == values[winner]
     assert best_value(state) == pytest.approx(means[winner])
     assert len(finals(state)) == len(values) - 1
-    confirmed = best_configurations(state, baseline_of(state, experiment), 99)
+    confirmed = best_configurations(state, baseline_configuration(state, experiment), 99)
     order = list(dict.fromkeys(trial.configuration for trial, _ in state.ranked()))
     assert [entry.trial for entry in confirmed] == [name for name in order if name != BASELINE_TRIAL]
     state.data["digest"] = "of the same data"

@@ -16,7 +16,7 @@ from tune_cl.report.formats import latex_table
 from tune_cl.report.queries import _stopping
 from tune_cl.report.trials import importances, repeat_section
 from tune_cl.report.verdict_section import _on_dev, rows
-from tune_cl.run_search import baseline_of, best_of
+from tune_cl.run_search import baseline_result, best_of
 
 
 def found(folder: Path, *options: str) -> Findings:
@@ -28,7 +28,7 @@ def found(folder: Path, *options: str) -> Findings:
 
 def test_it_goes_by_means_over_seeds_as_the_result_does(tmp_path: Path) -> None:
     findings = found(tmp_path, "search.scheduler=none", "search.repeats=3", "search.trials=20")
-    best, baseline = best_of(findings.state), baseline_of(findings.state)
+    best, baseline = best_of(findings.state), baseline_result(findings.state)
     assert best and baseline and len(best["seeds"]) > 1
     first, second, *_ = rows(findings)
     assert (first.mean, second.mean) == pytest.approx((baseline["dev_mean"], best["dev_mean"]))

@@ -16,7 +16,7 @@ from tests.support.faults import Clock, ThreeIterations
 from tests.support.letor_data import letor_data
 from tests.support.tree_training import materials_of, tree_run
 from trainables.config.keys import TrainingRun
-from trainables.ranker_trainable import WRITTEN, ClusterTrainable
+from trainables.ranker_trainable import LATE_CHECKPOINT, ClusterTrainable
 from trainables.training import saves
 from trainables.training.materials import prepare
 from trainables.training.saves import Saves
@@ -47,16 +47,16 @@ def test_saves_take_a_tenth_of_the_time_and_the_training_waits_for_little_ones(
 
 def test_one_save_is_written_at_a_time_and_its_error_is_raised_where_it_is_asked_for() -> None:
     made, go = Saves[str](), threading.Event()
-    assert made.due() and made.written() is None and made.wait() is None
+    assert made.due() and made.poll() is None and made.wait() is None
 
     def write() -> str:
         assert go.wait(60)
         return "there"
 
     made.begin(write)
-    assert not made.due() and made.written() is None
+    assert not made.due() and made.poll() is None
     go.set()
-    assert made.wait() == "there" and made.due() and made.written() is None
+    assert made.wait() == "there" and made.due() and made.poll() is None
 
     def fail() -> str:
         raise OSError("the disk is full")
@@ -179,14 +179,17 @@ def told(saved: Any) -> tuple[str, int, int]:
 
 def test_a_dear_checkpoint_is_written_while_the_next_iterations_run(counting: Counting) -> None:
     first, second = counting.train(), counting.train()
-    assert WRITTEN not in first | second and not first["should_checkpoint"] | second["should_checkpoint"]
+    assert LATE_CHECKPOINT not in first | second and not first["should_checkpoint"] | second["should_checkpoint"]
     let_write(counting)
     third = counting.train()
-    assert told(third[WRITTEN]) == ("checkpoint_000000", 1, 1)
+    assert told(third[LATE_CHECKPOINT]) == ("checkpoint_000000", 1, 1)
     let_write(counting)
     fourth = counting.train()
-    assert told(fourth[WRITTEN]) == ("checkpoint_000001", 3, 3)
-    assert fourth[WRITTEN].metrics["training_iteration"] == 3 and WRITTEN not in fourth[WRITTEN].metrics
+    assert told(fourth[LATE_CHECKPOINT]) == ("checkpoint_000001", 3, 3)
+    assert (
+        fourth[LATE_CHECKPOINT].metrics["training_iteration"] == 3
+        and LATE_CHECKPOINT not in fourth[LATE_CHECKPOINT].metrics
+    )
 
 
 def test_a_stop_takes_the_checkpoint_that_is_being_written_if_it_is_of_the_last_iteration(
@@ -203,7 +206,7 @@ def test_a_stop_takes_the_checkpoint_that_is_being_written_if_it_is_of_the_last_
     counting.gate.clear()
     counting.train()
     let_write(counting)
-    assert told(counting.train()[WRITTEN]) == ("checkpoint_000002", 4, 4)
+    assert told(counting.train()[LATE_CHECKPOINT]) == ("checkpoint_000002", 4, 4)
     folders = sorted(folder.name for folder in (tmp_path / "storage" / "search" / "trial").iterdir())
     assert folders == [f"checkpoint_{number:06d}" for number in range(3)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,25 +12,16 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.scored_data import make_data, score_of, scored_of
-from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.curriculum.scoring import CODE, PAPER, SCORINGS, Groups, Scored, difficulty
 from trainables.data import load_data
-from trainables.data.columns import NO_RANK, RankingData, Split
-from trainables.data.instances import Instances
+from trainables.data.columns import NO_RANK, RankingData
 from trainables.data.settings import DataConfig
 from trainables.rankers import load_ranker, ranker_settings
+from tune_cl.testing.curricula import SCORING_CONTRACT, with_split
 
-RANDOM = {"random", "self_paced"}  # self_paced begins at random
 BM25_CORPUS = ["the cat sat", "the dog sat on the mat", "a bird flew", "the cat flew"]
 BM25_SCORES = [0.103455, 0.112748, 0.0, 0.103455]  # of the query "the cat sat"
-
-
-def of_queries(name: str, scored: Scored) -> np.ndarray:
-    """The value of each query's first instance, NaN for queries without one."""
-    values = np.full(len(scored.split), np.nan)
-    values[scored.instances.query[::-1]] = SCORINGS[name](scored)[::-1]
-    return values
 
 
 @pytest.fixture(scope="module")
@@ -200,85 +192,11 @@ def test_as_an_order_too_the_code_ranks_what_is_outside_the_run_1000th() -> None
 # -- what all scorings promise ---------------------------------------------------------------------------------------
 
 
-KINDS = [(True, 1), (True, "all"), (False, 2), (False, "all")]
-
-
+@pytest.mark.parametrize("contract", SCORING_CONTRACT)
+@pytest.mark.parametrize("reference", [PAPER, CODE])
 @pytest.mark.parametrize("name", SCORINGS)
-@pytest.mark.parametrize("reference", ["paper", CODE])
-class TestContract:
-    @pytest.mark.parametrize(("pairwise", "negatives"), KINDS)
-    def test_one_finite_value_an_instance(
-        self, name: str, reference: str, pairwise: bool, negatives: int | str, data: RankingData
-    ) -> None:
-        scored = scored_of(data, pairwise, negatives, reference=reference)
-        values = SCORINGS[name](scored)
-        assert values.shape == (len(scored.instances),) and values.dtype == np.float64
-        assert np.isfinite(values).all()
-
-    def test_the_same_seed_gives_the_same_values(self, name: str, reference: str, data: RankingData) -> None:
-        first, again, other = (scored_of(data, seed=seed, reference=reference) for seed in (3, 3, 4))
-        assert np.array_equal(SCORINGS[name](first), SCORINGS[name](again))
-        assert np.array_equal(SCORINGS[name](first), SCORINGS[name](other)) == ("seed" not in SCORINGS[name].needs)
-
-    def test_the_second_call_comes_from_the_cache(self, name: str, reference: str, data: RankingData) -> None:
-        scored = scored_of(data, seed=77, reference=reference)
-        first, _ = difficulty(name, scored)
-        second, cached = difficulty(name, scored)
-        assert cached and np.array_equal(first, second)
-        assert np.array_equal(first, SCORINGS[name](scored))
-
-    def test_queries_in_another_order_keep_their_values(self, name: str, reference: str, data: RankingData) -> None:
-        if name in RANDOM:
-            pytest.skip("a random order belongs to places, not to instances")
-        order = np.array([5, 2, 7, 0, 1, 6, 3, 4])
-        moved = with_split(data, permuted(data.splits["train"], order))
-        expected = of_queries(name, scored_of(data, reference=reference))[order]
-        found = of_queries(name, scored_of(moved, reference=reference))
-        assert found == pytest.approx(expected, nan_ok=True, abs=1e-6)
-
-    def test_candidates_in_another_order_change_nothing(self, name: str, reference: str, data: RankingData) -> None:
-        if reference == CODE:
-            pytest.skip("the code takes the first negative")
-        turned = with_split(data, reversed_candidates(data.splits["train"]))
-        scored, moved = scored_of(data, False, "all"), scored_of(turned, False, "all")
-        expected = SCORINGS[name](scored)
-        if name not in RANDOM:
-            expected = expected[by_document(scored)][np.argsort(by_document(moved))]
-        assert SCORINGS[name](moved) == pytest.approx(expected, abs=1e-6)
-
-    def test_queries_of_no_or_one_candidate_are_harmless(self, name: str, reference: str) -> None:
-        usual = [("red sky", 1), ("green hills", 0), ("blue", 0)]
-        queries, candidates = [["one red"], ["two"], ["", "sky"], ["four"]], [usual, [], [("lone", 1)], usual]
-        scored = scored_of(make_data(queries, candidates), reference=reference)
-        assert scored.instances.query.tolist() == [0, 3]
-        assert np.isfinite(SCORINGS[name](scored)).all()
-
-
-def with_split(data: RankingData, split: Split) -> RankingData:
-    return replace(data, digest=digest_of(data.digest, split.query, split.document), splits={"train": split})
-
-
-def rearranged(split: Split, queries: np.ndarray, rows: np.ndarray) -> Split:
-    """Candidate rows and queries in another order; judgements are left alone, as nothing here reads them."""
-    parts = {name: getattr(split, name)[rows] for name in ("document", "grade", "rank", "score")}
-    offsets = np.concatenate([[0], np.cumsum(split.sizes[queries])])
-    return replace(split, query=split.query[queries], offsets=offsets, **parts)
-
-
-def permuted(split: Split, order: np.ndarray) -> Split:
-    return rearranged(split, order, np.concatenate([np.arange(split.offsets[i], split.offsets[i + 1]) for i in order]))
-
-
-def reversed_candidates(split: Split) -> Split:
-    spans = zip(split.offsets[:-1], split.offsets[1:], strict=True)
-    rows = np.concatenate([np.arange(start, end)[::-1] for start, end in spans])
-    return rearranged(split, np.arange(len(split)), rows)
-
-
-def by_document(scored: Scored) -> np.ndarray:
-    """Values of pointwise instances, in the order of their documents."""
-    instances: Instances = scored.instances
-    return np.argsort(scored.split.document[np.maximum(instances.positive, instances.negative)])
+def test_every_scoring_keeps_the_contract(name: str, reference: str, contract: Callable[[str, str], None]) -> None:
+    contract(name, reference)
 
 
 # -- the cache -------------------------------------------------------------------------------------------------------

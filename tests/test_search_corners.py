@@ -13,7 +13,7 @@ from tests.support.toy_search import SPACE, Crew, Killed, open_journal, summary
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
-from tune_cl.run_search import baseline_of
+from tune_cl.run_search import baseline_result
 from tune_cl.samplers import TpeSampler
 from tune_cl.search.driver import BASELINE_TRIAL, REPORTED, Plan
 
@@ -75,7 +75,7 @@ def test_a_trial_that_died_before_it_saved_is_copied_by_none(tmp_path: Path) -> 
     state = BrokenAsItSaves(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml"), options)).work().search.state
     outcomes = [trial.outcome for trial in state.by_number()]
     assert outcomes == ["baseline", *["completed"] * 3, "failed", *["completed"] * 4]
-    assert "t0004" not in {trial.adopted["trial"] for trial in state.by_number() if trial.adopted}
+    assert "t0004" not in {trial.copied_from["trial"] for trial in state.by_number() if trial.copied_from}
 
 
 def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> 
     first = crew.search.next_trial()
     assert isinstance(first, Plan) and first.trial == BASELINE_TRIAL
     crew.search.result(BASELINE_TRIAL, dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1})
-    assert (baseline_of(crew.search.state) or {})["dev"] == 0.5
+    assert (baseline_result(crew.search.state) or {})["dev"] == 0.5
     crew.search.failed(BASELINE_TRIAL, "its process ended")
-    assert baseline_of(crew.search.state) is None
+    assert baseline_result(crew.search.state) is None
     crew.journal.close()
 
 

@@ -18,9 +18,11 @@ from trainables.data.instances import make_instances
 from trainables.training import pretrained as once
 from trainables.training.batching import scored_of
 from trainables.training.factory import make_training
+from trainables.training.losses import LOSSES
 from trainables.training.materials import materials_key, prepare
 from trainables.training.pretrained import prepare_teacher, teacher_run, teacher_scores, with_teacher
 from trainables.training.trainer import Training
+from tune_cl.experiment.load import load_experiment
 
 RANKER = {"name": "conv_knrm", "vector_size": 16, "filters": 8}
 
@@ -116,15 +118,9 @@ def test_a_teacher_that_adds_the_first_stage_scores_with_it(data) -> None:
 
 def test_the_trials_of_a_search_share_the_teacher_of_its_baseline(data, trained) -> None:
     baseline, trial = make_run(lr=2e-2), make_run(lr=3e-2)
-    materials = with_teacher(baseline, ["turns", "model_loss"], {materials_key(baseline): prepare(baseline, data)})
+    materials = with_teacher(baseline, {materials_key(baseline): prepare(baseline, data)})
     Training(trial, materials[materials_key(trial)], device="cpu")
     assert [run.training.lr for run in trained] == [2e-2]
-
-
-def test_a_search_without_model_scorings_trains_no_teacher(data, trained) -> None:
-    run = make_run(scoring="turns", lr=4e-2)
-    materials = with_teacher(run, ["turns", "bm25_std"], {"a": prepare(run, data)})
-    assert materials["a"].teacher is None and not trained
 
 
 def test_a_wrong_ranker_of_the_teacher_is_an_error_at_its_key() -> None:
@@ -145,3 +141,66 @@ def test_what_is_wrong_with_a_teacher_of_another_kind_is_told_at_its_keys(data: 
     run = make_run(scoring="model_loss", teacher={"ranker": {"name": "bert", "model": "/no/model"}})
     with pytest.raises(ConfigError, match=r"curriculum\.teacher\.ranker\.model: '/no/model' is no folder"):
         prepare_teacher(run, data)
+
+
+# -- losses and negatives that read the teacher --------------------------------------------------------------------
+
+
+def by_teacher(loss: str, **training: Any) -> TrainingRun:
+    run = make_run(pacing="none")
+    return run.model_copy(
+        update={"training": run.training.model_copy(update={"loss": loss, "negatives": 3, **training})}
+    )
+
+
+@pytest.mark.parametrize("loss", [name for name, loss in LOSSES.items() if loss.kind == "listwise"])
+def test_every_loss_of_lists_trains_and_resumes_exactly(loss: str, data, trained, tmp_path: Path) -> None:
+    def new() -> Training:
+        training = make_training(run, prepare(run, data), device="cpu")
+        assert isinstance(training, Training)
+        return training
+
+    run = by_teacher(loss)
+    whole, first, second = new(), new(), new()
+    numbers = [whole.iterate()["train_loss"] for _ in range(2)]
+    assert first.iterate()["train_loss"] == numbers[0]
+    state = tmp_path / "state"
+    state.mkdir()
+    first.save(state)
+    second.load(state)
+    assert second.iterate()["train_loss"] == numbers[1]
+    reads = LOSSES[loss].reads_teacher
+    assert len(trained) == reads and (not reads or not trained[0].training.reads_teacher)
+
+
+def test_hard_negatives_of_the_teacher_are_those_it_scores_highest(data, trained) -> None:
+    run = by_teacher("softmax", hard_negatives="teacher", negatives=2)
+    training = make_training(run, prepare(run, data), device="cpu")
+    scores = training.materials.teacher
+    batch = next(training.batcher.batches(0, 1))
+    split = required_split(data, "train")
+    for positive, negatives in zip(batch.positive, batch.negative, strict=True):
+        own = np.flatnonzero((split.owner == split.owner[positive]) & (split.grade < split.grade[positive]))
+        assert set(negatives) == set(own[np.argsort(-scores[own], kind="stable")[:2]])
+
+
+def test_a_search_needs_a_teacher_for_its_losses_too() -> None:
+    space = ["training.loss={choice: [pairwise, margin_mse]}", "training.negatives=3"]
+    assert load_experiment("quickstart", space).needs_teacher
+    assert load_experiment("quickstart", ["training.hard_negatives=teacher"]).needs_teacher
+    assert not load_experiment("quickstart").needs_teacher
+
+
+@pytest.mark.parametrize(
+    ("training", "key"),
+    [
+        ({"loss": "softmax", "negatives": "all"}, "training.negatives"),
+        ({"hard_negatives": "first_stage", "negative_ranks": [5, 2]}, "training.negative_ranks"),
+        ({"hard_negatives": "teacher", "pretrain_data": "docstrings"}, "training.pretrain_data"),
+        ({"negative_ranks": [0, 2]}, "training.negative_ranks"),
+        ({"loss": "lambdarank"}, "training.loss"),
+    ],
+)
+def test_keys_of_the_loss_that_contradict_each_other_are_refused(training: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError, match=f"error: {key}"):
+        validated({"ranker": RANKER, "training": training})

@@ -22,7 +22,7 @@ from tune_cl.cli import main
 from tune_cl.confirmation import looks
 from tune_cl.confirmation.looks import boundary, conditional_power, look_at, nominal_levels, overall
 from tune_cl.confirmation.request import Request
-from tune_cl.confirmation.verdict import judge
+from tune_cl.confirmation.verdict import corrected_tests
 from tune_cl.history.search_folder import SearchFolder
 
 __all__ = ["crew", "data", "search_folder"]
@@ -82,7 +82,7 @@ def _judged(means: list[float], seeds: int, noise: float = 0.005) -> dict[str, A
     rng = generator(1, "looks")
     baseline = rng.normal(0.5, 0.01, (seeds, 200))
     pairs = [(baseline + mean + rng.normal(0, noise, (seeds, 200)), baseline) for mean in means]
-    return dict(zip("abc", judge(pairs, "holm"), strict=False))
+    return dict(zip("abc", corrected_tests(pairs, "holm"), strict=False))
 
 
 def test_a_clear_difference_is_settled_at_the_first_look() -> None:
@@ -103,7 +103,7 @@ def test_what_hardly_differs_is_hopeless_where_seeds_hardly_matter() -> None:
     baseline = generator(2, "looks").normal(0.5, 0.1, (4, 150))
     queries = generator(3, "looks").normal(0, 0.1, 150)
     pair = (baseline + queries - queries.mean() + 0.001 + generator(4, "l").normal(0, 0.01, (4, 150)), baseline)
-    found = look_at({"a": judge([pair], "holm")[0]}, "a", 150, 4, 20)
+    found = look_at({"a": corrected_tests([pair], "holm")[0]}, "a", 150, 4, 20)
     assert found.decision == "hopeless"
 
 
@@ -114,7 +114,7 @@ def test_the_last_look_decides() -> None:
 
 def test_differences_that_are_all_equal_are_no_verdict() -> None:
     baseline = np.tile(np.linspace(0, 1, 50), (3, 1))
-    found = look_at({"a": judge([(baseline + 0.01, baseline)], "holm")[0]}, "a", 50, 3, 20)
+    found = look_at({"a": corrected_tests([(baseline + 0.01, baseline)], "holm")[0]}, "a", 50, 3, 20)
     assert found.decision == "continue"
     assert math.isnan(found.p_new)
 

@@ -25,7 +25,8 @@ from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import DAMAGED, Saves
 from trainables.training.trainer import Training
 
-WRITTEN = "written"  # in a result: a checkpoint of an earlier iteration, in the form in which `save` returns one
+# In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
+LATE_CHECKPOINT = "late_checkpoint"
 REPORTED, TRACE = "reported", "traceback"  # in a result: a function's metrics, as pairs; what it failed with
 DIGITS = 4  # decimals of the dev queries' values in results
 
@@ -35,9 +36,9 @@ class ClusterTrainable(tune.Trainable, ABC):
     unreachable. Subclasses define `snapshot` instead of `save_checkpoint`.
 
     Each result says whether Tune should save a checkpoint now, while the training waits. One that would hold it up is
-    written while the next iteration runs, and comes with a later result (WRITTEN). Tune also saves one when a trial
-    pauses or ends. Results leave out the trial's configuration, which the driver has: Ray would copy, flatten and keep
-    its hundred keys with each result.
+    written while the next iteration runs, and comes with a later result (LATE_CHECKPOINT). Tune also saves one when a
+    trial pauses or ends. Results leave out the trial's configuration, which the driver has: Ray would copy, flatten and
+    keep its hundred keys with each result.
     """
 
     def __init__(self, *arguments: Any, **options: Any):
@@ -57,7 +58,7 @@ class ClusterTrainable(tune.Trainable, ABC):
 
     def train(self) -> dict[str, Any]:
         result = super().train()
-        behind = {} if (saved := self.saves.written()) is None else {WRITTEN: self._told(saved)}
+        behind = {} if (saved := self.saves.poll()) is None else {LATE_CHECKPOINT: self._registered(saved)}
         due = self.saves.due() and not result[DONE]  # at the end Tune saves anyway
         if due and self._storage and not self.saves.worth_waiting():
             self._write_behind(self._storage, result)
@@ -72,7 +73,7 @@ class ClusterTrainable(tune.Trainable, ABC):
         """A checkpoint of the last iteration. One of an earlier iteration that Tune was not told of is written over."""
         saved = self.saves.wait()
         if saved and saved.metrics[TRAINING_ITERATION] == self.iteration:
-            return self._told(saved)
+            return self._registered(saved)
         with TemporaryDirectory(prefix="tune_cl-") as scratch:  # Ray would leave its own behind at each failure
             return patiently(lambda: self._save(checkpoint_dir or scratch))
 
@@ -89,19 +90,19 @@ class ClusterTrainable(tune.Trainable, ABC):
 
     def _write_behind(self, storage: StorageContext, result: dict[str, Any]) -> None:
         """Begins to write a checkpoint to the folder after the last one that Tune was told of."""
-        place = copy(storage)
-        place.current_checkpoint_index += 1
+        target = copy(storage)
+        target.current_checkpoint_index += 1
         write = self.snapshot()
 
-        def written() -> _TrainingResult:
+        def write_and_persist() -> _TrainingResult:
             with TemporaryDirectory(prefix="tune_cl-") as scratch:
                 write(Path(scratch))
                 here = tune.Checkpoint.from_directory(scratch)
-                return _TrainingResult(patiently(lambda: place.persist_current_checkpoint(here)), result)
+                return _TrainingResult(patiently(lambda: target.persist_current_checkpoint(here)), result)
 
-        self.saves.begin(written)
+        self.saves.begin(write_and_persist)
 
-    def _told(self, saved: _TrainingResult) -> _TrainingResult:
+    def _registered(self, saved: _TrainingResult) -> _TrainingResult:
         """A checkpoint that was written behind, now that Tune learns of it: the next one goes to the next folder."""
         if self._storage:
             self._storage.current_checkpoint_index += 1
@@ -155,7 +156,7 @@ class RankerTrainable(ClusterTrainable):
 
     def _make_training(self, run: AnyRun, config: dict[str, Any]) -> None:
         self.training = training = make_training(run, self._materials(run))
-        self.told = False  # whether a result said what it computes with
+        self.machine_reported = False  # whether a result said what it computes with
         if config.get("adopt") and isinstance(training, Training):
             with fetched(config["checkpoint"]) as folder:
                 patiently(lambda: training.adopt(folder))
@@ -204,8 +205,8 @@ class RankerTrainable(ClusterTrainable):
         if self.reports_queries:
             metrics["queries"] = [round(float(value), DIGITS) for value in self.training.dev_values]
         metrics |= device_memory()
-        if not self.told:
-            metrics["machine"], self.told = self.training.machine, True
+        if not self.machine_reported:
+            metrics["machine"], self.machine_reported = self.training.machine, True
         if notes := [*self.notes, *self.training.pop_notes()]:
             metrics["note"] = "; ".join(notes)
             self.notes = []

@@ -25,12 +25,12 @@ from tune_cl.confirmation.request import (
     Configuration,
     Request,
     SeedRun,
-    baseline_of,
+    baseline_configuration,
     best_configurations,
     last_verdict,
     looks_before,
+    new_seeds,
     seed_run,
-    seeds_of,
     verdict_file,
 )
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
@@ -67,27 +67,27 @@ class Confirmation:
     dropped: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.baseline = baseline_of(self.state, self.experiment)
+        self.baseline = baseline_configuration(self.state, self.experiment)
         self.best = [] if self.pilot else best_configurations(self.state, self.baseline, self.request.top)
-        self.seeds = seeds_of(self.request.most, self.state.search_seeds)
+        self.seeds = new_seeds(self.request.most, self.state.search_seeds)
         self.looks: list[Look] = []
-        known = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
-        self.ablations = {one.label: known[one.label] for one in self.best if one.label in known}
+        own = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
+        self.ablations = {one.label: own[one.label] for one in self.best if one.label in own}
         self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
         self.draws = any(run.run.draws for run in self.runs.values())
         if self.request.until_settled and not self.draws:
             self.seeds = self.seeds[:1]  # all others give the same trainings
         self.reported = reported(self.state)
-        self.known_looks = {text_of(look) for look in self.state.looks}
+        self.recorded_looks = {text_of(look) for look in self.state.looks}
         self.last = last_verdict(self.search_folder.folder, self.request.split)
 
     def prepare(self) -> None:
         """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
         is too small for a test."""
-        found = untrained(self.experiment)
-        require_unchanged(self.experiment, found, self.state.data)
-        require_queries(next(iter(found.values())), self.request.split)
-        self.materials = completed(self.experiment, found, self.address)
+        materials = untrained(self.experiment)
+        require_unchanged(self.experiment, materials, self.state.data)
+        require_queries(next(iter(materials.values())), self.request.split)
+        self.materials = completed(self.experiment, materials, self.address)
 
     @property
     def rows(self) -> list[Configuration]:
@@ -102,16 +102,16 @@ class Confirmation:
         with ExitStack() as session:
             crew = None
             for seeds in self.rounds():
-                left = self._left(
+                missing = self._missing(
                     journal, [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
                 )
-                if left and crew is None:
+                if missing and crew is None:
                     if self.address is None:
                         require_room(self.experiment.search.resources)
                     session.enter_context(ray_session(self.address))
                     crew = Crew(self.materials, self.experiment.search.resources, self.request.split)
-                if left and crew:
-                    crew.train(left, self._watcher(journal, len(left)))
+                if missing and crew:
+                    crew.train(missing, self._watcher(journal, len(missing)))
                 seen = self.seeds.index(seeds[-1]) + 1
                 if self.request.race:
                     self._drop(seen)
@@ -149,7 +149,7 @@ class Confirmation:
     def _record_look(self, journal: Journal, look: Look) -> None:
         """Records a look, unless an earlier attempt did."""
         event = {"event": "look", "split": self.request.split, "max_seeds": self.request.max_seeds, **look.row}
-        if text_of(event) not in self.known_looks:
+        if text_of(event) not in self.recorded_looks:
             journal.append(event | {"time": time.time()})
 
     def compared(self, labels: Sequence[str], seeds: Sequence[int]) -> Compared:
@@ -168,18 +168,18 @@ class Confirmation:
         own = [self.ablations.get(one.label) for one in self.running]
         return list({one.label: one for one in (*self.running, *own) if one}.values())
 
-    def _left(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
+    def _missing(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
         """The runs without a result yet; of the others' results, records what the journal lacks."""
-        left = [run for run in runs if not self._has_result(run)]
+        missing = [run for run in runs if not self._has_result(run)]
         for run in runs:
-            if run not in left:
+            if run not in missing:
                 self.record(journal, run)
-        trained = sum(is_trained(run.folder) for run in left)
-        if len(left) > trained:
-            say(f"{len(left) - trained} of {len(runs)} trainings to do")
+        trained = sum(is_trained(run.folder) for run in missing)
+        if len(missing) > trained:
+            say(f"{len(missing) - trained} of {len(runs)} trainings to do")
         if trained:
             say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {self.request.split}")
-        return left
+        return missing
 
     def _has_result(self, run: SeedRun) -> bool:
         """Whether a run has a result; says so if that is damaged: it is made again."""
@@ -229,9 +229,9 @@ class Confirmation:
         result = ended_result(run.folder, split)
         metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
         metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
-        known = self.reported.setdefault((run.configuration.label, run.seed), set())
-        if news := {name: value for name, value in metrics.items() if name not in known}:
-            known |= news.keys()
+        recorded = self.reported.setdefault((run.configuration.label, run.seed), set())
+        if news := {name: value for name, value in metrics.items() if name not in recorded}:
+            recorded |= news.keys()
             event = {"event": "confirmation", "label": run.configuration.label, "trial": run.configuration.trial}
             event |= {"params": run.run.in_force(), "seed": run.seed, "metrics": news, "time": time.time()}
             journal.append(event | {"artifacts": str(run.folder / split)})
@@ -253,8 +253,8 @@ class Confirmation:
         ended = [one.label for one in self.with_ablations if one.label not in failed]
         compared = self.compared(ended, self.seeds)
         own = {label: one.label for label, one in self.ablations.items() if one and one.label not in failed}
-        judged = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
-        document = {**head, "seeds": self.seeds, **judged, "asked": asdict(self.request)}
+        verdict = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
+        document = {**head, "seeds": self.seeds, **verdict, "asked": asdict(self.request)}
         document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
         document["looks"] = [look.row for look in self.looks]
         document["failed"] = [failure(run, why) for run, why in self.failed]
@@ -343,7 +343,7 @@ def require_queries(materials: Materials, split: str) -> None:
 
 def reported(state: SearchState) -> dict[tuple[str, int], set[str]]:
     """The names of the metrics that the journal holds for each label and seed."""
-    known: dict[tuple[str, int], set[str]] = {}
+    names: dict[tuple[str, int], set[str]] = {}
     for event in state.confirmations:
-        known.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
-    return known
+        names.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
+    return names

@@ -30,7 +30,7 @@ from tune_cl.confirmation.request import Request
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import SearchFolder, begun, stopped, taken
+from tune_cl.history.search_folder import SearchFolder, has_event, name_exists, stopped
 from tune_cl.history.state import Dev, SearchState, TrialState, experiment_of, over_curricula, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.ray.nodes import PACKAGES, versions
@@ -106,18 +106,18 @@ def start_search(
     materials = completed(experiment, untrained(experiment), address)
     warm = warm_start(experiment, next(iter(materials.values())).data.digest, search_folder)
     if search_folder.exists():  # another `run` took the name while this one read its data
-        raise taken(search_folder)
+        raise name_exists(search_folder)
     try:
         with search_folder.open() as journal:
             if journal.size:  # or since the check above
-                raise taken(search_folder)
+                raise name_exists(search_folder)
             journal.append(_search_event(experiment, search_folder, materials, tracking_uri, address))
             if warm:
                 say("\n".join(f"note: {note}" for note in notes_of(warm)))
                 journal.append(warm | {"time": time.time()})
             return _session(experiment, search_folder, journal, materials, tracking_uri, address)
     except KeyboardInterrupt:
-        if not begun(search_folder.journal):
+        if not has_event(search_folder.journal):
             raise
         raise stopped(search_folder.command("resume", address)) from None
 
@@ -154,8 +154,8 @@ def _session(
 ) -> dict[str, Any]:
     """One sitting of a search, from its first event or from where the last sitting ended. `materials`: empty for a
     search that is done."""
-    if made := next(iter(materials.values()), None):
-        for note in (*experiment.notes, *made.data.notes, *training_notes(experiment.base_run(), made)):
+    if first := next(iter(materials.values()), None):
+        for note in (*experiment.notes, *first.data.notes, *training_notes(experiment.base_run(), first)):
             say(f"note: {note}")
     if search_folder.remote and not search_folder.elsewhere(tracking_uri):
         say(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all")
@@ -200,11 +200,11 @@ def _run(
         with Panel(trials, iterations, before) as progress:
             cluster = address is not None
             networks = not experiment.base_run().grows_trees
-            places = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
-            search = Search(experiment, journal, places(), artifacts, progress.update)
+            slots = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
+            search = Search(experiment, journal, slots(), artifacts, progress.update)
             for address in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
-            run_trials(search, materials, search_folder.below("ray"), search.state.sessions, places)
+            run_trials(search, materials, search_folder.below("ray"), search.state.sessions, slots)
     _close(search, artifacts)
     return search.state
 
@@ -234,24 +234,24 @@ def best_of(state: SearchState) -> dict[str, Any] | None:
 
 def best_curriculum_of(state: SearchState) -> dict[str, Any] | None:
     """Like `best_of`, for the best trial that is not the baseline."""
-    found = next((pair for pair in state.ranked() if not pair[0].baseline), None)
-    return _reached(state, *found) if found else None
+    best = next((pair for pair in state.ranked() if not pair[0].baseline), None)
+    return _reached(state, *best) if best else None
 
 
 def _reached(state: SearchState, trial: TrialState, at: Dev) -> dict[str, Any]:
-    found = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
-    return found | seeds_of(state, trial)
+    result = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
+    return result | repeated_results(state, trial)
 
 
-def baseline_of(state: SearchState) -> dict[str, Any] | None:
+def baseline_result(state: SearchState) -> dict[str, Any] | None:
     """The baseline as the result document shows it, under the search's seed."""
     trial = state.baseline_trial()
     if not trial or trial.outcome == "failed" or not (at := trial.best(state.metric)):
         return None
-    return {"params": trial.params, "dev": at.dev, "iteration": at.iteration} | seeds_of(state, trial)
+    return {"params": trial.params, "dev": at.dev, "iteration": at.iteration} | repeated_results(state, trial)
 
 
-def seeds_of(state: SearchState, trial: TrialState) -> dict[str, Any]:
+def repeated_results(state: SearchState, trial: TrialState) -> dict[str, Any]:
     """The seeds of a configuration's trainings that ran to the end, and their best dev values: `dev_mean`, and `devs`
     one by one. Empty if no configuration was repeated."""
     values = state.by_seed().get(trial.configuration)
@@ -304,7 +304,7 @@ def parts_of(experiment: Experiment) -> list[object]:
 
 
 def _versions() -> dict[str, str]:
-    return {package: known for package, known in versions((*PACKAGES, *OF_DRIVER)).items() if known}
+    return {package: version for package, version in versions((*PACKAGES, *OF_DRIVER)).items() if version}
 
 
 def _git_commit(program: Path = Path(__file__)) -> str | None:
@@ -356,7 +356,7 @@ def _document(
         "outlook": outlook(variances, Request.top, state.metric) if variances else None,
         "selection_bias": selection_bias(curves_of(state)),
         "pareto": pareto(state),
-        "baseline": baseline_of(state),
+        "baseline": baseline_result(state),
         "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
         if (state.end or {}).get("checkpoint")
         else None,

@@ -49,6 +49,7 @@ def infinity(value: object) -> object:
 
 
 T = TypeVar("T")
+Rank = Annotated[int, Field(ge=1)]
 Unbounded = Annotated[float, AllowInfNan(True), BeforeValidator(infinity)]
 
 
@@ -89,7 +90,9 @@ HAS_FIRST_TREES = ActiveIf(
 FOLLOWS_REFERENCE = ActiveIf(
     "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
 )
-HINGE = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
+READS_MARGIN = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
+DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
+DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
 AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
@@ -210,10 +213,9 @@ class CurriculumConfig(Section):
 
 class TrainingConfig(Section):
     loss: ForNetworks[Annotated[str, one_of(LOSSES)]] = Field(
-        default="pairwise",
-        description="pointwise: binary cross-entropy; mse: squared error on the grade; the others compare a pair",
+        default="pairwise", description="of documents, of pairs, or of a positive and a list of negatives"
     )
-    margin: ForNetworks[Annotated[float, HINGE]] = Field(default=1.0, gt=0, description="margin of loss hinge")
+    margin: ForNetworks[Annotated[float, READS_MARGIN]] = Field(default=1.0, gt=0, description="margin of loss hinge")
     lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
     weight_decay: ForNetworks[float] = Field(default=0.0, ge=0)
     warmup: ForNetworks[float] = Field(
@@ -242,6 +244,13 @@ class TrainingConfig(Section):
     ] = Field(
         default=1, description="N: negatives drawn anew for each positive; all: every candidate or pair is an instance"
     )
+    hard_negatives: ForNetworks[Annotated[Literal["random", "first_stage", "teacher"], DRAWS_NEGATIVES]] = Field(
+        default="random",
+        description="negatives are drawn from all candidates, or from those that the run or the teacher ranks highest",
+    )
+    negative_ranks: ForNetworks[Annotated[tuple[Rank, Rank] | None, DRAWS_NEGATIVES, DRAWS_HARD]] = Field(
+        default=None, description="[LO, HI]: ranks, among a positive's negatives, that are drawn from; null: [1, N]"
+    )
     window: ForNetworks[int] = Field(
         default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting"
     )
@@ -265,6 +274,21 @@ class TrainingConfig(Section):
         default=1, ge=1, description="lowest relevant grade of pretrain_data"
     )
     pretrain_seed: Annotated[int, PRETRAINS] = Field(default=0, ge=0, description="of the training on pretrain_data")
+
+    @property
+    def draws_hard_negatives(self) -> bool:
+        """Whether negatives come from a window of ranks."""
+        return self.negatives != "all" and self.hard_negatives != "random"
+
+    @property
+    def reads_teacher(self) -> bool:
+        """Whether the loss or the negatives read a teacher's scores."""
+        return LOSSES[self.loss].reads_teacher or (self.draws_hard_negatives and self.hard_negatives == "teacher")
+
+    @property
+    def reads_lists(self) -> bool:
+        """Whether a sample is a positive with a list of negatives."""
+        return LOSSES[self.loss].kind == "listwise"
 
     def pretraining(self) -> dict[str, Any]:
         """The keys and values of the pre-training; empty if there is none."""
@@ -330,7 +354,8 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
     if not run.grows_trees:
         right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
         wrong = f"{name} is not trained on a subset first"
-        return [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
+        subset = [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
+        return subset + loss_misfits(run.training)
     right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
     used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
     problems = [
@@ -347,6 +372,21 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
     if run.training.pretrain_data is not None:
         wrong = f"{name} starts from no weights"
         problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
+    return problems
+
+
+def loss_misfits(training: TrainingConfig) -> list[Problem]:
+    """A Problem for each key of the loss and its negatives that contradicts another."""
+    problems = []
+    if training.reads_lists and training.negatives == "all":
+        wrong = f"'all' makes no lists, which loss {training.loss} reads"
+        problems.append(Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7"))
+    low, high = training.negative_ranks or (1, 1)
+    if low > high:
+        problems.append(Problem("training.negative_ranks", f"{low} is above {high}", f"e.g. [{high}, {low}]"))
+    if training.pretrain_data is not None and training.reads_teacher:
+        wrong = "a loss or negatives by a teacher cannot be pre-trained: the teacher knows the target's data only"
+        problems.append(Problem("training.pretrain_data", wrong, "null, or another loss and hard_negatives"))
     return problems
 
 

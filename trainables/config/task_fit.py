@@ -63,6 +63,8 @@ def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:
         yield Problem("training.loss", wrong, " or ".join(class_losses()))
     if training.negatives != TrainingConfig().negatives:
         yield Problem("training.negatives", "pairs to classify have no negatives", "leave it out")
+    if training.draws_hard_negatives:
+        yield Problem("training.hard_negatives", "pairs to classify have no negatives", "leave it out")
     if run.evaluation != EvaluationConfig():
         yield Problem("evaluation.relevance_level", "a class is not more or less relevant", "leave it out")
     if WEIGHTINGS[curriculum.weighting] is not None:

@@ -48,12 +48,13 @@ Derive = Callable[[Entry[T]], Entry[Any] | None]
 
 
 class Registry(Mapping[str, T]):
-    """Maps names to values; `location` is the configuration key that holds such a name."""
+    """Maps names to values; `location` is the configuration key that holds such a name, `open_to_plugins` says whether
+    users can add to it."""
 
-    def __init__(self, location: str, *entries: Entry[T]):
+    def __init__(self, location: str, *entries: Entry[T], open_to_plugins: bool = False):
         self.location = location
         self.entries = {entry.name: entry for entry in entries}
-        self.takes_plugins = False
+        self.open_to_plugins = open_to_plugins
         self._followers: list[tuple[Derive[T], Registry[Any]]] = []
         REGISTRIES.append(self)
 
@@ -73,7 +74,7 @@ class Registry(Mapping[str, T]):
 
     def advice(self, name: str) -> str:
         """What would be right instead of an unknown name."""
-        return nearest(name, self.entries) + (f"; {OF_PLUGIN}" if self.takes_plugins else "")
+        return nearest(name, self.entries) + (f"; {OF_PLUGIN}" if self.open_to_plugins else "")
 
     def add(self, entry: Entry[T]) -> None:
         """Adds an entry, or the new version of one that the same part of a module registered. Raises ValueError for a
@@ -105,7 +106,6 @@ class Registry(Mapping[str, T]):
         Without a `summary`, the first line of the part's docstring is one. Raises ConfigError at the caller's line for
         a name that is taken or cannot be written in a configuration, and for what `value_of` raises as ValueError.
         """
-        self.takes_plugins = True
         caller = sys._getframe(2)
         module, location = caller.f_globals.get("__name__", ""), f"{caller.f_code.co_filename}:{caller.f_lineno}"
         with _errors_at(location):

@@ -56,7 +56,7 @@ class Pacing:
 
 
 KEYS = frozenset({"delta", "n", "stages", "reference"})
-PACINGS: Registry[Pacing] = Registry("curriculum.pacing")
+PACINGS: Registry[Pacing] = Registry("curriculum.pacing", open_to_plugins=True)
 
 
 def pacing(

@@ -144,7 +144,7 @@ ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
 ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
 NO_RUN = "reads a first-stage run, and pairs to classify have none"
 NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "teacher"})
-SCORINGS: Registry[Scoring] = Registry("curriculum.scoring")
+SCORINGS: Registry[Scoring] = Registry("curriculum.scoring", open_to_plugins=True)
 
 
 def scoring(
@@ -387,7 +387,7 @@ def _negative_values(instances: Instances, value: np.ndarray) -> np.ndarray:
 
 def _mean_below(instances: Instances, value: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Mean value of the documents that may become the negative of each of the given instances, float64 [B]."""
-    start = instances.start[instances.query[rows]].astype(np.int64)
+    start = instances.start[rows].astype(np.int64)
     # Most instances of a query draw from the same documents: these are summed only once.
     parts, which = np.unique(np.stack([start, instances.below[rows]]), axis=1, return_inverse=True)
     first, count = parts
@@ -425,7 +425,8 @@ def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
     instances, split = scored.instances, scored.split
     needs = [_content(need, scored) for need in sorted(SCORINGS[name].needs)]
     code = [own] if (own := code_digest(SCORINGS.entries[name])) else []
-    rows = [split.query, instances.query, instances.positive, instances.negative, instances.easier, instances.below]
+    drawn = [instances.easier, instances.start, instances.below]
+    rows = [split.query, instances.query, instances.positive, instances.negative, *drawn]
     key = digest_of(FORMAT, scored.data.digest, name, instances.pairwise, *needs, *rows, *code)
     was_cached = entry_in_cache("difficulty", key) is not None
 

@@ -50,6 +50,7 @@ WEIGHTINGS: Registry[Heuristic | None] = Registry(
     Entry(
         "difficulty", None, "ease of an instance from its place in the order of curriculum.scoring", "beyond the papers"
     ),
+    open_to_plugins=True,
 )
 
 
@@ -178,7 +179,7 @@ class Weigher:
     def __call__(self, samples: Batch, iteration: int) -> np.ndarray:
         """Weight of each sample at an iteration (from 0), float64 [B].
 
-        A sample holds at most one negative: with N negatives, a positive makes N samples, each with its own weight.
+        A list weighs as its hardest pair, as in the code of MacAvaney et al. with several negatives.
         """
         if iteration >= self.m or (self.value is None and self.ease is None):
             return np.ones(len(samples.instance))
@@ -189,7 +190,8 @@ class Weigher:
             assert self.ease is not None
             return self.ease[samples.instance]
         if self.pairwise:
-            return pairwise_ease(self.value[samples.positive], self.value[samples.negative])
+            ease = pairwise_ease(self.value[samples.positive], self.value[samples.negative.T])
+            return ease.min(0) if ease.ndim > 1 else ease
         rows = np.where(samples.positive == NONE, samples.negative, samples.positive)
         return pointwise_ease(self.value[rows], self.relevant[rows])
 

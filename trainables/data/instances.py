@@ -11,11 +11,13 @@ from trainables.core.prose import counted
 from trainables.data.columns import NO_RANK, Split
 
 NONE, DRAWN = -1, -2  # no such document; a document drawn again at each use
+KEYS_AT_A_TIME = 1 << 22  # random numbers drawn at a time for lists: 32 MB
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples of one optimiser step: instance rows, and candidate rows from `Instances.draw`; int64 [B] each."""
+    """Samples of one optimiser step: instance rows, and candidate rows from `Instances.draw`; int64 [B] each, or
+    [B, N] the negatives of lists."""
 
     instance: np.ndarray
     positive: np.ndarray
@@ -34,12 +36,12 @@ class Instances:
     positive   int64 [I]  candidate row, or NONE for a fixed pointwise negative
     negative   int64 [I]  candidate row; NONE for a pointwise positive or a pair to classify; DRAWN for one drawn
                           again at each use
-    easier     int64 [C]  candidate rows sorted by grade within each query, so that all documents below a
-                          grade are a prefix of the query's part
-    below      int64 [I]  length of the prefix that may be the instance's negative
-    start      int64 [Q]  first candidate row of each query
+    easier     int64 [P]  candidate rows from which negatives are drawn
+    start      int64 [I]  where the part of `easier` begins that holds the instance's possible negatives
+    below      int64 [I]  length of that part
 
     skipped_positives  relevant candidates without an instance, because their query has nothing less relevant
+    list_size  N: a sample is a positive with a list of N negatives; 0: a sample has one negative at most
     """
 
     pairwise: bool
@@ -47,9 +49,10 @@ class Instances:
     positive: np.ndarray
     negative: np.ndarray
     easier: np.ndarray
-    below: np.ndarray
     start: np.ndarray
+    below: np.ndarray
     skipped_positives: int
+    list_size: int = 0
 
     def __len__(self) -> int:
         return len(self.query)
@@ -62,11 +65,20 @@ class Instances:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for the user on what was left out."""
-        if not self.skipped_positives:
-            return ()
-        skipped = counted(self.skipped_positives, "relevant training candidate")
-        return (f"{skipped} left out: nothing less relevant stands beside them",)
+        """Notes for the user on what was left out or repeated."""
+        notes = []
+        if self.skipped_positives:
+            skipped = counted(self.skipped_positives, "relevant training candidate")
+            notes.append(f"{skipped} left out: nothing less relevant stands beside them")
+        if short := int((self.below < self.list_size).sum()):
+            lists = counted(short, "list")
+            notes.append(f"{lists} of {len(self)} have fewer than {self.list_size} negatives to draw from: some repeat")
+        return tuple(notes)
+
+    @property
+    def documents_a_sample(self) -> int:
+        """Query-document pairs that the ranker scores for a sample."""
+        return 1 + (self.list_size or self.pairwise)
 
     @classmethod
     def of_pairs(cls, split: Split) -> Instances:
@@ -78,34 +90,69 @@ class Instances:
             positive=rows,
             negative=np.full(len(rows), NONE),
             easier=rows,
-            below=np.zeros(len(rows), np.int64),
             start=split.offsets[:-1],
+            below=np.zeros(len(rows), np.int64),
             skipped_positives=0,
         )
 
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Candidate rows (positive, negative) of the given instances; int64 [B] each, NONE where a sample has none.
+        The negatives of lists are [B, N], without repetition where there are enough.
 
         Negatives are drawn uniformly from the candidates that may be the instance's negative (MacAvaney et al.
         2020). A drawn pointwise negative replaces its positive.
         """
+        if self.list_size:
+            return self.positive[rows], self._draw_lists(rows, rng)
         positive, negative = self.positive[rows], self.negative[rows].copy()
         drawn = np.flatnonzero(negative == DRAWN)
         if len(drawn):
             sampled = rows[drawn]
-            index = self.start[self.query[sampled]] + rng.integers(0, self.below[sampled])
+            index = self.start[sampled] + rng.integers(0, self.below[sampled])
             negative[drawn] = self.easier[index]
             if not self.pairwise:
                 positive = positive.copy()
                 positive[drawn] = NONE
         return positive, negative
 
+    def _draw_lists(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Negatives of lists, int64 [B, N]."""
+        below, count = self.below[rows], self.list_size
+        index = rng.integers(0, below[:, None], (len(rows), count))
+        enough = np.flatnonzero(below >= count)
+        for part in np.array_split(enough, 1 + below.max(initial=0) * len(enough) // KEYS_AT_A_TIME):
+            width = below[part].max(initial=count)
+            keys = rng.random((len(part), width))
+            keys[np.arange(width) >= below[part, None]] = np.inf
+            index[part] = np.argpartition(keys, count - 1, axis=1)[:, :count]
+        return self.easier[self.start[rows, None] + index]
 
-def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance_level: int) -> Instances:
+
+@dataclass(frozen=True)
+class HardNegatives:
+    """Negatives come from ranks `first` to `last` (from 1) among a positive's possible negatives, the hardest first.
+
+    hardness  float [C] of each candidate, higher = harder; NaN: unknown, after all others
+    """
+
+    hardness: np.ndarray
+    first: int
+    last: int
+
+
+def make_instances(
+    split: Split,
+    pairwise: bool,
+    negatives: int | str,
+    relevance_level: int,
+    lists: bool = False,
+    hard: HardNegatives | None = None,
+) -> Instances:
     """Instances (positives with their negatives) of a training split.
 
     negatives = N: each positive has N negatives that are drawn again at each use (1 + N instances per positive if
-    pointwise, N if pairwise); 'all': every candidate (pointwise) or every pair (pairwise) is an instance once.
+    pointwise, N if pairwise, one if `lists`); 'all': every candidate (pointwise) or every pair (pairwise) is an
+    instance once. `hard` narrows what is drawn from.
     A positive has a grade of at least `relevance_level`. Its negatives have a lower grade than it if pairwise, a
     grade below `relevance_level` if pointwise. Positives without such a candidate are skipped and counted.
     Raises DataError if nothing is left.
@@ -131,13 +178,35 @@ def make_instances(split: Split, pairwise: bool, negatives: int | str, relevance
         query, positive, negative, below = _all(
             split, owner, grade, positives, below, easier, pairwise, relevance_level, as_negative
         )
+        start = split.offsets[query]
     else:
-        slots = [DRAWN] * int(negatives) if pairwise else [NONE] + [DRAWN] * int(negatives)
-        query = np.repeat(owner[positives], len(slots))
-        positive = np.repeat(positives, len(slots))
+        start = split.offsets[owner[positives]]
+        if hard is not None:
+            easier, start, below = _hardest(easier, start, below, hard)
+        slots = [DRAWN] * (1 if lists else int(negatives))
+        slots = slots if pairwise else [NONE, *slots]
+        query, positive, start, below = (
+            np.repeat(column, len(slots)) for column in (owner[positives], positives, start, below)
+        )
         negative = np.tile(np.asarray(slots, np.int64), len(positives))
-        below = np.repeat(below, len(slots))
-    return Instances(pairwise, query.astype(np.int32), positive, negative, easier, below, split.offsets[:-1], skipped)
+    list_size = int(negatives) if lists else 0
+    return Instances(pairwise, query.astype(np.int32), positive, negative, easier, start, below, skipped, list_size)
+
+
+def _hardest(
+    easier: np.ndarray, start: np.ndarray, below: np.ndarray, hard: HardNegatives
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`easier`, `start` and `below` of the instances, cut to the ranks of `hard`; to the last candidates of a query
+    that has fewer."""
+    parts, part_of = np.unique(np.stack([start, below]), axis=1, return_inverse=True)
+    begin, length = parts  # positives of one query and grade share their negatives
+    own = np.cumsum(length) - length
+    part = np.repeat(np.arange(len(length)), length)
+    rows = easier[np.arange(len(part)) + (begin - own)[part]]
+    hardness = hard.hardness[rows]
+    rows = rows[np.lexsort((-np.where(np.isnan(hardness), -np.inf, hardness), part))]
+    low, high = np.minimum(hard.first, length) - 1, np.minimum(hard.last, length)
+    return rows, (own + low)[part_of], (high - low)[part_of]
 
 
 def _grade_as_negative(split: Split) -> np.ndarray:

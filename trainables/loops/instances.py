@@ -82,10 +82,11 @@ def instances_of(run: TrainingRun, split: str, scoring: str | None = None) -> Sp
     data = load_data(run.data)
     if scoring is not None:
         require_scoring(scoring, data)
+    from trainables.training.pretrained import teacher_scores
     from trainables.training.trainer import split_instances  # imports torch: input errors come first
 
     part = required_split(data, split)
-    return SplitInstances(run, data, part, split_instances(run, data, part))
+    return SplitInstances(run, data, part, split_instances(run, data, part, partial(teacher_scores, run, data, part)))
 
 
 def difficulties(scored: SplitInstances, scoring: str) -> Difficulties:

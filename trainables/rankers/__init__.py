@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.registry import Entry, Part, Registry
+from trainables.core.registry import Entry, Registry
 from trainables.rankers.settings import (
     BertSettings,
     BidafTSettings,
@@ -96,31 +95,8 @@ RANKERS: Registry[RankerKind] = Registry(
         "boosted regression trees over feature vectors (LETOR data)",
         "Burges 2010; Ferro et al. 2018",
     ),
+    open_to_plugins=True,
 )
-
-
-def ranker(name: str, summary: str = "", source: str = "", *, settings: type[RankerSettings]) -> Callable[[Part], Part]:
-    """Registers a subclass of Ranker, whose `ranker.*` keys are the fields of `settings`. A text side that these leave
-    unnamed is the ranker's own.
-
-    Built-in rankers stand in RANKERS by the names of their classes, which import PyTorch.
-    """
-
-    def value(network: Any) -> RankerKind:
-        from trainables.rankers.ranker import Ranker
-
-        if not (inspect.isclass(settings) and issubclass(settings, RankerSettings)):
-            raise ValueError(f"settings={settings!r} is no class of settings; a subclass of RankerSettings")
-        if (default := settings.model_fields["name"].default) != name:
-            raise ValueError(f'the settings are those of {default!r}; the field name: str = "{name}"')
-        if not (inspect.isclass(network) and issubclass(network, Ranker)):
-            raise ValueError(f"{network!r} is no ranker; a subclass of Ranker")
-        if missing := sorted(network.__abstractmethods__):
-            raise ValueError(f"'{network.__name__}' does not define {', '.join(missing)}; the methods of Ranker")
-        settings.text_side = settings.text_side or name
-        return RankerKind(settings, network)
-
-    return RANKERS.decorator(name, summary, source, value)
 
 
 def load_ranker(name: str) -> Ranker:

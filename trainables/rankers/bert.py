@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,24 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
 
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData
+from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER, read_classifier, write_classifier
+from trainables.rankers.classifier_heads import (
+    LAYOUTS,
+    OURS,
+    TANH,
+    HeadLayers,
+    activation_of,
+    classifier_problem,
+    is_linear,
+    layers_of,
+    stays_linear,
+    written,
+)
 from trainables.rankers.encoders import (
     PAD,
     encode_texts,
@@ -48,8 +61,6 @@ from trainables.rankers.ranker import Head, Ranker, RankerModule, TextSide, Toke
 from trainables.rankers.settings import TINY, BertSettings
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest, mean_of_passages
 
-TOKENIZER, CONFIG, PAIRS = "tokenizer.json", "config.json", "pairs.json"
-
 
 class BertModule(RankerModule):
     """Scores [B] or class logits [B, K] of pairs.
@@ -67,6 +78,7 @@ class BertModule(RankerModule):
         settings: BertSettings,
         max_length: int,
         outputs: int = 1,
+        head: HeadLayers | None = None,
     ):
         super().__init__()
         self.template, self.settings, self.max_length = template, settings, max_length
@@ -78,18 +90,42 @@ class BertModule(RankerModule):
         speed_up(encoder)
         if settings.checkpointing:
             _save_activations(encoder, settings.model)
-        size = encoder.config.hidden_size
-        classifies = settings.head == "classification"
+        self.dropout = nn.Dropout(settings.dropout)
+        self.activation_name, self.norm = TANH, None
+        if head is None:
+            self._new_head(pooler, outputs)
+        else:
+            self._take_head(head, outputs)
+        self.has_segments = "token_type_ids" in inspect.signature(encoder.forward).parameters
+
+    def _new_head(self, pooler: nn.Linear | None, outputs: int) -> None:
+        config, classifies = self.encoder.config, self.settings.head == "classification"
+        size = config.hidden_size
         self.two_classes = classifies and outputs == 1
         self.has_own_pooler = classifies and pooler is None
         self.pooler = (pooler or nn.Linear(size, size)) if classifies else None
-        self.dropout = nn.Dropout(settings.dropout)
         self.score = Head(size, 2 if self.two_classes else outputs)
         for layer in (self.score, self.pooler if self.has_own_pooler else None):
             if layer is not None:
-                nn.init.normal_(layer.weight, std=getattr(encoder.config, "initializer_range", 0.02))
+                nn.init.normal_(layer.weight, std=getattr(config, "initializer_range", 0.02))
                 nn.init.zeros_(layer.bias)
-        self.has_segments = "token_type_ids" in inspect.signature(encoder.forward).parameters
+
+    def _take_head(self, head: HeadLayers, outputs: int) -> None:
+        self.pooler, self.activation_name, self.norm = head.dense, head.activation, head.norm
+        self.two_classes = outputs == 1 and head.score.out_features == 2
+        self.has_own_pooler = False
+        self.score = Head(head.score.in_features, head.score.out_features)
+        self.score.load_state_dict(head.score.state_dict())
+
+    def head_layers(self) -> HeadLayers:
+        """The head with one output a score or class: that of two classes as its log-odds, z1 - z0."""
+        score: nn.Linear = self.score
+        if self.two_classes:
+            score = nn.Linear(score.in_features, 1)
+            with torch.no_grad():
+                score.weight.copy_(self.score.weight[1:] - self.score.weight[:1])
+                score.bias.copy_(self.score.bias[1:] - self.score.bias[:1])
+        return HeadLayers(self.pooler, self.activation_name, self.norm, score)
 
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
@@ -133,14 +169,17 @@ class BertModule(RankerModule):
 
     def _head(self, cls: Tensor) -> Tensor:
         if self.pooler is not None:
-            cls = torch.tanh(self.pooler(cls))
+            cls = activation_of(self.activation_name)(self.pooler(cls))
+        if self.norm is not None:
+            cls = self.norm(cls)
         result = self.score(self.dropout(cls))
         return result[:, 1] - result[:, 0] if self.two_classes else result
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """Two groups: the layers that come with the encoder (its pooler too), and the new ones."""
         groups: tuple[list[nn.Parameter], list[nn.Parameter]] = list(self.encoder.parameters()), []
-        for layer, new in ((self.pooler, self.has_own_pooler), (self.score, True)):
+        new_score = self.settings.head != "pretrained"
+        for layer, new in ((self.pooler, self.has_own_pooler), (self.norm, False), (self.score, new_score)):
             groups[new].extend(layer.parameters() if layer is not None else ())
         return [{"params": groups[0], "lr": lr}, {"params": groups[1], "lr": self.settings.head_lr or lr}]
 
@@ -179,13 +218,59 @@ class Bert(Ranker):
             raise ConfigError(Problem("training.max_length", wrong, f"at most {template.longest}"))
         if settings.model == TINY:
             return self.restore(text.files, settings, max_length, outputs)
+        if settings.head == "pretrained":
+            fields = json.loads(text.files[CONFIG])
+            _require_classifier(settings.model, fields, outputs)
+            model = pretrained_encoder(settings.model, AutoModelForSequenceClassification)
+            if is_linear(fields) and not stays_linear(model, fields):
+                wrong = f"'{settings.model}' was trained by another program after tune_cl wrote its scoring layer"
+                raise ConfigError(Problem("ranker.head", wrong, f"remove '{OURS}' from its config.json"))
+            return _whole(model, fields, template, settings, max_length, outputs)
         return BertModule(pretrained_encoder(settings.model), template, settings, max_length, outputs)
 
     def restore(
         self, files: Mapping[str, str], settings: BertSettings, max_length: int, outputs: int = 1
     ) -> BertModule:
-        encoder, template = new_encoder(json.loads(files[CONFIG])), PairTemplate.from_json(files[PAIRS])
-        return BertModule(encoder, template, settings, max_length, outputs)
+        fields, template = json.loads(files[CONFIG]), PairTemplate.from_json(files[PAIRS])
+        if settings.head == "pretrained":
+            model = new_encoder(fields, AutoModelForSequenceClassification)
+            return _whole(model, fields, template, settings, max_length, outputs)
+        return BertModule(new_encoder(fields), template, settings, max_length, outputs)
+
+    def write(
+        self, module: RankerModule, files: Mapping[str, str], classes: Sequence[str], folder: Path
+    ) -> dict[str, str] | None:
+        """Writes a Hugging Face folder (see classifier_folder)."""
+        assert isinstance(module, BertModule)
+        head, layout = module.head_layers(), LAYOUTS.get(module.encoder.config.model_type)
+        form = written(head, layout, module.encoder) if layout else None
+        if layout is None or form is None:
+            return None
+        write_classifier(module.state_dict(), form, layout, files, module.max_length, classes, folder)
+        return {name: files[name] for name in (CONFIG, PAIRS)}  # the encoder's configuration, as it came
+
+    def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+        return read_classifier(folder)
+
+
+def _whole(
+    model: PreTrainedModel,
+    fields: Mapping[str, Any],
+    template: PairTemplate,
+    settings: BertSettings,
+    max_length: int,
+    outputs: int,
+) -> BertModule:
+    """The module of a sequence classifier with its own head."""
+    encoder = model.base_model
+    assert isinstance(encoder, PreTrainedModel)
+    return BertModule(encoder, template, settings, max_length, outputs, layers_of(model, fields))
+
+
+def _require_classifier(model: str, fields: Mapping[str, Any], outputs: int) -> None:
+    """Raises ConfigError unless config.json is of a cross-encoder whose head can be used, for so many outputs."""
+    if problem := classifier_problem(fields, (1, 2) if outputs == 1 else (outputs,)):
+        raise ConfigError(Problem("ranker.head", f"'{model}' {problem}", "cls or classification: a new scoring layer"))
 
 
 def _text_side(data: RankingData, files: Mapping[str, str]) -> TextSide:
@@ -203,6 +288,7 @@ def _hub_files(model: str, from_front: bool) -> dict[str, str]:
     """Files of a tokenizer and configuration from a folder or the hub."""
     config, tokenizer = read_encoder(model)
     longest = min(tokenizer.model_max_length, positions(config, tokenizer.model_max_length))
+    longest = (getattr(config, OURS, None) or {}).get("longest", longest)  # our folders give another length to others
     pad = tokenizer.convert_tokens_to_ids(str(tokenizer.pad_token))
     assert isinstance(pad, int)
     return _files(tokenizer.backend_tokenizer, config, longest, pad, from_front)

@@ -85,18 +85,19 @@ def _position_table(encoder: PreTrainedModel) -> nn.Embedding | None:
     return table if isinstance(table, nn.Embedding) else None
 
 
-def new_encoder(fields: dict[str, Any]) -> PreTrainedModel:
-    """An encoder with random weights from its configuration's fields."""
+def new_encoder(fields: dict[str, Any], kind: Any = transformers.AutoModel) -> PreTrainedModel:
+    """An encoder with random weights from its configuration's fields, or another `kind` of model."""
     fields = dict(fields)
     config = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
     _require_own_kernels(config.model_type, config)
     with _hub_out_of_reach():
-        return transformers.AutoModel.from_config(config, dtype=torch.float32)
+        return kind.from_config(config, dtype=torch.float32)
 
 
-def pretrained_encoder(model: str) -> PreTrainedModel:
-    """An encoder with weights from a folder or the hub: only from safetensors, and without running code from there."""
-    return _load(transformers.AutoModel, model, dtype=torch.float32, use_safetensors=True)
+def pretrained_encoder(model: str, kind: Any = transformers.AutoModel) -> PreTrainedModel:
+    """An encoder, or another `kind` of model, with weights from a folder or the hub: only from safetensors, and without
+    running code from there."""
+    return _load(kind, model, dtype=torch.float32, use_safetensors=True)
 
 
 def encoder_version(model: str) -> str | None:

@@ -19,6 +19,11 @@ def hub_answers() -> bool:
     return not constants.HF_HUB_OFFLINE and _answers(constants.ENDPOINT, int(time.monotonic() // REMEMBERED))
 
 
+def endpoint() -> str:
+    """The hub's address."""
+    return constants.ENDPOINT
+
+
 def out_of_reach() -> str:
     """Why no model can be fetched, where the hub does not answer."""
     return "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"the hub ({constants.ENDPOINT}) does not answer"

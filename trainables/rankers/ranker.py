@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,6 +122,17 @@ class Ranker(ABC):
 
         `outputs`: 1 for scores [B]; K > 1 for logits [B, K] of that many classes.
         """
+
+    def write(
+        self, module: RankerModule, files: Mapping[str, str], classes: Sequence[str], folder: Path
+    ) -> dict[str, str] | None:
+        """Writes a trained module in a form that other libraries read, and returns those text files that the form does
+        not hold. None, and nothing is written: there is no such form for it. `classes`: empty if it ranks."""
+        return None
+
+    def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+        """The text files and the module's tensors of a folder by `write`."""
+        raise TypeError(f"{type(self).__name__} writes no folder of this form")
 
     @abstractmethod
     def restore(self, files: Mapping[str, str], settings: Any, max_length: int, outputs: int = 1) -> RankerModule:

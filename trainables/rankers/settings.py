@@ -50,8 +50,10 @@ class BertSettings(RankerSettings):
         min_length=1,
         description="a Hugging Face encoder's name or folder; tiny: a small new one, its vocabulary from the data",
     )
-    head: Literal["cls", "classification"] = Field(
-        "cls", description="cls: linear on [CLS]; classification: pooler, then the log-odds of two classes"
+    head: Literal["cls", "classification", "pretrained"] = Field(
+        "cls",
+        description="cls: linear on [CLS]; classification: pooler, then the log-odds of two classes; pretrained: the "
+        "model's own, if it is a cross-encoder",
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="before the scoring layer")
     head_lr: float | None = Field(

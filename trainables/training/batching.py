@@ -155,6 +155,9 @@ class Batcher:
 
     def _costs(self, positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
         """Padded length of each sample, that of its longest document."""
+        if negative.ndim > 1:
+            rows = np.concatenate([positive[:, None], negative], axis=1)
+            return self.costs(rows.ravel()).reshape(rows.shape).max(1)
         sides = [np.where(side >= 0, side, other) for side, other in ((positive, negative), (negative, positive))]
         return np.maximum(*(self.costs(rows) for rows in sides))
 

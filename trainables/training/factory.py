@@ -4,9 +4,11 @@ it takes."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
 import torch
 
 from trainables.config.keys import TrainingRun
@@ -15,7 +17,7 @@ from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
 from trainables.training.materials import Materials, materials_for, materials_key
 from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
-from trainables.training.pretrained import completed
+from trainables.training.pretrained import completed, reads_teacher
 from trainables.training.saved_ranker import SavedRanker, SavedTrees, holds_trees, load_ranker_folder, load_trees
 from trainables.training.trainer import Training, training_instances
 from trainables.training.trees import TreeTraining, tree_notes
@@ -36,10 +38,13 @@ def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, 
     few = {"batches_per_iteration": STEPS, "max_iterations": 2, "window": 1}
     short = run.training.model_copy(update={**few, "pretrain_data": None})
     run_of_few = run.model_copy(update={"training": short})
+    if reads_teacher(run_of_few) and materials.teacher is None:  # which scores it gives does not change the pace
+        split = required_split(materials.data, "train")
+        materials = replace(materials, teacher=np.zeros(len(split.document), np.float32))
     training = Training(run_of_few, completed(run_of_few, materials), device)
     training.iterate()
     measured = training.iterate()
-    pairs = STEPS * short.batch_size * (2 if training.batcher.instances.pairwise else 1)
+    pairs = STEPS * short.batch_size * training.batcher.instances.documents_a_sample
     steps_seconds = pairs / measured["samples_per_second"]
     evaluation = measured["seconds"] - steps_seconds
     return evaluation + steps_seconds / STEPS * run.training.batches_per_iteration

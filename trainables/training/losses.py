@@ -5,6 +5,7 @@ PyTorch is imported only where a loss computes: naming one, and checking a confi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -15,10 +16,11 @@ from trainables.core.registry import Part, Registry, require_arguments, require_
 if TYPE_CHECKING:
     from torch import Tensor
 
-Kind = Literal["pointwise", "pairwise", "classification"]
+Kind = Literal["pointwise", "pairwise", "listwise", "classification"]
 ARGUMENTS: dict[str, tuple[str, str, str]] = {
     "pointwise": ("scores", "grades", "settings"),
     "pairwise": ("positive", "negative", "settings"),
+    "listwise": ("scores", "labels", "settings"),
     "classification": ("logits", "classes", "settings"),
 }
 KEYS = frozenset({"margin"})
@@ -41,18 +43,22 @@ class Loss:
 
     pointwise       scores [D] of documents and their judged grades, int [D], unjudged -1
     pairwise        scores [B] of positives, and [B] of negatives
+    listwise        scores [B, 1 + N] of lists, the positive in column 0, and labels of the same shape: grades, int,
+                    unjudged 0, or with `reads_teacher` the teacher's scores
     classification  class logits [B, K] and the right classes, int64 [B]
 
-    and LossSettings, which gives one value for each document, pair of documents, or pair to classify.
+    and LossSettings, which gives one value for each document, pair of documents, list, or pair to classify.
 
     keys     the keys of `training` that it reads
     classes  the function of kind classification that has the same name, if the kind is another
+    reads_teacher  whether a listwise loss learns from a teacher's scores instead of grades
     """
 
     kind: Kind
     function: LossFunction
     keys: frozenset[str] = frozenset()
     classes: LossFunction | None = None
+    reads_teacher: bool = False
 
     @property
     def of_classes(self) -> LossFunction | None:
@@ -60,7 +66,7 @@ class Loss:
         return self.function if self.kind == "classification" else self.classes
 
 
-LOSSES: Registry[Loss] = Registry("training.loss")
+LOSSES: Registry[Loss] = Registry("training.loss", open_to_plugins=True)
 
 
 def loss(
@@ -71,6 +77,7 @@ def loss(
     kind: Kind,
     keys: Iterable[str] = (),
     classes: LossFunction | None = None,
+    reads_teacher: bool = False,
 ) -> Callable[[Part], Part]:
     """Registers a loss function; see Loss."""
 
@@ -78,7 +85,9 @@ def loss(
         if kind not in ARGUMENTS:
             raise ValueError(f"{kind!r} is no kind of loss; one of {', '.join(get_args(Kind))}")
         require_arguments(function, *ARGUMENTS[kind])
-        return Loss(kind, function, require_known(keys, KEYS), classes)
+        if reads_teacher and kind != "listwise":
+            raise ValueError(f"a loss of kind {kind} reads no teacher; kind listwise")
+        return Loss(kind, function, require_known(keys, KEYS), classes, reads_teacher)
 
     return LOSSES.decorator(name, summary, source, value)
 
@@ -159,6 +168,87 @@ def cross_entropy(positive: Tensor, negative: Tensor, settings: LossSettings) ->
     from torch.nn import functional
 
     return functional.softplus(negative - positive)
+
+
+MU = 10.0  # weight of NDCG-Loss2 in NDCG-Loss2++ (Wang et al. 2018, section 6)
+
+
+@loss("softmax", "-log of the positive's probability among N negatives", "Gao et al. 2021", kind="listwise")
+def softmax(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
+    """Minus the log-probability of the positive among its list: the localised contrastive loss of Gao, Dai & Callan
+    2021 ("Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline", Eq. 3; code: luyug/Reranker)."""
+    return -scores.log_softmax(1)[:, 0]
+
+
+@loss("ranknet", "mean cross-entropy of a list's ordered pairs", "Burges et al. 2005", kind="listwise")
+def ranknet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
+    """Mean of log(1 + exp(s_j - s_i)) over the pairs with a higher grade of i (Burges et al. 2005, Eq. 3, where the
+    target probability is 1)."""
+    from torch.nn import functional
+
+    ordered = (labels[:, :, None] > labels[:, None, :]).to(scores)
+    of_pairs = functional.softplus(scores[:, None, :] - scores[:, :, None])
+    return (of_pairs * ordered).sum((1, 2)) / ordered.sum((1, 2)).clamp(min=1)
+
+
+@loss("listnet", "cross-entropy of scores with grades by softmax over the list", "Cao et al. 2007", kind="listwise")
+def listnet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
+    """Cross-entropy of the top-one probabilities of scores and grades (Cao et al. 2007, section 4.2)."""
+    return -(labels.to(scores).softmax(1) * scores.log_softmax(1)).sum(1)
+
+
+@loss("lambdaloss", "NDCG-Loss2++: a bound on what nDCG loses over the list", "Wang et al. 2018", kind="listwise")
+def lambdaloss(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
+    """NDCG-Loss2++ of LambdaLoss (Wang et al. 2018, section 5.3; code: allegro/allRank, ndcgLoss2PP_scheme).
+
+    Sum over pairs with a higher grade of i of log2(1 + exp(s_j - s_i)) · (ρ_ij + μ δ_ij) · |G_i - G_j|, where ranks are
+    those of the present scores, G = (2^grade - 1) / maxDCG, D_r = log2(1 + r),
+    ρ_ij = |1 / D_i - 1 / D_j| (LambdaRank) and δ_ij = 1 / D_|i-j| - 1 / D_(|i-j|+1) (NDCG-Loss2).
+    """
+    import torch
+    from torch.nn import functional
+
+    order = scores.detach().argsort(dim=1, descending=True, stable=True)
+    scores = scores.gather(1, order)
+    gain = torch.exp2(labels.gather(1, order).to(scores)) - 1
+    rank = torch.arange(1, scores.shape[1] + 1, device=scores.device, dtype=scores.dtype)
+    discount = 1 / torch.log2(1 + rank)
+    best = (gain.sort(dim=1, descending=True).values * discount).sum(1, keepdim=True)
+    gain = gain / best.clamp(min=torch.finfo(scores.dtype).tiny)
+    apart = (rank[:, None] - rank).abs().clamp(min=1)  # a document and itself make no pair: their gains are equal
+    delta = 1 / torch.log2(1 + apart) - 1 / torch.log2(2 + apart)
+    rho = (discount[:, None] - discount).abs()
+    weight = (rho + MU * delta) * (gain[:, :, None] - gain[:, None, :]).clamp(min=0)  # 0 unless i has the higher grade
+    of_pairs = functional.softplus(scores[:, None, :] - scores[:, :, None]) / math.log(2)
+    return (of_pairs * weight).sum((1, 2))
+
+
+@loss(
+    "margin_mse",
+    "squared error on the teacher's margins of the positive over each negative",
+    "Hofstätter et al. 2020",
+    kind="listwise",
+    reads_teacher=True,
+)
+def margin_mse(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
+    """Mean squared difference of the margins of student and teacher, positive over each negative (Hofstätter et al.
+    2020, Eq. 6; code: sebastian-hofstaetter/neural-ranking-kd)."""
+    teacher = labels.to(scores)
+    return ((scores[:, :1] - scores[:, 1:] - (teacher[:, :1] - teacher[:, 1:])) ** 2).mean(1)
+
+
+@loss(
+    "distill_kl",
+    "KL divergence from the teacher's distribution over the list",
+    "Hinton et al. 2015; Lin et al. 2021",
+    kind="listwise",
+    reads_teacher=True,
+)
+def distill_kl(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
+    """KL divergence of the student's from the teacher's distribution over the list, both by softmax (Hinton et al.
+    2015; over lists of documents: Lin et al. 2021, TCT-ColBERT, Eq. 4)."""
+    teacher = labels.to(scores).log_softmax(1)
+    return (teacher.exp() * (teacher - scores.log_softmax(1))).sum(1)
 
 
 def categorical_hinge(outputs: Tensor, classes: Tensor, margin: float = 1.0) -> Tensor:

@@ -3,7 +3,7 @@ state is too, so that one that was killed goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,7 +137,9 @@ def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
     keys = run.curriculum.teacher
     given = {"lr": keys.lr, "max_iterations": keys.max_iterations}
     loss = "pointwise" if task == "ranking" else "cross_entropy"
-    changed = {"loss": loss} | {key: value for key, value in given.items() if value is not None}
+    changed = {"loss": loss, "hard_negatives": "random", "negative_ranks": None} | {
+        key: value for key, value in given.items() if value is not None
+    }
     return run.model_copy(
         update={
             "ranker": keys.ranker or run.ranker,
@@ -190,18 +192,22 @@ def scores_of_teacher(plain: TrainingRun, materials: Materials, split: Split, ke
 
 
 def with_teacher(
-    plain: TrainingRun, scorings: Iterable[str], materials: Mapping[str, Materials], compute: Compute = here
+    plain: TrainingRun, materials: Mapping[str, Materials], compute: Compute = here
 ) -> dict[str, Materials]:
-    """The materials of a search, with the teacher's scores of the training split if a scoring needs them.
+    """The materials of a search, with the teacher's scores of the training split.
 
     There is one teacher for all trials, that of the search's baseline `plain`, even if trials differ in ranker or
     learning rate: they are compared under an order that all share.
     """
-    if not any_needs(scorings, "teacher"):
-        return dict(materials)
     data = next(iter(materials.values())).data
     scores = teacher_scores(plain, data, required_split(data, "train"), compute)
     return {key: replace(one, teacher=scores) for key, one in materials.items()}
+
+
+def reads_teacher(run: TrainingRun) -> bool:
+    """Whether a training reads a teacher's scores: its order, its loss or its negatives."""
+    ordered = run.curriculum.reads_scoring and any_needs([run.curriculum.scoring], "teacher")
+    return ordered or run.training.reads_teacher
 
 
 def completed(run: TrainingRun, materials: Materials) -> Materials:
@@ -209,7 +215,7 @@ def completed(run: TrainingRun, materials: Materials) -> Materials:
     now if neither the materials nor the cache have them."""
     if run.training.pretrain_data is not None and materials.start is None:
         materials = replace(materials, start=pretrained_start(run, materials.data))
-    if run.curriculum.reads_scoring and any_needs([run.curriculum.scoring], "teacher") and materials.teacher is None:
+    if reads_teacher(run) and materials.teacher is None:
         train = required_split(materials.data, "train")
         materials = replace(materials, teacher=teacher_scores(run, materials.data, train))
     return materials

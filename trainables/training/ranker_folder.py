@@ -12,6 +12,12 @@ from trainables.core.files import require_regular
 from trainables.core.plugins import plugins_of, require_plugins
 
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
+OWN = "tune_cl.json"  # beside the files of a form that other libraries read: all that the form has no room for
+
+
+def is_shared_form(folder: Path) -> bool:
+    """Whether a ranker was saved in a form that other libraries read, not in tune_cl's own."""
+    return (folder / OWN).is_file()
 
 
 def require_ranker(folder: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import save_file
+from torch import Tensor
 
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
@@ -20,11 +21,20 @@ from trainables.data.columns import RankingData, require_texts
 from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.rankers.lambdamart import require_features
-from trainables.rankers.ranker import RankerModule, TextSide
+from trainables.rankers.ranker import Ranker, RankerModule, TextSide
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
 from trainables.training.materials import ranker_of
-from trainables.training.ranker_folder import CONFIG, TEXT, WEIGHTS, described, recorded_run, require_ranker
+from trainables.training.ranker_folder import (
+    CONFIG,
+    OWN,
+    TEXT,
+    WEIGHTS,
+    described,
+    is_shared_form,
+    recorded_run,
+    require_ranker,
+)
 from trainables.training.scoring_texts import score_candidates
 from trainables.training.trees import MODEL, read_trees, score_features, settings_of
 
@@ -62,12 +72,13 @@ class SavedRanker:
         query_rows: np.ndarray,
         document_rows: np.ndarray,
         first_stage: np.ndarray | None = None,
+        precision: str | None = None,
     ) -> np.ndarray:
         """Scores of pairs (queries[query_rows[i]], documents[document_rows[i]]), float32 [B]; for a ranker with K
         classes, their logits, float32 [B, K].
 
         `first_stage`: the pairs' first-stage scores, float32 [B]. Raises ConfigError if the ranker adds them and none
-        are given.
+        are given. `precision`: as in training.precision, which is the default.
         """
         if self.module.reads_first_stage and first_stage is None:
             wrong = "this ranker adds the first-stage score of a document, and bare texts have none"
@@ -82,22 +93,29 @@ class SavedRanker:
         read, document_rows = np.unique(document_rows, return_inverse=True)
         query_tokens = ranker.encode(self.files, settings, [queries[int(row)] for row in asked])
         document_tokens = ranker.encode(self.files, settings, [documents[int(row)] for row in read])
-        precision = choose_precision(self.run.training.precision, device, module)
+        chosen = choose_precision(precision or self.run.training.precision, device, module)
         return score_candidates(
-            module, query_tokens, document_tokens, query_rows, document_rows, device, precision, first_stage
+            module, query_tokens, document_tokens, query_rows, document_rows, device, chosen, first_stage
         )
 
 
 def write_ranker(
     run: TrainingRun, module: RankerModule, text: TextSide, folder: Path, classes: Sequence[str] = ()
 ) -> None:
-    """Writes a ranker as a SavedRanker folder, in place of one that is there."""
+    """Writes a ranker as a SavedRanker folder, in place of one that is there: in a form that other libraries read if
+    its kind has one (`Ranker.write`), else in our own."""
+    ours = described(run) | {"classes": list(classes)}
 
     def write(temporary: Path) -> None:
+        left = ranker_of(run)[0].write(module, text.files, classes, temporary)
+        if left is not None:
+            checkpoint.seal(temporary, *(path.name for path in sorted(temporary.glob("*.safetensors"))))
+            checkpoint.write_json(temporary / OWN, ours | {"files": left})
+            return
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
         save_file(weights, temporary / WEIGHTS)
         checkpoint.seal(temporary, WEIGHTS)
-        checkpoint.write_json(temporary / CONFIG, described(run) | {"classes": list(classes)})
+        checkpoint.write_json(temporary / CONFIG, ours)
         (temporary / TEXT).mkdir()
         for name, content in text.files.items():
             (temporary / TEXT / name).write_text(content, encoding="utf-8")
@@ -110,16 +128,30 @@ def load_ranker_folder(folder: Path) -> SavedRanker:
     require_ranker(folder)
     try:
         checkpoint.require_whole(folder)
-        config = checkpoint.read_json(folder / CONFIG)
+        config = checkpoint.read_json(folder / (OWN if is_shared_form(folder) else CONFIG))
         run, classes = recorded_run(config, folder), tuple(config.get("classes", ()))
-        files = {path.name: read_text(path) for path in sorted((folder / TEXT).iterdir())}
         ranker, settings = ranker_of(run)
+        files, tensors = _read(folder, ranker)
+        files |= config.get("files", {})
         module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
-        module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
+        module.load_state_dict(tensors)
     except BROKEN as error:
         why = " ".join(str(error).split())
         raise DataError(Problem(str(folder), f"cannot be read: {why}", "a ranker written by tune-cl train")) from error
     return SavedRanker(run, module, files, classes)
+
+
+def _read(folder: Path, ranker: Ranker) -> tuple[dict[str, str], dict[str, Tensor]]:
+    if is_shared_form(folder):
+        return ranker.read(folder)
+    files = {path.name: read_text(path) for path in sorted((folder / TEXT).iterdir())}
+    return files, checkpoint.load_tensors(folder / WEIGHTS)
+
+
+def load_weights(folder: Path, run: TrainingRun) -> dict[str, Tensor]:
+    """The module's tensors in a SavedRanker folder of a ranker of the run's kind."""
+    checkpoint.require_whole(folder)
+    return _read(folder, ranker_of(run)[0])[1]
 
 
 @dataclass(frozen=True)

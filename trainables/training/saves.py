@@ -61,7 +61,7 @@ class Saves(Generic[Saved]):
         self.took = self.ended - started
 
     def begin(self, write: Callable[[], Saved]) -> None:
-        """Begins a save: a thread writes a copy of the state. `written` or `wait` must be asked before the next one.
+        """Begins a save: a thread writes a copy of the state. `poll` or `wait` must be asked before the next one.
 
         The thread is a daemon: a process that is told to end need not wait for storage that is out of reach.
         """
@@ -79,12 +79,12 @@ class Saves(Generic[Saved]):
         self._behind = behind
         Thread(target=work, name="saves", daemon=True).start()
 
-    def written(self) -> Saved | None:
+    def poll(self) -> Saved | None:
         """What a save returned that has ended since the last call, if one has; raises what it failed with."""
         return self.wait() if self._behind is not None and self._behind.done() else None
 
     def wait(self) -> Saved | None:
-        """Waits for the save that has begun, if one has, and returns or raises as `written` does."""
+        """Waits for the save that has begun, if one has, and returns or raises as `poll` does."""
         behind, self._behind = self._behind, None
         return None if behind is None else behind.result()
 
@@ -98,7 +98,7 @@ def iterations(
     try:
         while not training.finished:
             metrics = training.iterate()
-            saves.written()  # raises what a save has failed with
+            saves.poll()  # raises what a save has failed with
             if training.finished or saves.due():
                 saves.wait()
                 _save(saves, training, folder, saved)

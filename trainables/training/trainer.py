@@ -15,10 +15,10 @@ from torch import Tensor
 
 from trainables.config.keys import TrainingRun
 from trainables.config.task_fit import require_fit
-from trainables.core.errors import DataError, Problem, WorkFailed
+from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.randomness import generator, torch_seed
 from trainables.data.columns import RankingData, Split, required_split
-from trainables.data.instances import Batch, Instances, make_instances
+from trainables.data.instances import Batch, HardNegatives, Instances, make_instances
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import evaluator_of
 from trainables.rankers.first_stage import first_stage_for
@@ -30,8 +30,7 @@ from trainables.training.device import best_device, choose_precision, keep_freed
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
-from trainables.training.ranker_folder import WEIGHTS
-from trainables.training.saved_ranker import write_ranker
+from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, score_candidates
 
 
@@ -160,7 +159,7 @@ class Training(RankerProgress):
             self.optimizer.step()
             if self.average is not None:
                 self.average.update()
-        pairs = len(weights) * (2 if self.batcher.instances.pairwise else 1)
+        pairs = len(weights) * self.batcher.instances.documents_a_sample
         return loss, float(weights.mean()), pairs
 
     def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
@@ -171,17 +170,27 @@ class Training(RankerProgress):
         if self.materials.data.task == "classification":
             return self._class_losses(batch.positive, loss, score)
         if self.batcher.instances.pairwise:
-            rows = np.concatenate([batch.positive, batch.negative])
+            rows = np.concatenate([batch.positive[None], batch.negative.T.reshape(-1, len(batch.instance))])
         else:
-            rows = np.where(batch.positive >= 0, batch.positive, batch.negative)
-        scores = score(rows)
-        function, settings = LOSSES[loss].function, self.loss_settings
-        if LOSSES[loss].kind == "pairwise":
+            rows = np.where(batch.positive >= 0, batch.positive, batch.negative)[None]
+        scores = score(rows.ravel())
+        function, settings, kind = LOSSES[loss].function, self.loss_settings, LOSSES[loss].kind
+        if kind == "pairwise":
             positive, negative = scores.chunk(2)
             return losses.per_sample(loss, function, positive, negative, settings)
-        grades = sent(torch.from_numpy(self.batcher.split.grade[rows]), scores.device)
+        if kind == "listwise":
+            labels = self._teacher_scores() if LOSSES[loss].reads_teacher else np.maximum(self.batcher.split.grade, 0)
+            of_lists = sent(torch.from_numpy(labels[rows.T]), scores.device)
+            return losses.per_sample(loss, function, scores.view(rows.shape).T, of_lists, settings)
+        grades = sent(torch.from_numpy(self.batcher.split.grade[rows.ravel()]), scores.device)
         of_documents = losses.per_sample(loss, function, scores, grades, settings)
-        return of_documents.view(-1, len(batch.instance)).mean(0)
+        return of_documents.view(rows.shape).mean(0)
+
+    def _teacher_scores(self) -> np.ndarray:
+        """The teacher's scores of the training candidates, float32 [C]."""
+        if self.materials.teacher is None:
+            raise WorkFailed(f"loss {self.run.training.loss} reads a teacher's scores, and none were given")
+        return self.materials.teacher
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
@@ -292,8 +301,7 @@ class Training(RankerProgress):
 
     def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
-        checkpoint.require_whole(folder)
-        self.module.load_state_dict(checkpoint.load_tensors(folder / WEIGHTS))
+        self.module.load_state_dict(load_weights(folder, self.run))
 
     def _restore(self, folder: Path) -> None:
         """Restores weights, their average, optimiser, the curriculum's state and the size of micro-batches."""
@@ -309,19 +317,42 @@ class Training(RankerProgress):
 def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:
     """The training split and its instances (`split_instances`)."""
     split = required_split(materials.data, "train")
-    return split, split_instances(run, materials.data, split)
+    teacher = materials.teacher
+    return split, split_instances(run, materials.data, split, None if teacher is None else lambda: teacher)
 
 
-def split_instances(run: TrainingRun, data: RankingData, split: Split) -> Instances:
-    """The instances of a split under the configured loss and negatives; for pairs to classify, every pair.
+def split_instances(
+    run: TrainingRun, data: RankingData, split: Split, teacher: Callable[[], np.ndarray] | None = None
+) -> Instances:
+    """The instances of a split under the configured loss and negatives; for pairs to classify, every pair. `teacher`
+    returns the teacher's scores of the split.
 
-    Raises ConfigError if the configuration does not fit the data's task, DataError if no instance is left.
+    Raises ConfigError if the configuration does not fit the data's task or run, DataError if no instance is left.
     """
     require_fit(run, data.task)
     if data.task == "classification":
         return Instances.of_pairs(split)
-    pairwise = LOSSES[run.training.loss].kind == "pairwise"
-    return make_instances(split, pairwise, run.training.negatives, run.evaluation.relevance_level)
+    settings, hard = run.training, hard_negatives(run, data, split, teacher)
+    pairwise, lists = LOSSES[settings.loss].kind != "pointwise", settings.reads_lists
+    return make_instances(split, pairwise, settings.negatives, run.evaluation.relevance_level, lists, hard)
+
+
+def hard_negatives(
+    run: TrainingRun, data: RankingData, split: Split, teacher: Callable[[], np.ndarray] | None
+) -> HardNegatives | None:
+    """The configured ranks of negatives; None where all candidates may be drawn. Before there is a teacher, whose order
+    is not known then, all may. Raises ConfigError without a run to take the order from."""
+    settings = run.training
+    if not settings.draws_hard_negatives:
+        return None
+    first, last = settings.negative_ranks or (1, int(settings.negatives))
+    if settings.hard_negatives == "teacher":
+        return None if teacher is None else HardNegatives(teacher(), first, last)
+    if np.isnan(split.score).all():
+        wrong = f"'{data.name}' has no first-stage scores among its training candidates"
+        right = "random or teacher, or data whose candidates come from a run or from BM25"
+        raise ConfigError(Problem("training.hard_negatives", wrong, right))
+    return HardNegatives(split.score, first, last)
 
 
 def load_start(module: RankerModule, materials: Materials) -> None:

@@ -42,6 +42,8 @@ COMMANDS = {
     "data": "contents of a data set, and the overlap of its splits",
     "cluster": "a cluster file for ray up or KubeRay, to fill in",
     "list": "available rankers, scorings, pacings, spaces, ...",
+    "doctor": "what a search needs on this machine: what is there, and how to mend what is not",
+    "completion": "completion of commands, options and names in bash, zsh or fish",
 }
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -128,11 +130,16 @@ def _run(arguments: list[str]) -> int:
     if "--json" not in flags:
         document = command.execute(options)
         print(visible(command.render(document)))
-        return DONE
+        return _status(command, document)
     with _stdout_for_json() as stdout:
         document = command.execute(options)
         stdout.write(visible(json.dumps(_plain(document), ensure_ascii=False)) + "\n")
-    return DONE
+    return _status(command, document)
+
+
+def _status(command: ModuleType, document: Any) -> int:
+    """A command may find that something failed, and still have a document on it."""
+    return FAILED if hasattr(command, "failed") and command.failed(document) else DONE
 
 
 def parser_of(name: str, command: ModuleType) -> Parser:

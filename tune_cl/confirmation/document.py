@@ -17,7 +17,15 @@ from trainables.evaluation.significance import bootstrap_ci
 from tune_cl.confirmation.looks import at_look
 from tune_cl.confirmation.request import Configuration, SeedRun, configurations, setting
 from tune_cl.confirmation.training import ended_result, read_values
-from tune_cl.confirmation.verdict import Corrected, comparison, first_level, judge, leader, power_of, verdict_of
+from tune_cl.confirmation.verdict import (
+    Corrected,
+    comparison,
+    corrected_tests,
+    first_level,
+    leader,
+    power_of,
+    verdict_of,
+)
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.state import CURRICULUM, SearchState, differences, seedless, training_key
 from tune_cl.space.space import Flat
@@ -49,20 +57,20 @@ class Compared:
             raise WorkFailed(f"{which} is not a number for {counted(wrong, 'query')} (see {run.folder})")
         return values
 
-    def judged(self, references: Mapping[str, str], left: int) -> dict[str, Corrected]:
-        """The test of each label against its reference, corrected over all of `references` (`left`: see `judge`) and
-        over all looks."""
-        tests = self.tests(references, left)
+    def tests_over_looks(self, references: Mapping[str, str], dropped: int) -> dict[str, Corrected]:
+        """The test of each label against its reference, corrected over all of `references` (`dropped`: see
+        `corrected_tests`) and         over all looks."""
+        tests = self.tests(references, dropped)
         if self.max_seeds is None:
             return tests
         seeds = len(next(iter(self.values.values())))
         return dict(zip(tests, at_look(list(tests.values()), seeds, self.max_seeds), strict=True))
 
-    def tests(self, references: Mapping[str, str], left: int) -> dict[str, Corrected]:
-        """Like `judged`, of this look alone."""
+    def tests(self, references: Mapping[str, str], dropped: int) -> dict[str, Corrected]:
+        """Like `tests_over_looks`, of this look alone."""
         pairs = [(self.values[label], self.values[reference]) for label, reference in references.items()]
         matters = [self.seed_matters(*labels) for labels in references.items()]
-        return dict(zip(references, judge(pairs, self.correction, matters, left), strict=True))
+        return dict(zip(references, corrected_tests(pairs, self.correction, matters, dropped), strict=True))
 
     def seed_matters(self, *labels: str) -> bool:
         """Whether the seed changes any of these trainings."""
@@ -74,43 +82,43 @@ class Compared:
     def row(self, label: str) -> dict[str, Any]:
         return _row(self.runs[label], self.values[label], self.split)
 
-    def comparison(self, label: str, reference: str, judged: Corrected) -> dict[str, Any]:
+    def comparison(self, label: str, reference: str, corrected: Corrected) -> dict[str, Any]:
         interval = bootstrap_ci((self.values[label] - self.values[reference]).mean(axis=0))
-        tested = {"p_per_seed": list(judged.test.p_per_seed), **comparison(judged, interval)}
-        return tested | {"marks": judged.marks, "seed_matters": self.seed_matters(label, reference)}
+        tested = {"p_per_seed": list(corrected.test.p_per_seed), **comparison(corrected, interval)}
+        return tested | {"marks": corrected.marks, "seed_matters": self.seed_matters(label, reference)}
 
-    def power(self, label: str, reference: str, judged: Corrected, tested: int) -> dict[str, Any]:
+    def power(self, label: str, reference: str, corrected: Corrected, tested: int) -> dict[str, Any]:
         """`detectable` and `seeds_needed`; `tested`: how many configurations p is corrected for."""
         seeds, queries = self.values[label].shape
         level = first_level(self.correction, tested)
-        return power_of(judged, seeds, queries, level, self.seed_matters(label, reference))
+        return power_of(corrected, seeds, queries, level, self.seed_matters(label, reference))
 
 
 def document_of(
-    compared: Compared, labels: Sequence[str], ablations: Mapping[str, str], recommended: str, left: Sequence[str]
+    compared: Compared, labels: Sequence[str], ablations: Mapping[str, str], recommended: str, dropped: Sequence[str]
 ) -> dict[str, Any]:
     """The verdict's part of the document. `labels`: the baseline, then the configurations, best on dev first.
     `ablations`: label of a configuration -> label of its ablation, if it has one. `recommended`: the label of the best
-    on dev, tested or not. `left`: the labels of those that left the race."""
+    on dev, tested or not. `dropped`: the labels of those that left the race."""
     baseline, *others = labels
-    judged = compared.judged(dict.fromkeys(others, baseline), len(left))
-    rows = {label: compared.row(label) | compared.comparison(label, baseline, judged[label]) for label in others}
+    tests = compared.tests_over_looks(dict.fromkeys(others, baseline), len(dropped))
+    rows = {label: compared.row(label) | compared.comparison(label, baseline, tests[label]) for label in others}
     for label in others:
         rows[label] |= differences(compared.params(label), compared.params(baseline))
     references = {label: ablations[label] for label in others if label in ablations}
-    for label, one in compared.judged(references, sum(label in ablations for label in left)).items():
+    for label, one in compared.tests_over_looks(references, sum(label in ablations for label in dropped)).items():
         own = references[label]
         rows[label]["ablation"] = compared.row(own) | compared.comparison(label, own, one)
-    found = {
+    document = {
         "baseline": compared.row(baseline),
         "configurations": list(rows.values()),
         "correction": compared.correction,
         "queries": compared.values[baseline].shape[1],
-        "verdict": verdict_of(list(judged.values()), judged.get(recommended)),
-        "these_seeds": verdict_of(list(judged.values()), judged.get(recommended), new_seeds=False),
+        "verdict": verdict_of(list(tests.values()), tests.get(recommended)),
+        "these_seeds": verdict_of(list(tests.values()), tests.get(recommended), new_seeds=False),
     }
-    top = (leader(found) or rows[others[0]])["label"]
-    return found | compared.power(top, baseline, judged[top], len(others) + len(left))
+    top = (leader(document) or rows[others[0]])["label"]
+    return document | compared.power(top, baseline, tests[top], len(others) + len(dropped))
 
 
 def _row(runs: Runs, values: np.ndarray, split: str) -> dict[str, Any]:
@@ -145,25 +153,25 @@ def ablations(state: SearchState, baseline: Configuration, experiment: Experimen
     only in their curricula share one. Neither labels nor sharing depend on which are confirmed.
     """
     searched = configurations(state, baseline)
-    known = {training_key(one.params): one for one in (*searched.values(), baseline)}
-    found: dict[str, Configuration | None] = {}
+    by_key = {training_key(one.params): one for one in (*searched.values(), baseline)}
+    own: dict[str, Configuration | None] = {}
     for label, configuration in searched.items():
-        choice = experiment.ablated(configuration.choice)
-        params = seedless(experiment.training_run(choice).in_force())
+        point = experiment.ablated(configuration.point)
+        params = seedless(experiment.training_run(point).in_force())
         if params == configuration.params:
-            found[label] = None
+            own[label] = None
             continue
-        if (key := training_key(params)) not in known:
-            label_of_own = _label(choice, params, configuration, known.values())
-            known[key] = Configuration(label_of_own, configuration.trial, choice, params)
-        found[label] = known[key]
-    return found
+        if (key := training_key(params)) not in by_key:
+            label_of_own = _label(point, params, configuration, by_key.values())
+            by_key[key] = Configuration(label_of_own, configuration.trial, point, params)
+        own[label] = by_key[key]
+    return own
 
 
-def _label(choice: Flat, params: Flat, configuration: Configuration, known: Iterable[Configuration]) -> str:
-    opened = [key for key in choice if key in params and not key.startswith(CURRICULUM)]
+def _label(point: Flat, params: Flat, configuration: Configuration, others: Iterable[Configuration]) -> str:
+    opened = [key for key in point if key in params and not key.startswith(CURRICULUM)]
     label = ", ".join(["plain", *(setting(key, params[key]) for key in opened)])
-    return f"{label} ({configuration.trial})" if any(one.label == label for one in known) else label
+    return f"{label} ({configuration.trial})" if any(one.label == label for one in others) else label
 
 
 LEAST = 0.05  # a smaller chance than this is not worth a training

@@ -71,23 +71,23 @@ def overall(p: float, seeds: int, most: int) -> float:
     if math.isnan(p):
         return p
     column = np.maximum(_levels_by_error(most)[:, seeds - FIRST_LOOK], 1e-300)
-    found = float(np.exp(np.interp(math.log(max(p, 1e-300)), np.log(column), np.log(ERRORS), right=0.0)))
-    return max(found, p)
+    repeated = float(np.exp(np.interp(math.log(max(p, 1e-300)), np.log(column), np.log(ERRORS), right=0.0)))
+    return max(repeated, p)
 
 
-def at_look(judged: Sequence[Corrected], seeds: int, most: int) -> list[Corrected]:
+def at_look(tests: Sequence[Corrected], seeds: int, most: int) -> list[Corrected]:
     """Tests with p-values and 95 % intervals for new seeds that hold over all looks."""
-    return [_at_look(one, seeds, most) for one in judged]
+    return [_at_look(one, seeds, most) for one in tests]
 
 
-def _at_look(judged: Corrected, seeds: int, most: int) -> Corrected:
-    new, difference = judged.test.new, judged.test.difference
+def _at_look(corrected: Corrected, seeds: int, most: int) -> Corrected:
+    new, difference = corrected.test.new, corrected.test.difference
     if math.isnan(new.p):
-        return judged
+        return corrected
     half = float(stdtrit(new.freedom, 1 - boundary(seeds, most) / 2)) * new.error if new.error else 0.0
     new = replace(new, p=overall(new.p, seeds, most), ci95=(difference - half, difference + half))
-    p_adjusted = overall(judged.p_new_adjusted, seeds, most)
-    return replace(judged, test=replace(judged.test, new=new), p_new_adjusted=p_adjusted)
+    p_adjusted = overall(corrected.p_new_adjusted, seeds, most)
+    return replace(corrected, test=replace(corrected.test, new=new), p_new_adjusted=p_adjusted)
 
 
 def conditional_power(
@@ -132,33 +132,33 @@ class Look:
         return f"look after {self.seeds} seeds: {figures}: {self.decision}"
 
 
-def look_at(judged: Mapping[str, Corrected], recommended: str, queries: int, seeds: int, most: int) -> Look:
-    """Decides after `seeds` of `most` seeds whether to go on. `judged`: by label, corrected for the configurations but
+def look_at(tests: Mapping[str, Corrected], recommended: str, queries: int, seeds: int, most: int) -> Look:
+    """Decides after `seeds` of `most` seeds whether to go on. `tests`: by label, corrected for the configurations but
     not for the looks; `recommended`: the label of the best on dev."""
-    whole = dict(zip(judged, at_look(list(judged.values()), seeds, most), strict=True))
+    whole = dict(zip(tests, at_look(list(tests.values()), seeds, most), strict=True))
     verdict = verdict_of(list(whole.values()), whole.get(recommended))
     hopeless = frozenset(
-        label for label, one in judged.items() if _is_hopeless(one, label == recommended, queries, seeds, most)
+        label for label, one in tests.items() if _is_hopeless(one, label == recommended, queries, seeds, most)
     )
     if verdict != "no difference shown" or seeds == most:
         decision = verdict
     else:
-        decision = "hopeless" if len(hopeless) == len(judged) else "continue"
-    first = min(judged, key=lambda label: _p(judged[label]))
-    top = judged[first]
+        decision = "hopeless" if len(hopeless) == len(tests) else "continue"
+    first = min(tests, key=lambda label: _p(tests[label]))
+    top = tests[first]
     return Look(seeds, first, top.test.difference, top.p_new_adjusted, boundary(seeds, most), decision, hopeless)
 
 
-def _p(judged: Corrected) -> float:
-    return math.inf if math.isnan(judged.p_new_adjusted) else judged.p_new_adjusted
+def _p(corrected: Corrected) -> float:
+    return math.inf if math.isnan(corrected.p_new_adjusted) else corrected.p_new_adjusted
 
 
-def _is_hopeless(judged: Corrected, recommended: bool, queries: int, seeds: int, most: int) -> bool:
+def _is_hopeless(corrected: Corrected, recommended: bool, queries: int, seeds: int, most: int) -> bool:
     """Only of the recommended configuration does it matter that it is worse."""
-    new = judged.test.new
+    new = corrected.test.new
     if math.isnan(new.p):
         return False
     level = boundary(most, most)
-    difference = np.array(judged.test.difference)
+    difference = np.array(corrected.test.difference)
     above, below = conditional_power(difference, new.components, queries, seeds, most, level)
     return bool(max(above, below) < LEAST_POWER if recommended else above < LEAST_POWER)

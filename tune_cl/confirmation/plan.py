@@ -48,12 +48,12 @@ class Variances:
 
 def of_confirmation(document: Mapping[str, Any] | None) -> Variances | None:
     """From the document of an earlier confirmation; None if it has no variances: one seed, or an earlier version."""
-    known = (document or {}).get("components")
-    if not document or not known:
+    components = (document or {}).get("components")
+    if not document or not components:
         return None
     seeds = counted(len(document["seeds"]), "seed")
     source = f"the confirmation on {document['split']} with {seeds}"
-    values = dict(known)
+    values = dict(components)
     freedom = values.pop("seed_freedom")
     return Variances(Components(**values), document["queries"], source, freedom)
 
@@ -133,8 +133,8 @@ def plan_of(
             row = {"seeds": seeds, "queries": queries, "detectable": smallest, "hours": hours}
             table.append(row | ({"cost": hours * price} if price and hours is not None else {}))
     components = asdict(variances.components)
-    known = {"components": components, "source": variances.source, "queries": variances.queries, "power": power}
-    return known | {"configurations": configurations, "table": table, "notes": list(variances.notes)}
+    basics = {"components": components, "source": variances.source, "queries": variances.queries, "power": power}
+    return basics | {"configurations": configurations, "table": table, "notes": list(variances.notes)}
 
 
 def outlook(variances: Variances, configurations: int, metric: str, correction: str = "holm") -> str:

@@ -127,11 +127,11 @@ LONGEST = 128  # characters of a folder's name; most file systems allow 255 byte
 
 @dataclass(frozen=True)
 class Configuration:
-    """A row of the verdict. `choice`: values of the opened keys; `params`: flat keys in force, without the seed."""
+    """A row of the verdict. `point`: values of the opened keys; `params`: flat keys in force, without the seed."""
 
     label: str
     trial: str
-    choice: Flat
+    point: Flat
     params: Flat
 
     @property
@@ -160,19 +160,19 @@ class SeedRun:
 
 
 def seed_run(experiment: Experiment, configuration: Configuration, seed: int, search_folder: SearchFolder) -> SeedRun:
-    run = experiment.training_run(configuration.choice, seed)
+    run = experiment.training_run(configuration.point, seed)
     parts = ("confirmation", configuration.folder, f"seed-{seed}")
     remote = search_folder.below(*parts) if search_folder.remote else None
     return SeedRun(configuration, seed, run, search_folder.folder.joinpath(*parts), remote)
 
 
-def seeds_of(number: int, searched: Collection[int]) -> list[int]:
+def new_seeds(number: int, searched: Collection[int]) -> list[int]:
     """The first `number` seeds from 1 on, without those that were searched with. A higher number only adds seeds at the
     end."""
     return list(islice((seed for seed in count(1) if seed not in searched), number))
 
 
-def baseline_of(state: SearchState, experiment: Experiment) -> Configuration:
+def baseline_configuration(state: SearchState, experiment: Experiment) -> Configuration:
     params = seedless(experiment.base_run().in_force())
     return Configuration(BASELINE, state.baseline, experiment.baseline_values(), params)
 
@@ -183,28 +183,28 @@ def best_configurations(state: SearchState, baseline: Configuration, top: int) -
     Labels do not depend on `top`. Raises ConfigError if no configuration is left.
     """
     labelled = configurations(state, baseline)
-    place: dict[Hashable, int] = {}  # of a configuration's best trial: several choices may be the same configuration
+    ranks: dict[Hashable, int] = {}  # of a configuration's best trial: several choices may be the same configuration
     for trial, _ in state.ranked():
-        place.setdefault(training_key(trial.params), len(place))
-    known = [(place[key], found) for found in labelled.values() if (key := training_key(found.params)) in place]
-    if not known:
+        ranks.setdefault(training_key(trial.params), len(ranks))
+    ranked = [(ranks[key], one) for one in labelled.values() if (key := training_key(one.params)) in ranks]
+    if not ranked:
         right = "a search with at least one trial besides the baseline that did not fail"
         raise ConfigError(Problem("NAME", f"search '{state.name}' has no configuration to confirm", right))
-    return [found for _, found in sorted(known, key=lambda pair: pair[0])][:top]
+    return [one for _, one in sorted(ranked, key=lambda pair: pair[0])][:top]
 
 
 def configurations(state: SearchState, baseline: Configuration) -> dict[str, Configuration]:
     """The distinct configurations of sound trials, without the baseline's, by label, in the order of the trials."""
-    found: dict[str, Configuration] = {}
-    known = {training_key(baseline.params)}
+    labelled: dict[str, Configuration] = {}
+    keys = {training_key(baseline.params)}
     for trial in state.by_number():
-        if trial.baseline or trial.outcome == "failed" or (key := training_key(trial.params)) in known:
+        if trial.baseline or trial.outcome == "failed" or (key := training_key(trial.params)) in keys:
             continue
-        known.add(key)
+        keys.add(key)
         label = label_of(trial, baseline.params)
-        label = f"{label} ({trial.trial})" if label in found or label == BASELINE else label
-        found[label] = Configuration(label, trial.trial, trial.point, seedless(trial.params))
-    return found
+        label = f"{label} ({trial.trial})" if label in labelled or label == BASELINE else label
+        labelled[label] = Configuration(label, trial.trial, trial.point, seedless(trial.params))
+    return labelled
 
 
 def label_of(trial: TrialState, baseline: Mapping[str, Any]) -> str:

@@ -89,8 +89,8 @@ def trained_before(
         say(f"{folder} is damaged ({error}); the training starts again")
     else:
         return training
-    for left in (TRAINING, SEAL):
-        (folder / left).unlink(missing_ok=True)
+    for name in (TRAINING, SEAL):
+        (folder / name).unlink(missing_ok=True)
     return None
 
 

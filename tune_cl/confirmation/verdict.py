@@ -42,38 +42,38 @@ class Corrected:
         return int(np.sign(self.test.difference)) if p <= LEVEL else 0
 
 
-def judge(
+def corrected_tests(
     pairs: Sequence[tuple[np.ndarray, np.ndarray]],
     correction: str,
     seed_matters: Sequence[bool] | None = None,
-    left: int = 0,
+    dropped: int = 0,
 ) -> list[Corrected]:
     """Tests the first of each pair against the second, both values [N, Q] with equal seeds by row; corrected over all
     pairs.
 
-    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all. `left`: further pairs
-    that are not tested because they left a race: as that chose by what the same seeds gave on dev, the p for new seeds
-    is corrected over them too.
+    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all. `dropped`: further
+    pairs that are not tested because they left a race: as that chose by what the same seeds gave on dev, the p for new
+    seeds is corrected over them too.
     """
     seed_matters = seed_matters or [True] * len(pairs)
     tests = seeded_tests(pairs, seed_matters)
     adjusted = adjust([test.p_value for test in tests], correction)
     new = np.array([test.new.p for test in tests], np.float64)
     unknown = np.isnan(new)  # with one seed
-    counted_too = np.ones(left if any(seed_matters) else 0)
+    counted_too = np.ones(dropped if any(seed_matters) else 0)
     corrected_new = adjust(np.append(np.where(unknown, 1, new), counted_too), correction)[: len(tests)]
     new = np.where(unknown, np.nan, corrected_new)
     return [Corrected(test, float(p), float(p_new)) for test, p, p_new in zip(tests, adjusted, new, strict=True)]
 
 
-def verdict_of(judged: Sequence[Corrected], recommended: Corrected | None, new_seeds: bool = True) -> Verdict:
+def verdict_of(tests: Sequence[Corrected], recommended: Corrected | None, new_seeds: bool = True) -> Verdict:
     """The verdict on the whole search. `recommended`: the configuration that was best on dev, None if not tested.
     `new_seeds`: whether it is to hold for new trainings too, or for these alone.
 
     better: some configuration is above the baseline after correction. worse: none is, and the one that the search
     would have recommended is below it after correction.
     """
-    if any(one.direction(new_seeds) > 0 for one in judged):
+    if any(one.direction(new_seeds) > 0 for one in tests):
         return "better"
     below = recommended is not None and recommended.direction(new_seeds) < 0
     return "worse" if below else "no difference shown"
@@ -86,12 +86,12 @@ def power_of(one: Corrected, seeds: int, queries: int, level: float, seed_matter
     new, difference = one.test.new, one.test.difference
     if np.isnan(new.p):
         return {"detectable": None, "seeds_needed": None, "components": None}
-    known = {"components": asdict(new.components) | {"seed_freedom": new.seed_freedom}}
+    basics = {"components": asdict(new.components) | {"seed_freedom": new.seed_freedom}}
     smallest = detectable(new.components, max(seeds, 2), queries, new.seed_freedom, level)
     if not seed_matters:
-        return known | {"detectable": smallest, "seeds_needed": 1 if smallest <= abs(difference) else None}
+        return basics | {"detectable": smallest, "seeds_needed": 1 if smallest <= abs(difference) else None}
     needed = seeds_needed(difference, new.components, queries, new.seed_freedom, level)
-    return known | {"detectable": smallest, "seeds_needed": needed}
+    return basics | {"detectable": smallest, "seeds_needed": needed}
 
 
 def first_level(correction: str, count: int) -> float:
@@ -113,21 +113,21 @@ def compare(values: np.ndarray, baseline: np.ndarray, correction: str = "holm") 
         )
     if not (np.isfinite(values).all() and np.isfinite(baseline).all()):
         raise ValueError("values that are not numbers")
-    judged = judge([(each, baseline) for each in values], correction)
+    tests = corrected_tests([(each, baseline) for each in values], correction)
     intervals = [bootstrap_ci((each - baseline).mean(axis=0)) for each in values]
-    return [comparison(one, interval) for one, interval in zip(judged, intervals, strict=True)]
+    return [comparison(one, interval) for one, interval in zip(tests, intervals, strict=True)]
 
 
-def comparison(judged: Corrected, interval: tuple[float, float]) -> dict[str, Any]:
+def comparison(corrected: Corrected, interval: tuple[float, float]) -> dict[str, Any]:
     """The figures of a test as documents have them. `interval`: that of these seeds."""
-    test = judged.test
+    test = corrected.test
     return {
         "difference": test.difference,
         "p_value": test.p_value,
-        "p_adjusted": judged.p_adjusted,
+        "p_adjusted": corrected.p_adjusted,
         "ci95": list(interval),
         "p_new": test.new.p,
-        "p_new_adjusted": judged.p_new_adjusted,
+        "p_new_adjusted": corrected.p_new_adjusted,
         "ci95_new": list(test.new.ci95),
     }
 
@@ -151,9 +151,9 @@ def _read_before(split: str, looks: Sequence[Mapping[str, Any]]) -> str:
 def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """The configuration that a confirmation's verdict is about: among those with a mark, the one with the largest
     difference; if none has a mark, the first, which is the best on dev of those tested."""
-    known = document["configurations"]
-    marked = [row for row in known if row["marks"]]
-    return max(marked, key=_difference, default=known[0] if known else None)
+    rows = document["configurations"]
+    marked = [row for row in rows if row["marks"]]
+    return max(marked, key=_difference, default=rows[0] if rows else None)
 
 
 def best_on_dev(document: Mapping[str, Any]) -> str:
@@ -183,7 +183,7 @@ def shown(p: float | None) -> bool:
     return p is not None and p <= LEVEL
 
 
-def left_open(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+def undecided(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     """What a configuration's interval says where no difference is shown. It may exclude 0 all the same: it is of this
     configuration alone, while the test is corrected for all; or the search would have named another one, which was not
     tested."""
@@ -205,8 +205,8 @@ def sentence(document: Mapping[str, Any]) -> str:
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
     if document["verdict"] == "no difference shown":
-        found = f"Not shown: '{row['label']}', {best_on_dev(document)}, is {row['difference']:+.4f} {metric}"
-        return f"{found} from the baseline; {left_open(document, row)}{_p_of(document, row)}.{_can_show(document)}"
+        statement = f"Not shown: '{row['label']}', {best_on_dev(document)}, is {row['difference']:+.4f} {metric}"
+        return f"{statement} from the baseline; {undecided(document, row)}{_p_of(document, row)}.{_can_show(document)}"
     answer, side = ("Yes", "better") if document["verdict"] == "better" else ("No", "worse")
     low, high = row["ci95_new"]
     size = f"by {abs(row['difference']):.4f} {metric} [{low:+.4f}, {high:+.4f}]"
@@ -228,8 +228,8 @@ def _can_show(document: Mapping[str, Any]) -> str:
     if smallest is None:
         return ""
     seeds = counted(len(document["seeds"]), "seed")
-    told = f" This data and {seeds} can show differences from {smallest:.4f} on"
-    return f"{told}; this one would take {counted(needed, 'seed')}." if needed else f"{told}."
+    statement = f" This data and {seeds} can show differences from {smallest:.4f} on"
+    return f"{statement}; this one would take {counted(needed, 'seed')}." if needed else f"{statement}."
 
 
 def of_these_seeds(document: Mapping[str, Any]) -> str:
@@ -243,8 +243,8 @@ def of_these_seeds(document: Mapping[str, Any]) -> str:
     if these == "no difference shown" or row is None:
         return "For these trainings alone no difference is shown."
     seeds = counted(len(document["seeds"]), "seed")
-    found = f"For the trainings with these {seeds} alone '{row['label']}' is {these} (p = {row['p_adjusted']:.2g})"
-    return f"{found}: other seeds might show something else."
+    statement = f"For the trainings with these {seeds} alone '{row['label']}' is {these} (p = {row['p_adjusted']:.2g})"
+    return f"{statement}: other seeds might show something else."
 
 
 def configurations_of(document: Mapping[str, Any]) -> str:

@@ -11,7 +11,9 @@ from pydantic.fields import FieldInfo
 from trainables.config.function import Objective
 from trainables.config.keys import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
 from trainables.config.objective import OBJECTIVE, AnyRun, objective_fields, validated_objective
+from trainables.curriculum.scoring import any_needs
 from trainables.rankers import RANKERS
+from trainables.training.losses import LOSSES
 from tune_cl.experiment.search_keys import SearchConfig
 from tune_cl.samplers import SEARCHERS, Sampler, Settings
 from tune_cl.schedulers import SCHEDULERS, Scheduler, Setup, promotes
@@ -95,10 +97,11 @@ class Experiment:
 
     def distinct_rankers(self) -> list[TrainingRun]:
         """The baseline and a training for each combination of the opened keys that decide what trainings read: the
-        ranker's keys that its texts depend on (all, if it is pre-trained), `training.loss`, `training.negatives`,
+        ranker's keys that its texts depend on (all, if it is pre-trained), `training.loss`, the keys of negatives,
         `training.pretrain_data`, and the keys of the subset that comes first."""
         subsets = ("curriculum.subset", "curriculum.feature")
-        read = ("training.loss", "training.negatives", "training.pretrain_data", *subsets)
+        negatives = ("training.negatives", "training.hard_negatives", "training.negative_ranks")
+        read = ("training.loss", *negatives, "training.pretrain_data", *subsets)
         return self._varied(key for key in self.space.leaves if key.startswith(read) or key in self._text_keys())
 
     def file_readers(self) -> list[TrainingRun]:
@@ -155,6 +158,13 @@ class Experiment:
     def rankers(self) -> list[str]:
         """Every ranker that a trial can train."""
         return self._values("ranker.name")
+
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether a trial can read a teacher's scores: its order, its loss or its negatives."""
+        losses = [LOSSES[name] for name in self._values("training.loss")]
+        reads = any(loss.reads_teacher for loss in losses)
+        return reads or any_needs(self.scorings, "teacher") or "teacher" in self._values("training.hard_negatives")
 
     def _values(self, key: str) -> list[Any]:
         """Every value that a key with options can take in trials, or the one that all have."""

@@ -86,7 +86,7 @@ class SearchFolder:
 
     def exists(self) -> bool:
         """Whether there is a search: a `run` that was stopped before its first event leaves none."""
-        return begun(self.journal) or (self.remote_folder is not None and bool(size(self.below(FILE))))
+        return has_event(self.journal) or (self.remote_folder is not None and bool(size(self.below(FILE))))
 
     def pull(self) -> None:
         """In S3: brings this machine's copy up to date. Raises ConfigError if copy and storage cannot be reconciled."""
@@ -94,10 +94,10 @@ class SearchFolder:
             with self.writing():
                 pull(self.folder, self.remote_folder)
 
-    def known(self) -> list[str]:
+    def search_names(self) -> list[str]:
         """Names of the searches there."""
         if not self.remote:
-            return [path.parent.name for path in self.storage.glob(f"*/{FILE}") if begun(path)]
+            return [path.parent.name for path in self.storage.glob(f"*/{FILE}") if has_event(path)]
         return [name for name in folders_in(self.remote) if size(joined(self.remote, name, FILE))]
 
     def elsewhere(self, tracking_uri: str) -> str:
@@ -120,7 +120,7 @@ def stopped(command: str) -> Interrupted:
     return Interrupted(f"stopped; what is done is saved. Go on with: {command}")
 
 
-def begun(journal: Path) -> bool:
+def has_event(journal: Path) -> bool:
     """Whether a journal has an event, that is, a whole line."""
     try:
         with opened(journal) as file:
@@ -158,12 +158,12 @@ def new_search_folder(storage: str, name: str | None, space: str) -> SearchFolde
         number += 1
         search_folder = replace(search_folder, name=f"{space}-{number}")
     if search_folder.exists():
-        raise taken(search_folder)
+        raise name_exists(search_folder)
     folder_on_the_way(search_folder.option, search_folder.folder)  # a file may have the name
     return search_folder
 
 
-def taken(search_folder: SearchFolder) -> ConfigError:
+def name_exists(search_folder: SearchFolder) -> ConfigError:
     """The error for a new search whose name is taken."""
     wrong = f"a search '{search_folder.name}' exists in {search_folder.address}"
     return ConfigError(Problem("--name", wrong, f"{search_folder.command('resume')}, or another name"))
@@ -179,9 +179,9 @@ def existing_search_folder(storage: str, name: str) -> SearchFolder:
         raise ConfigError(Problem("NAME", f"{name!r} is no name of a search", right))
     search_folder = search_folder_of(storage, name)
     search_folder.pull()
-    if not begun(search_folder.journal):
-        known = search_folder.known()
-        right = nearest(name, known) if known else "tune-cl run starts one"
+    if not has_event(search_folder.journal):
+        names = search_folder.search_names()
+        right = nearest(name, names) if names else "tune-cl run starts one"
         raise ConfigError(Problem("NAME", f"no search '{name}' in {search_folder.address}", right))
     require_own(search_folder.folder)
     return search_folder
@@ -244,12 +244,12 @@ def resolve_recorded(recorded: str, folder: Path) -> Path:
     name any file."""
     path, home = Path(recorded), folder.resolve()
     after = [number + 1 for number, part in enumerate(path.parts) if part == home.name]
-    places = [path, *(folder.joinpath(*path.parts[start:]) for start in reversed(after))]
-    own = [place for place in places if place.resolve().is_relative_to(home)]
+    candidates = [path, *(folder.joinpath(*path.parts[start:]) for start in reversed(after))]
+    own = [candidate for candidate in candidates if candidate.resolve().is_relative_to(home)]
     if not own:
         wrong = f"is not below the search's folder {folder}"
         raise DataError(Problem(recorded, wrong, "a file that the search itself left there"))
-    return next((place for place in own if place.exists()), own[0])
+    return next((candidate for candidate in own if candidate.exists()), own[0])
 
 
 def own_checkpoint(recorded: str, search_folder: SearchFolder) -> str | None:

@@ -60,7 +60,7 @@ class TrialState:
     until: int | None = None
     """The last iteration of the training that counts, if a later one was cut short."""
     paused: bool = False
-    adopted: dict[str, Any] | None = None
+    copied_from: dict[str, Any] | None = None
     """Where its present weights come from (scheduler pbt): trial, iteration, checkpoint."""
     repeat_of: str | None = None
     """The first trial of its configuration, if this one trains it again under another seed (`search.repeats`)."""
@@ -81,7 +81,7 @@ class TrialState:
 
     def best(self, metric: str) -> Dev | None:
         """The highest value, at the earliest iteration that reached it; NaN does not count."""
-        own = self.adopted["iteration"] if self.adopted else 0  # earlier values are not of the present weights
+        own = self.copied_from["iteration"] if self.copied_from else 0  # earlier values are not of the present weights
         values = self.dev(metric).items()
         by_iteration = {iteration: value for iteration, value in values if iteration > own and not math.isnan(value)}
         at = max(by_iteration, key=by_iteration.__getitem__, default=None)
@@ -213,7 +213,7 @@ class SearchState:
             case "trial":
                 self._begin(event)
             case "result":  # the first report of an iteration stays: after a kill a trial repeats some
-                self._take(self.trials[event["trial"]].results, event)
+                self._add_result(self.trials[event["trial"]].results, event)
             case "checkpoint":
                 trial = self.trials[event["trial"]]
                 if replaced := trial.checkpoints.get(event["iteration"]):
@@ -245,7 +245,7 @@ class SearchState:
             case "artifact":
                 self.artifacts.add(event["path"])
 
-    def _take(self, results: dict[int, dict[str, float]], event: Event) -> None:
+    def _add_result(self, results: dict[int, dict[str, float]], event: Event) -> None:
         """Takes in a trial's result."""
         if event["iteration"] not in results:
             results[event["iteration"]] = shared(event["metrics"])
@@ -259,8 +259,8 @@ class SearchState:
             if event.get("anew"):
                 trial.past_offsets = (*trial.past_offsets, trial.offset)
                 trial.offset = max(trial.results, default=0)
-            if adopted := event.get("adopted"):
-                trial.adopted, trial.point, trial.params = adopted, as_point(event["chosen"]), event["params"]
+            if copied := event.get("adopted"):
+                trial.copied_from, trial.point, trial.params = copied, as_point(event["chosen"]), event["params"]
             return
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")

@@ -20,29 +20,29 @@ DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"  # in a storage, beside its searches' folders
 
 
-def resolve_tracking_uri(storage: Path, given: str | None = None, told: str = "") -> str:
-    """The address in force: `given`, else `told`, else MLFLOW_TRACKING_URI, else a SQLite file in the storage folder.
-    A relative path becomes absolute: the next command of the search may be given in another folder.
+def resolve_tracking_uri(storage: Path, given: str | None = None, recorded: str = "") -> str:
+    """The address in force: `given`, else `recorded`, else MLFLOW_TRACKING_URI, else a SQLite file in the storage. A
+    relative path becomes absolute: the next command of the search may be given in another folder.
 
-    `told`: where an earlier session of the search sent its events; not used if a part of it had to be hidden.
+    `recorded`: where an earlier session of the search sent its events; not used if a part of it had to be hidden.
 
-    Raises ConfigError for `told` if it is not the user's own (`is_users`): whoever handed over the search would get the
-    events and files. Also for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not know,
-    and for a storage whose path cannot be written in an address.
+    Raises ConfigError for `recorded` if it is not the user's own (`is_users`): whoever handed over the search would get
+    the events and files. Also for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not
+    know, and for a storage whose path cannot be written in an address.
     """
-    known = told if "***" not in told else ""
-    if known and not given and not is_users(known, storage):
-        wrong = f"the search's journal names {masked(known)}, which is neither MLFLOW_TRACKING_URI nor in this storage"
-        right = f"--tracking-uri {quote(masked(known))} if that is where you want it sent, or another address of yours"
+    usable = recorded if "***" not in recorded else ""
+    if usable and not given and not is_users(usable, storage):
+        wrong = f"the search's journal names {masked(usable)}, which is neither MLFLOW_TRACKING_URI nor in this storage"
+        right = f"--tracking-uri {quote(masked(usable))} if that is where you want it sent, or another address of yours"
         raise ConfigError(Problem("--tracking-uri", wrong, right))
-    uri = given or known or os.environ.get("MLFLOW_TRACKING_URI") or beside_runs(storage.resolve())
-    place = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
+    uri = given or usable or os.environ.get("MLFLOW_TRACKING_URI") or beside_runs(storage.resolve())
+    option = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
     right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"
     if ("://" not in uri and not uri.startswith("databricks")) or uri.startswith("file:"):
-        raise ConfigError(Problem(place, f"'{uri}' is a folder, and MLflow keeps no runs in folders any more", right))
+        raise ConfigError(Problem(option, f"'{uri}' is a folder, and MLflow keeps no runs in folders any more", right))
     plugins = tuple(plugin.name for plugin in entry_points(group="mlflow.tracking_store"))
     if not uri.startswith((*SERVERS, *DATABASES, *plugins)):
-        raise ConfigError(Problem(place, f"MLflow knows no '{masked(uri)}'", right))
+        raise ConfigError(Problem(option, f"MLflow knows no '{masked(uri)}'", right))
     return absolute(uri)
 
 

@@ -50,8 +50,8 @@ def fetch_earlier(address: str, folder: Path) -> None:
     nothing."""
     if storage.exists(storage.joined(address, TRAINING)):
         names = storage.files_below(address)
-        left = [name for name in names if name in (TRAINING, SEAL) or name.startswith(f"{RANKER}/")]
-        storage.download(address, folder, left)
+        needed = [name for name in names if name in (TRAINING, SEAL) or name.startswith(f"{RANKER}/")]
+        storage.download(address, folder, needed)
     elif storage.exists(storage.joined(address, PACKED)):
         with storage.fetched(address, PACKED) as copy, tarfile.open(copy / PACKED) as archive:
             archive.extractall(folder, filter="data")
@@ -105,7 +105,7 @@ class Crew:
 
     def __init__(self, materials: Mapping[str, AnyMaterials], resources: Resources, split: str):
         self.materials = materials
-        self.shared = {key: ray.put(made) for key, made in materials.items()}
+        self.shared = {key: ray.put(one) for key, one in materials.items()}
         self.reserved, self.split = (resources.threads, resources.gpu), split
         self.room = Room(resources, say)
         options = {"num_cpus": resources.cpu, "num_gpus": resources.gpu, "max_retries": RETRIES}

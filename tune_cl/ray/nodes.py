@@ -86,13 +86,13 @@ class NodeCheck:
                 continue
             if ray.wait([answer], timeout=0)[0]:
                 self.asked[name] = address, None
-                self._take_in(address, answer)
+                self._check_answer(address, answer)
             elif name in self.since and time.monotonic() - self.since[name] > SLOW:
                 del self.since[name]
                 silent = f"note: node {address} has started no process for {SLOW:.0f} s, so no trial"
                 self.say(f"{silent}; raylet.err there says why (/tmp/ray/session_latest/logs)")
 
-    def _take_in(self, address: str, answer: Any) -> None:
+    def _check_answer(self, address: str, answer: Any) -> None:
         cannot = f"node {address} cannot run trials"
         try:
             there, problem = ray.get(answer)

@@ -99,3 +99,11 @@ def ray_session(address: str | None) -> Iterator[None]:
         finally:
             with restored_sigterm(), no_garbage_collection():
                 ray.shutdown()
+
+
+def probe() -> None:
+    """Starts a local Ray, has it compute something and ends it; prints its resources. For `tune-cl doctor`."""
+    with ray_session(None):
+        ray.get(ray.remote(lambda: None).remote())
+        found = ray.cluster_resources()
+        print(f"starts, with {found.get('CPU', 0):g} CPUs and {found.get('GPU', 0):g} GPUs")

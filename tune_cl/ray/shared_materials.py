@@ -61,7 +61,7 @@ def completed(
     by_key, base = dict(by_key), experiment.base_ranker()
     for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
         by_key[materials_key(run)] = with_start(base, run, by_key[materials_key(run)], compute)
-    return with_teacher(base, experiment.scorings, by_key, compute)
+    return with_teacher(base, by_key, compute) if experiment.needs_teacher else by_key
 
 
 def untrained(experiment: Experiment) -> dict[str, Materials]:
@@ -94,11 +94,11 @@ def _require_vectors(experiment: Experiment) -> None:
 def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> dict[str, Any]:
     """What the journal records of a search's inputs: the data's name, and the digests that `require_unchanged`
     compares."""
-    made = next(iter(materials.values()))
-    pretraining = {"pretrain_digest": made.pretrain_digest} if made.pretrain_digest else {}
+    first = next(iter(materials.values()))
+    pretraining = {"pretrain_digest": first.pretrain_digest} if first.pretrain_digest else {}
     readers = experiment.file_readers()
     read = {"files": files_of(readers), "encoders": encoders_of(readers)}
-    data = {"name": made.data.name, "digest": made.data.digest, **pretraining}
+    data = {"name": first.data.name, "digest": first.data.digest, **pretraining}
     return data | {key: digests for key, digests in read.items() if digests}
 
 

@@ -38,7 +38,7 @@ def lacking(need: Resources) -> list[Problem]:
 
 def at_a_time(search: SearchConfig) -> int:
     """How many trials this machine runs at a time; 1 if it holds none."""
-    capacity = max(1, held([{"Resources": this_machine()}], search.resources))
+    capacity = max(1, capacity_of([{"Resources": this_machine()}], search.resources))
     return min(capacity, search.max_concurrent or capacity)
 
 
@@ -47,14 +47,14 @@ class Room:
 
     def __init__(self, need: Resources, say: Callable[[str], None]):
         self.need, self.say = need, say
-        self._held = 1
+        self._capacity = 1
 
     def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> int:
-        now = held(nodes, self.need)
-        if not now and self._held:
+        now = capacity_of(nodes, self.need)
+        if not now and self._capacity:
             what = f"a node that holds a trial ({in_words(self.need)})"
             self.say(f"note: waiting for {what}: none of the cluster does")
-        self._held = now
+        self._capacity = now
         return now
 
 
@@ -90,8 +90,8 @@ class Slots:
         networks: bool | None = None,
     ):
         self.need, self.at_most, self.cluster, self.say = need, at_most, cluster, say
-        self._networks, self._told_of_gpus = networks, False
-        self._read_at, self._held = -inf, 1
+        self._networks, self._gpus_noted = networks, False
+        self._read_at, self._capacity = -inf, 1
         self._room = Room(need, say)
         self._check = NodeCheck(say) if cluster else None  # a local process has the same packages as the driver
 
@@ -100,12 +100,12 @@ class Slots:
             nodes = _alive()
             if self._check:
                 self._check(node for node in nodes if _on(node["Resources"], self.need))
-            self._held = self._room(nodes)
+            self._capacity = self._room(nodes)
             self._tell_of_gpus(nodes)
             self._read_at = time.monotonic()
         if self.cluster and self.at_most:
             return self.at_most
-        return max(1, min(self._held, self.at_most or self._held))
+        return max(1, min(self._capacity, self.at_most or self._capacity))
 
     def _tell_of_gpus(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         if self.need.gpu:
@@ -116,8 +116,8 @@ class Slots:
                 "there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu=1 would use "
                 "them, or a share such as 0.25 that several trials have of one"
             )
-        if idle and not self._told_of_gpus:
-            self._told_of_gpus = True
+        if idle and not self._gpus_noted:
+            self._gpus_noted = True
             self.say(f"note: {note}")
 
 
@@ -126,7 +126,7 @@ def _alive() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def held(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
+def capacity_of(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
     """How many trials the nodes hold together, each on one node."""
     return sum(_on(node["Resources"], need) for node in nodes)
 

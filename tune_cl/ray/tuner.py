@@ -19,7 +19,7 @@ from ray.tune.search import Searcher
 
 from trainables.core import storage
 from trainables.core.storage import CHECKPOINTS, addressed, is_remote
-from trainables.ranker_trainable import WRITTEN, RankerTrainable
+from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.materials import Materials
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import NO_STANDING, SearchState, TrialState
@@ -105,9 +105,9 @@ def drop_foreign_checkpoints(state: SearchState, search_folder: SearchFolder) ->
         trial.checkpoints = {iteration: own for iteration, own in own_checkpoints.items() if own}
         foreign += [recorded[iteration] for iteration, own in own_checkpoints.items() if not own]
         trial.replaced = [own for address in trial.replaced if (own := own_checkpoint(address, search_folder))]
-        if trial.adopted and (address := trial.adopted["checkpoint"]):
+        if trial.copied_from and (address := trial.copied_from["checkpoint"]):
             own = own_checkpoint(address, search_folder)
-            trial.adopted = {**trial.adopted, "checkpoint": own}
+            trial.copied_from = {**trial.copied_from, "checkpoint": own}
             foreign += [] if own else [address]
     return foreign
 
@@ -253,11 +253,11 @@ class _Recorder(_Adaptor, tune.Callback):
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
         """Passes results on, because a trial's last one never reaches the scheduler; the search ignores a second copy.
         Records a checkpoint that the result brings, as Ray does with one that it saved itself."""
-        written = result.pop(WRITTEN, None)
+        late = result.pop(LATE_CHECKPOINT, None)
         self.search.result(trial.config["trial"], result)
-        if written:
-            self._record(trial, written.metrics["iteration"], written.checkpoint)
-            trial.on_checkpoint(written)
+        if late:
+            self._record(trial, late.metrics["iteration"], late.checkpoint)
+            trial.on_checkpoint(late)
         if "machine" in result:
             self.search.machine(trial.config["trial"], result["machine"])
         if "note" in result:

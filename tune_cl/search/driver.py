@@ -347,8 +347,8 @@ class Search:
             iteration = self.stops[name].iteration  # at which both were compared: either may have other checkpoints
             checkpoint = self.state.trials[change.source].checkpoints.get(iteration)
             if checkpoint and patiently(lambda: exists(checkpoint)):
-                adopted = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
-                return self._plan(trial.number, change.point, checkpoint, adopted=adopted)
+                copied = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
+                return self._plan(trial.number, change.point, checkpoint, adopted=copied)
             lost = f"the checkpoint of {change.source} after iteration {iteration} is not there to copy"
             self.note(name, f"{lost}; the trial goes on from its own")
         return self._again(trial, self.last_checkpoint(trial)[0])
@@ -356,7 +356,7 @@ class Search:
     def _again(self, trial: TrialState, checkpoint: str | None, **how: Any) -> Plan:
         """A plan for a trial that has started before."""
         how |= {"repeat_of": trial.repeat_of} if trial.repeat_of else {}
-        how |= {"changed": True} if trial.adopted else {}
+        how |= {"changed": True} if trial.copied_from else {}
         return self._plan(trial.number, trial.point, checkpoint, trial.seed, **how)
 
     def _repeat(self, first: TrialState) -> Plan:
@@ -381,7 +381,7 @@ class Search:
         self.running.add(trial)
         search, state = self.experiment.search, self.state.trials[trial]
         queries = search.compare == "paired" or search.repeats > 1
-        adopts = state.adopted is not None and state.adopted["checkpoint"] == checkpoint
+        adopts = state.copied_from is not None and state.copied_from["checkpoint"] == checkpoint
         threads, gpu = search.resources.threads, search.resources.gpu
         return Plan(trial, self.run_of(state), checkpoint, threads, gpu, queries, adopts)
 
@@ -393,13 +393,13 @@ class Search:
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
         """The present training's checkpoints that still exist, each with its iteration, newest first."""
-        adopted = trial.adopted or {"iteration": trial.offset, "checkpoint": None}
+        copied = trial.copied_from or {"iteration": trial.offset, "checkpoint": None}
         for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
-            own = trial.counts(iteration) and iteration > adopted["iteration"]
+            own = trial.counts(iteration) and iteration > copied["iteration"]
             if own and patiently(lambda path=path: exists(path)):
                 yield path, iteration
-        if adopted["checkpoint"]:
-            yield adopted["checkpoint"], adopted["iteration"]
+        if copied["checkpoint"]:
+            yield copied["checkpoint"], copied["iteration"]
 
     @classmethod
     def last_checkpoint(cls, trial: TrialState) -> tuple[str | None, int]:

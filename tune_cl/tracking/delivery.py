@@ -285,7 +285,7 @@ class Delivery:
             self.owe(key, event["artifacts"], None)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
 
-    def take_look(self, event: Event) -> None:
+    def log_look(self, event: Event) -> None:
         """A point of the parent run at as many steps as there were seeds."""
         names = ("difference", "p_new", "boundary")
         values = {f"confirm_{event['split']}_{name}": event[name] for name in names}
@@ -358,6 +358,6 @@ HANDLERS: dict[str, Callable[[Delivery, Event], None]] = {
     "end": Delivery.end_trial,
     "search_end": Delivery.end_search,
     "confirmation": Delivery.confirm,
-    "look": Delivery.take_look,
+    "look": Delivery.log_look,
     "artifact": Delivery.queue_artifact,
 }

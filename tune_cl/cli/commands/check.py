@@ -33,7 +33,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(options: Namespace) -> dict[str, Any]:
     experiment = experiment_of(options)
-    from trainables.curriculum.scoring import any_needs
     from trainables.training.device import best_device  # imports torch: input errors come first
     from trainables.training.factory import seconds_per_iteration
     from trainables.training.materials import materials_for, materials_key
@@ -48,7 +47,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     warmed = _warm_start(experiment, materials.data.digest, options.storage)
     paces = paces_of(experiment, lambda run: pace(run, materials_for(run, by_key)))
     teacher = teacher_run(run, materials.data.task)
-    teaching_iterations = teacher.training.max_iterations if any_needs(experiment.scorings, "teacher") else 0
+    teaching_iterations = teacher.training.max_iterations if experiment.needs_teacher else 0
     notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -131,7 +130,7 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
         "max_iterations": experiment.max_iterations,
         "searcher": search.searcher,
         "scheduler": search.scheduler,
-        "judged": _judged(experiment),
+        "judged": _compared_when(experiment),
         "reduction_factor": search.reduction_factor,
         "rungs": experiment.rungs if search.scheduler in WITH_RUNGS else [],
         "baseline": experiment.baseline_values(),
@@ -139,7 +138,7 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _judged(experiment: Experiment) -> str | None:
+def _compared_when(experiment: Experiment) -> str | None:
     """When the scheduler compares trials, in words; None if it never does."""
     search = experiment.search
     if search.scheduler == "none":

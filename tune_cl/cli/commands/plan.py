@@ -82,9 +82,9 @@ def _check(options: Namespace) -> None:
 
 def _recorded(search_folder: SearchFolder) -> Variances:
     """Raises ConfigError if the search has no variances yet."""
-    found = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
-    known = next((variances for document in found if (variances := of_confirmation(document))), None)
-    if variances := known or of_repeats(read_events(search_folder.journal)):
+    documents = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
+    confirmed = next((variances for document in documents if (variances := of_confirmation(document))), None)
+    if variances := confirmed or of_repeats(read_events(search_folder.journal)):
         return variances
     wrong = f"search '{search_folder.name}' has no repeats and no confirmation whose variances are on record"
     right = "--pilot 3, which trains the baseline three times; or tune-cl confirm first"

@@ -1,0 +1,37 @@
+"""Plug-ins of tests: a scoring in a file, and a fixture that unloads what a test has loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trainables.core import plugins
+from trainables.core.registry import REGISTRIES
+
+LENGTH = """
+import numpy as np
+import tune_cl
+
+@tune_cl.scoring("length", source="me")
+def length(scored):
+    "Characters of the query"
+    return scored.of_queries(np.array([len(text) for text in scored.data.query_texts()], float)[scored.split.query])
+"""
+
+
+@pytest.fixture(autouse=True)
+def unload() -> Iterator[None]:
+    """Each test begins and ends without plug-ins."""
+    before = [dict(registry.entries) for registry in REGISTRIES]
+    yield
+    plugins.LOADED.clear()
+    plugins.problem_here = None
+    for registry, entries in zip(REGISTRIES, before, strict=False):
+        registry.entries = entries
+
+
+def written(folder: Path, text: str, name: str = "mine.py") -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)

@@ -1,0 +1,93 @@
+"""`tune-cl doctor`: what it finds, the fix beside it, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_calls import document
+from trainables.rankers import hub
+from tune_cl.cli import DONE, FAILED, main
+from tune_cl.cli.commands import doctor
+from tune_cl.cli.commands.doctor import Check
+
+NAMES = ["Python", "packages", "storage", "cache", "temporary files", "memory", "GPU", "Java", "Ray", "hub"]
+
+
+def answering(name: str, ok: bool, needed: bool) -> Check:
+    return Check(name, ok, "found", None if ok else "mend it", needed)
+
+
+@pytest.fixture
+def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "ray", lambda: answering("Ray", True, True))
+    monkeypatch.setattr(doctor, "java", lambda: answering("Java", False, False))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    hub._answers.cache_clear()
+
+
+@pytest.mark.usefixtures("no_ray")
+def test_what_only_some_searches_need_does_not_fail(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["doctor", "--storage", str(tmp_path / "runs"), "--json"]) == DONE
+    rows = json.loads(capfd.readouterr().out)
+    assert [row["name"] for row in rows] == NAMES
+    wrong = {row["name"]: row for row in rows if not row["ok"]}
+    assert {"Java", "hub"} <= wrong.keys() <= {"Java", "hub", "memory"}
+    assert "does not answer" in wrong["hub"]["found"] and all(row["fix"] for row in wrong.values())
+    assert not any(row["fix"] for row in rows if row["ok"])
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("no_ray")
+def test_a_storage_that_cannot_be_written_to_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--storage", "/proc/none/runs"]) == FAILED
+    shown = capfd.readouterr().out
+    assert "FAILED   storage" in shown and "storage: a folder that you may write to in place of /proc" in shown
+
+
+def test_a_package_out_of_its_range_is_named_with_the_command_that_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.packages().ok
+    real = doctor.version
+    monkeypatch.setattr(doctor, "version", lambda name: "1.0" if name == "torch" else real(name))
+    found = doctor.packages()
+    assert not found.ok and found.needed and found.found == "torch 1.0"
+    assert (found.fix or "").endswith("-m pip install 'torch<3,>=2.9'")
+
+
+def test_a_python_out_of_range_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.python_version", lambda: "3.10.2")
+    found = doctor.python()
+    assert not found.ok and found.found == "3.10.2" and "3.11" in (found.fix or "")
+
+
+def test_a_gpu_that_pytorch_does_not_see_is_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    assert not doctor.gpu().ok and not doctor.gpu().needed
+
+
+def test_a_check_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Check:
+        raise ImportError("libgomp.so.1: cannot open shared object file")
+
+    found = doctor._done("GPU", broken)
+    assert not found.ok and found.found == "ImportError: libgomp.so.1: cannot open shared object file"
+
+
+def test_an_open_ray_is_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    found = doctor.ray()
+    assert not found.ok and found.needed and found.fix is not None and found.fix.startswith("unset RAY_AUTH_MODE")
+
+
+@pytest.mark.slow
+def test_a_real_ray_starts_and_one_that_cannot_is_reported(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {row["name"]: row for row in document(capfd, "doctor")}
+    assert rows["Ray"]["ok"] and "CPUs" in rows["Ray"]["found"] and rows["Java"]["ok"]
+    monkeypatch.setattr("sys.executable", shutil.which("false"))
+    assert not doctor.ray().ok

@@ -1,0 +1,264 @@
+"""Parts of one's own: examples and contracts, bad plug-ins, and what is recorded of good ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tune_cl
+from tests.support.data_folders import write_folder
+from tests.support.plugins import LENGTH, unload, written
+from tests.support.scored_data import make_data, scored_of
+from trainables.config.keys import validated
+from trainables.core import plugins
+from trainables.core.errors import ConfigError, DataError
+from trainables.core.registry import REGISTRIES
+from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.scoring import SCORINGS, difficulty
+from tune_cl.cli import main
+from tune_cl.testing import (
+    check_loss,
+    check_pacing,
+    check_ranker,
+    check_reader,
+    check_scoring,
+    check_weighting,
+    load_plugins,
+)
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "plugins"
+FAQ = {f"faq.{split}.tsv": f"where {split} ?\there {split}\tright\nwhere {split} ?\tthere\twrong\n"
+       for split in ("train", "dev", "test")}  # fmt: skip
+__all__ = ["unload"]
+
+
+# -- the examples ------------------------------------------------------------------------------------------------------
+
+
+def test_examples_are_short_and_complete() -> None:
+    files = sorted(EXAMPLES.glob("*.py"))
+    assert len(files) == 6
+    assert [path.name for path in files if len(path.read_text().splitlines()) > 40] == []
+
+
+def test_the_examples_keep_the_contracts(tmp_path: Path) -> None:
+    load_plugins(map(str, EXAMPLES.glob("*.py")))
+    check_scoring("unshared_words")
+    check_pacing("s_curve")
+    check_weighting("log_rank")
+    check_loss("squared_hinge")
+    check_ranker("best_match", lr=0.05, vector_size=20)
+    check_reader("faq", write_folder(tmp_path, FAQ))
+
+
+def test_the_page_has_the_examples_as_they_are() -> None:
+    page = (EXAMPLES.parents[1] / "docs" / "how-to" / "own-parts.md").read_text()
+    assert [path.name for path in EXAMPLES.glob("*.py") if path.read_text().strip() not in page] == []
+
+
+def test_a_broken_contract_is_named(tmp_path: Path) -> None:
+    text = """
+import tune_cl
+@tune_cl.pacing("falling")
+def falling(x, schedule): return 1 - x / 2
+@tune_cl.loss("backwards", kind="pairwise")
+def backwards(positive, negative, settings): return (positive - negative).sigmoid()
+@tune_cl.weighting("large")
+def large(split): return 2.0 * (split.document >= 0)
+@tune_cl.scoring("short")
+def short(scored): return scored.split.query.astype(float)
+"""
+    load_plugins([written(tmp_path, text)])
+    with pytest.raises(AssertionError, match="should hold: the share never falls"):
+        check_pacing("falling")
+    with pytest.raises(AssertionError, match="ranks positives above negatives"):
+        check_loss("backwards")
+    with pytest.raises(AssertionError, match=r"values lie in \[0, 1\]"):
+        check_weighting("large")
+    with pytest.raises(AssertionError, match=r"values are float64 \[I\]"):
+        check_scoring("short")
+
+
+# -- loading -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_part_has_its_name_everywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, LENGTH)
+    assert main(["list", "scorings", "--plugin", file, "--json"]) == 0
+    rows = json.loads(capfd.readouterr().out)
+    assert rows[-1] == {"name": "length", "summary": "Characters of the query", "source": f"me in {file}"}
+    run = validated({"curriculum": {"scoring": "length", "pacing": "linear"}})
+    assert run.in_force()["curriculum.scoring"] == "length"
+    scored = scored_of(make_data([["abc"], ["de"]], [[("x", 1), ("y", 0)]] * 2))
+    assert SCORINGS["length"](scored).tolist() == [3, 2]
+
+
+def test_a_pacing_of_ones_own_decides_which_keys_are_in_force() -> None:
+    load_plugins([str(EXAMPLES / "own_pacing.py")])
+    keys = validated({"curriculum": {"pacing": "s_curve"}}).in_force()
+    assert "curriculum.delta" in keys and "curriculum.n" not in keys
+
+
+def test_a_weighting_of_ones_own_is_an_order_too() -> None:
+    load_plugins([str(EXAMPLES / "own_weighting.py")])
+    scored = scored_of(make_data([["a"]], [[("x", 0), ("y", 1), ("z", 0)]]))
+    value = 1 / np.log2([2.0, 3.0, 4.0])
+    assert SCORINGS["log_rank"](scored) == pytest.approx([1 - (value[1] - (value[0] + value[2]) / 2 + 1) / 2])
+
+
+def test_an_unknown_name_says_that_no_plugin_brings_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pace", "s_curve"]) == 2
+    assert re.search(r"^error: curriculum.pacing: unknown value 's_curve'; .*--plugin FILE", capsys.readouterr().err)
+
+
+WRONG = {
+    "import os\ndef f(:\n": r"mine.py:2: not valid Python \(invalid syntax\); ",
+    "x = 1\n\ny = x / 0\n": r"mine.py:3: ZeroDivisionError: division by zero; ",
+    "import sys\nsys.exit(3)\n": r"mine.py:2: SystemExit: 3; ",
+    "import no_such_module\n": r"mine.py:1: ModuleNotFoundError: No module named 'no_such_module'; ",
+    'import tune_cl\n@tune_cl.scoring("turns")\ndef f(scored): ...\n': r"mine.py:2: the name 'turns' is built in; ",
+    'import tune_cl\n@tune_cl.scoring("a")\ndef f(a, b): ...\n': r"mine.py:2: 'f' takes \(a, b\); ",
+    'import tune_cl\n@tune_cl.pacing("a")\nclass A: ...\n': r"mine.py:2: 'A' is no function; ",
+    'import tune_cl\n@tune_cl.pacing("a", needs=["k"])\ndef f(x, s): ...\n': r"mine.py:2: reads 'k'; some of delta, ",
+    'import tune_cl\n@tune_cl.pacing("a b")\ndef f(x, s): ...\n': r"mine.py:2: 'a b' is no name; ",
+    "import tune_cl\n@tune_cl.pacing\ndef f(x, s): ...\n": r"mine.py:2: 'f' is registered without a name; ",
+    'import tune_cl\n@tune_cl.loss("a", kind="x")\ndef f(a, b, c): ...\n': r"mine.py:2: 'x' is no kind of loss; ",
+    'import tune_cl\n@tune_cl.reader("a")\nclass A: TASK = "ranking"\n': r"mine.py:2: has no recognises, files, read; ",
+}
+
+
+@pytest.mark.parametrize(("text", "line"), WRONG.items())
+def test_a_bad_plugin_is_one_line(text: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entries = [dict(registry.entries) for registry in REGISTRIES]
+    assert main(["list", "scorings", "--plugin", written(tmp_path, text)]) == 2
+    said = capsys.readouterr().err.strip()
+    assert "\n" not in said and re.match(f"error: {re.escape(str(tmp_path))}/{line}", said), said
+    assert [registry.entries for registry in REGISTRIES] == entries
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("none.py", r"error: --plugin: '/.*/none.py' cannot be read \(No such file or directory\); a Python file"),
+        ("no_such_module", "error: --plugin: no module 'no_such_module'; a Python file, or a module"),
+        ("mine", "error: --plugin: no module 'mine'; mine.py, with its ending"),
+    ],
+)
+def test_a_missing_plugin_is_one_line(
+    name: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, LENGTH)
+    assert main(["list", "scorings", "--plugin", name]) == 2
+    assert re.match(line, capsys.readouterr().err)
+
+
+RANKER = """
+import tune_cl
+from trainables.rankers.ranker import Ranker
+from trainables.rankers.settings import RankerSettings
+class Settings(RankerSettings):
+    name: str = "{name}"
+@tune_cl.ranker("mine", settings=Settings)
+class Mine{base}: ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "wrong"),
+    [
+        ("other", "(Ranker)", "the settings are those of 'other'"),
+        ("mine", "", "is no ranker; a subclass of Ranker"),
+        ("mine", "(Ranker)", "'Mine' does not define build, encode, prepare, restore"),
+    ],
+)
+def test_a_ranker_of_the_wrong_shape(name: str, base: str, wrong: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"mine.py:7: .*{wrong}"):
+        load_plugins([written(tmp_path, RANKER.format(name=name, base=base))])
+
+
+def test_two_plugins_cannot_have_one_name(tmp_path: Path) -> None:
+    first = written(tmp_path, LENGTH)
+    with pytest.raises(ConfigError, match=rf"other.py:5: the name 'length' is registered in {re.escape(first)}"):
+        load_plugins([first, written(tmp_path, LENGTH, "other.py")])
+
+
+def test_a_changed_file_replaces_its_parts(tmp_path: Path) -> None:
+    scored = scored_of(make_data([["abc"]], [[("x", 1), ("y", 0)]]))
+    load_plugins([written(tmp_path, LENGTH)])
+    assert difficulty("length", scored)[0].tolist() == [3]
+    load_plugins([written(tmp_path, LENGTH)])
+    assert difficulty("length", scored) == ([3], True)
+    load_plugins([written(tmp_path, LENGTH.replace("len(text)", "-len(text)"))])
+    assert difficulty("length", scored) == ([-3], False), "a difficulty of the code before comes from the cache"
+    assert len(plugins.LOADED) == 1
+
+
+def test_a_package_declares_a_plugin_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, info = tmp_path / "own_package", tmp_path / "own_package-1.0.dist-info"
+    package.mkdir()
+    info.mkdir()
+    written(package, "")
+    written(package, "", "__init__.py")
+    written(package, LENGTH, "parts.py")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tune_cl.plugins]\nown = own_package.parts\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    (loaded,) = load_plugins()
+    assert (loaded.module, loaded.file, loaded.option) == ("own_package.parts", None, None)
+    assert [plugin.module for plugin in plugins.plugins_of({"curriculum": {"scoring": "length"}})] == [loaded.module]
+    plugins.LOADED.clear()
+    written(package, "1 / 0", "parts.py")
+    monkeypatch.delitem(sys.modules, "own_package.parts")
+    with pytest.raises(ConfigError, match=r"parts.py:1: ZeroDivisionError: .* the installed package own-package"):
+        load_plugins()
+
+
+# -- what is recorded --------------------------------------------------------------------------------------------------
+
+
+def test_only_plugins_whose_parts_are_used_are_recorded(tmp_path: Path) -> None:
+    load_plugins([written(tmp_path, LENGTH), str(EXAMPLES / "own_pacing.py")])
+    used = plugins.plugins_of({"curriculum": {"scoring": {"choice": ["turns", "length"]}}})
+    assert [plugin.file for plugin in used] == [str(tmp_path / "mine.py")]
+
+
+def test_a_recorded_plugin_must_be_loaded_and_the_same(tmp_path: Path) -> None:
+    file = written(tmp_path, LENGTH)
+    record = load_plugins([file])[0].record
+    plugins.require_plugins([record], "search 'a'", same=True)
+    load_plugins([written(tmp_path, LENGTH + "\n")])
+    plugins.require_plugins([record], "search 'a'")
+    with pytest.raises(DataError, match=f"{re.escape(file)}: is not as search 'a' began with it"):
+        plugins.require_plugins([record], "search 'a'", same=True)
+    plugins.LOADED.clear()
+    with pytest.raises(ConfigError, match=rf"--plugin: search 'a' needs .*; --plugin {re.escape(file)} \(plugins="):
+        plugins.require_plugins([record], "search 'a'")
+
+
+def test_a_part_of_a_notebook_trains_here_but_not_in_a_search() -> None:
+    names = {"__name__": "__main__", "tune_cl": tune_cl}
+    cell = '@tune_cl.pacing("half")\ndef half(x, schedule): return 0.5 + x / 2'
+    exec(cell, names)  # as a notebook runs a cell
+    exec(cell, names)  # and runs it again
+    assert "half" in PACINGS
+    with pytest.raises(ConfigError, match="half: registered by __main__, which the processes of a search do not load"):
+        plugins.require_sendable({"curriculum": {"pacing": "half"}})
+
+
+def test_parts_of_other_processes_load_from_what_is_sent(tmp_path: Path) -> None:
+    load_plugins([written(tmp_path, LENGTH)])
+    there = plugins.sent()
+    (tmp_path / "mine.py").unlink()
+    plugins.LOADED.clear()
+    del SCORINGS.entries["length"]
+    plugins.load_sent(there)
+    assert plugins.what_is_wrong_here() is None and "length" in SCORINGS
+    plugins.load_sent([("no_such_module", None, "0", None)])
+    assert plugins.what_is_wrong_here() == "--plugin: no module 'no_such_module'"

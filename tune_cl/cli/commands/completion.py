@@ -1,0 +1,122 @@
+"""Example: tune-cl completion bash
+
+For bash, add this line to ~/.bashrc; for zsh, the same with zsh to ~/.zshrc:
+
+    eval "$(tune-cl completion bash)"
+
+For fish: tune-cl completion fish > ~/.config/fish/completions/tune-cl.fish"""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from shlex import quote
+
+from search_spaces import SPACES
+from trainables.config.keys import configuration_fields, ranker_fields
+from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.scoring import SCORINGS
+from trainables.evaluation.significance import CORRECTIONS
+from trainables.rankers import RANKERS
+from tune_cl.cli import COMMANDS, parser_of
+from tune_cl.experiment.search_keys import SEARCH_KEYS
+
+
+def keys() -> list[str]:
+    """All configuration keys, as `--set` takes them."""
+    of_rankers = {key for name in RANKERS for key in ranker_fields(name)}
+    return sorted(f"{key}=" for key in {*configuration_fields(()), *SEARCH_KEYS, *of_rankers})
+
+
+NAMES = {  # an argument's attribute -> the names that it takes, besides paths
+    "space": lambda: SPACES,
+    "scoring": lambda: SCORINGS,
+    "pacing": lambda: PACINGS,
+    "ranker": lambda: RANKERS,
+    "correction": lambda: CORRECTIONS,
+    "data": lambda: ["docstrings"],
+    "overrides": keys,
+}
+
+
+def actions(command: str) -> Iterator[Action]:
+    """The arguments that a command's help shows."""
+    parser = parser_of(command, import_module(f"tune_cl.cli.commands.{command}"))
+    yield from (action for action in parser._actions if action.help is not SUPPRESS)
+
+
+def words(action: Action) -> list[str]:
+    """The values of an argument that can be listed."""
+    found: Iterable[str] = action.choices or NAMES.get(action.dest, list)()
+    return list(map(str, found))
+
+
+def bash() -> str:
+    """A function that looks at the command, the option before the cursor and the beginning of the word."""
+    values, plain = [], []
+    for command in COMMANDS:
+        known = list(actions(command))
+        for action in known:
+            if action.option_strings and action.nargs != 0:
+                cases = "|".join(f'"{command} {option}"' for option in action.option_strings)
+                values.append(f"    {cases}) words={quote(' '.join(words(action)))} ;;")
+        options = [option for action in known for option in action.option_strings]
+        positional = [word for action in known if not action.option_strings for word in words(action)]
+        plain.append(f"      {command}) words={quote(' '.join([*positional, *options]))} ;;")
+    return "\n".join(
+        [
+            "_tune_cl() {",
+            '  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"',
+            '  local command="${COMP_WORDS[1]}" words',
+            '  case "$command $previous" in',
+            *values,
+            '    *) case "$command" in',
+            *plain,
+            "    esac ;;",
+            "  esac",
+            '  [ "$COMP_CWORD" -gt 1 ] || words=' + quote(" ".join(COMMANDS)),
+            '  COMPREPLY=($(compgen -W "$words" -- "$current"))',
+            '  [[ "${COMPREPLY[0]}" != *= ]] || compopt -o nospace 2>/dev/null || true',
+            "}",
+            "complete -o default -F _tune_cl tune-cl",
+        ]
+    )
+
+
+def zsh() -> str:
+    return "\n".join(["autoload -U +X compinit && compinit", "autoload -U +X bashcompinit && bashcompinit", bash()])
+
+
+def fish() -> str:
+    lines = []
+    for command, summary in COMMANDS.items():
+        lines.append(f"complete -c tune-cl -n __fish_use_subcommand -f -a {command} -d {_fish(summary)}")
+        for action in actions(command):
+            here = f"complete -c tune-cl -n '__fish_seen_subcommand_from {command}'"
+            named = "".join(f" -l {option[2:]}" for option in action.option_strings if option.startswith("--"))
+            listed = f" -a {_fish(' '.join(words(action)))}" if words(action) else ""
+            takes = " -r" if action.option_strings and action.nargs != 0 else ""
+            if named or listed:
+                lines.append(f"{here}{named}{takes}{listed} -d {_fish(action.help or '')}")
+    return "\n".join(lines)
+
+
+def _fish(text: str) -> str:
+    """The text in fish's single quotes."""
+    return "'" + text.replace("%%", "%").replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+SHELLS = {"bash": bash, "zsh": zsh, "fish": fish}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS, help="the shell that reads the script: " + ", ".join(SHELLS))
+
+
+def execute(options: Namespace) -> dict[str, str]:
+    return {"shell": options.shell, "script": SHELLS[options.shell]()}
+
+
+def render(document: dict[str, str]) -> str:
+    return document["script"]
