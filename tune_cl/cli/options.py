@@ -76,7 +76,8 @@ def experiment_of(options: Namespace) -> Experiment:
     flags = {"search.trials": options.trials, "training.max_iterations": options.max_iterations, "seed": options.seed}
     overrides = [f"{key}={value}" for key, value in flags.items() if value is not None]
     experiment = load_experiment(options.space, [*overrides, *options.overrides], options.data, options.ranker)
-    require_source(experiment.base_run().data.source)
+    if not experiment.objective:
+        require_source(experiment.base_ranker().data.source)
     return experiment
 
 

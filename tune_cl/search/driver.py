@@ -16,6 +16,7 @@ from typing import Any
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
+from trainables.core.files import write_text
 from trainables.core.randomness import generator
 from trainables.core.storage import exists, patiently
 from trainables.evaluation.metrics import dev_key
@@ -31,6 +32,7 @@ from tune_cl.search.repeats import Repeats, seed_of
 from tune_cl.search.throughput import Forecaster
 from tune_cl.search.warm_start import observation_of
 
+TRIALS = "trials"  # the folder of all trials' files, in that of the search
 BASELINE_TRIAL = "t0000"
 PAUSED = "paused"  # of a Stop, in place of an outcome
 OUTCOMES: dict[str, Outcome] = {"completed": "completed", "stopped_early": "pruned", "failed": "failed"}  # for samplers
@@ -289,11 +291,9 @@ class Search:
         """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
         iteration = self.state.trials[trial].offset + metrics["iteration"]
         if "failed" in metrics:
-            self.stops[trial] = Stop(iteration, "failed", metrics["failed"])
+            self.stops[trial] = Stop(iteration, "failed", self._with_traceback(trial, metrics))
         elif iteration not in self.state.trials[trial].results:
-            there = (*self._metric_names, *(key for key in ON_A_DEVICE if key in metrics))
-            recorded = {key: float(metrics[key]) for key in there}
-            event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": recorded}
+            event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": self._recorded(metrics)}
             self.record(event | {key: metrics[key] for key in ("queries", "done") if metrics.get(key)})
             self._forecast(trial)
             if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
@@ -334,9 +334,23 @@ class Search:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    @property
-    def _metric_names(self) -> tuple[str, ...]:
-        return (dev_key(self.experiment.metric), *REPORTED)
+    def _recorded(self, metrics: dict[str, Any]) -> dict[str, float]:
+        """The metrics of a result: all that a user's function reported, or those that every ranker reports."""
+        own = metrics.get("reported")
+        ours = {key: metrics[key] for key in (dev_key(self.experiment.metric), *REPORTED)} if own is None else dict(own)
+        on_a_device = {key: metrics[key] for key in ON_A_DEVICE if key in metrics}
+        return {key: float(value) for key, value in (ours | on_a_device).items()}
+
+    def _with_traceback(self, trial: str, metrics: dict[str, Any]) -> str:
+        """Why a trial failed. Writes the traceback of a user's function, if it brings one, and says where it is."""
+        if "traceback" not in metrics:
+            return metrics["failed"]
+        path = self._files(trial) / "traceback.txt"
+        write_text(path, metrics["traceback"])
+        return f"{metrics['failed']} (traceback: {path})"
+
+    def _files(self, trial: str) -> Path:
+        return self.journal.path.parent / TRIALS / trial
 
     def _go_on(self, name: str) -> Plan:
         """A paused trial's plan: from its checkpoint, another's (pbt) or the start (`scaled`: more iterations)."""
@@ -406,11 +420,12 @@ class Search:
         """The newest of `checkpoints`; without one, None and the iteration after which the present training began."""
         return next(cls.checkpoints(trial), (None, trial.offset))
 
-    def from_sound_checkpoint(self, trial: TrialState, write: Callable[[str], Path]) -> str | None:
+    def from_sound_checkpoint(self, trial: TrialState, write: Callable[[str], Path | None]) -> str | None:
         """What `write` makes of the trial's newest sound checkpoint, else None; a note names each damaged one."""
         for checkpoint, _ in self.checkpoints(trial):
             try:
-                return str(write(checkpoint))
+                written = write(checkpoint)
+                return str(written) if written else None
             except DamagedCheckpoint as damage:
                 self.note(
                     trial.trial, f"{damage}; the trial's files come from the checkpoint before it, if there is one"
@@ -429,6 +444,8 @@ class Search:
         run, folder = self.run_of(state), None
         if outcome != "failed":
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
+        elif (self._files(trial) / "traceback.txt").exists():
+            folder = str(self._files(trial))
         best = None if outcome == "failed" else state.best(self.experiment.metric)
         self.running.discard(trial)
         self.record(
