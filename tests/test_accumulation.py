@@ -25,8 +25,8 @@ from trainables.training.materials import Materials, prepare
 from trainables.training.pretrained import trained_once
 from trainables.training.scoring_texts import Accumulation, Lack, attempt, enough_memory, score_candidates
 from trainables.training.trainer import Training
-from tune_cl.cli.commands.train import _train
 from tune_cl.confirmation.training import TRAINING, finish_training
+from tune_cl.run_training import _train
 
 BATCH = 7
 

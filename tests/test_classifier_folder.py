@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +21,10 @@ from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker
 from trainables.rankers.bert import BertModule
 from trainables.rankers.ranker import TextSide
+from trainables.training.factory import load_saved
 from trainables.training.materials import ranker_of
 from trainables.training.ranker_folder import is_shared_form
-from trainables.training.saved_ranker import load_ranker_folder, load_weights, write_ranker
+from trainables.training.saved_ranker import SavedRanker, load_ranker_folder, load_weights, write_ranker
 
 BERT = load_ranker("bert")
 DATA = tiny_data(queries=3, candidates=3, turns=1)
@@ -158,3 +160,62 @@ def test_a_head_that_cannot_be_taken_is_the_users_to_mend(tmp_path: Path) -> Non
     save_encoder("bert", tmp_path)
     with pytest.raises(ConfigError, match=r"^error: ranker\.head: .* is no cross-encoder: .*; cls or classification"):
         module_of(Encoder("bert", tmp_path).run(head="pretrained"))
+
+
+def save_cross_encoder(kind: str, folder: Path, labels: int, **config: object) -> None:
+    """A cross-encoder as other programs write it."""
+    save_encoder(kind, folder)
+    fields = transformers.AutoConfig.from_pretrained(folder, num_labels=labels)
+    for key, value in config.items():
+        setattr(fields, key, value)
+    torch.manual_seed(5)
+    transformers.AutoModelForSequenceClassification.from_config(fields).save_pretrained(folder)
+
+
+IDENTITY = {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "config"),
+    [
+        ("bert", 1, IDENTITY),
+        ("roberta", 1, {}),
+        ("electra", 2, {}),
+        ("modernbert", 1, IDENTITY | {"classifier_pooling": "mean"}),
+    ],
+)
+def test_cross_encoders_of_others_are_loaded(
+    kind: str, labels: int, config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    save_cross_encoder(kind, tmp_path, labels, **config)
+    ranker, rows = load_saved(tmp_path), np.arange(len(QUERIES))
+    assert isinstance(ranker, SavedRanker)
+    scores = ranker.score(QUERIES, DOCUMENTS, rows, rows, precision="fp32")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
+    inputs = tokenizer(
+        QUERIES, DOCUMENTS, padding=True, truncation=True, max_length=ranker.run.training.max_length,
+        split_special_tokens=True, return_tensors="pt",
+    )  # fmt: skip
+    with torch.no_grad():
+        logits = model(**inputs).logits
+    expected = logits[:, 0] if labels == 1 else logits[:, 1] - logits[:, 0]
+    assert scores == pytest.approx(expected.numpy(), abs=1e-4)
+    seen = logits[:, 0] if config else logits.sigmoid()[:, 0] if labels == 1 else logits.softmax(1)[:, 1]
+    assert ranker.shown(scores) == pytest.approx(seen.numpy(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("labels", "config", "wrong"),
+    [
+        (3, {}, "has 3 labels, not 1 or 2"),
+        (1, {"sentence_transformers": {"activation_fn": "evil.Code"}}, "asks for the activation 'evil.Code'"),
+    ],
+)
+def test_cross_encoders_that_cannot_rank_are_refused(
+    labels: int, config: dict[str, Any], wrong: str, tmp_path: Path
+) -> None:
+    save_cross_encoder("bert", tmp_path, labels, **config)
+    with pytest.raises(ConfigError, match=wrong):
+        load_saved(tmp_path)

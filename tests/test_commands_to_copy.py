@@ -26,7 +26,7 @@ def session(
     """A session of a search whose trials are done, or interrupted, at once; MLflow is away."""
 
     def run(
-        experiment: Any, search_folder: Any, journal: Any, materials: Any, address: Any, state: SearchState
+        experiment: Any, search_folder: Any, journal: Any, materials: Any, address: Any, state: SearchState, panel: Any
     ) -> SearchState:
         if interrupted:
             raise KeyboardInterrupt
@@ -35,7 +35,7 @@ def session(
     monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
     monkeypatch.setattr(runner, "_run", run)
     monkeypatch.setattr(runner, "write_report", lambda search_folder, journal: None)
-    monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no `seconds`
+    monkeypatch.setattr("tune_cl.search_document.pareto", lambda state: [])  # the trial has no `seconds`
     search_folder = SearchFolder(folder, "toy")
     search_folder.folder.mkdir(parents=True)
     told = [event for event in one_trial("toy", search_folder.folder) if event["event"] != "search_end"]
@@ -85,7 +85,7 @@ def test_a_search_stopped_between_its_end_and_its_report_ends_with_the_next_resu
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
-    monkeypatch.setattr(runner, "pareto", lambda state: [])
+    monkeypatch.setattr("tune_cl.search_document.pareto", lambda state: [])
     search_folder = SearchFolder(tmp_path, "toy")
     search_folder.folder.mkdir(parents=True)
     path = journal_of(search_folder.folder, one_trial("toy", search_folder.folder))

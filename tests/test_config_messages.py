@@ -335,7 +335,7 @@ def test_a_stopped_training_says_how_to_go_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tune_cl.cli.commands.train._progress", stop)
+        patch.setattr("tune_cl.run_training._progress", stop)
         assert main(given) == INTERRUPTED
     told = capfd.readouterr().err.splitlines()[-1]
     assert told.startswith("stopped; saved iterations are kept. Go on with: ")

@@ -34,7 +34,7 @@ from trainables.training.trees import TreeTraining
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from tune_cl.confirmation.training import STATE
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.run_search import Artifacts
+from tune_cl.inputs import RankerArtifacts as Artifacts
 
 __all__ = ["crew", "data", "search_folder"]  # fixtures
 
@@ -186,7 +186,7 @@ def test_a_training_alone_whose_state_is_damaged_starts_again(
         return {key: found[key] for key in ("dev", "best_iteration", "test")}
 
     with monkeypatch.context() as patch:
-        patch.setattr("tune_cl.cli.commands.train._progress", stop)
+        patch.setattr("tune_cl.run_training._progress", stop)
         assert main([*given, str(tmp_path / "cut")]) == INTERRUPTED
     state = latest_iteration(tmp_path / "cut" / "state")
     assert state is not None
@@ -262,7 +262,7 @@ def test_a_training_that_was_moved_goes_on_and_one_of_another_version_is_kept(
 
     monkeypatch.chdir(tmp_path / "here")
     with monkeypatch.context() as patch:
-        patch.setattr("tune_cl.cli.commands.train._progress", stop)
+        patch.setattr("tune_cl.run_training._progress", stop)
         assert main(given) == INTERRUPTED
     (tmp_path / "here").rename(tmp_path / "there")
     monkeypatch.chdir(tmp_path / "there")

@@ -37,10 +37,13 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "tune_cl.confirmation",
     "tune_cl.ray",
     "tune_cl.report",
+    "tune_cl.search_document",
     "tune_cl.inputs",
     "tune_cl.run_search",
     "tune_cl.run_confirmation",
+    "tune_cl.run_training",
     "tune_cl.templates",
+    "tune_cl.api",
     "tune_cl.cli",
     "tune_cl",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ import pytest
 from tests.support.s3_cases import TOLD, Gate, begun, events, in_storage, on_another_machine, opened, s3, server
 from trainables.core import storage
 from trainables.core.errors import ConfigError, WorkFailed
-from tune_cl.cli.commands.report import tracked
 from tune_cl.history import s3_mirror as mirror
 from tune_cl.history.search_folder import SearchFolder, existing_search_folder, new_search_folder, search_folder_of
+from tune_cl.report.output import tracked
 
 pytestmark = pytest.mark.slow
 
@@ -270,7 +271,7 @@ def test_a_report_does_not_look_whether_another_machine_s_driver_lives(
     with opened(begun(s3)):
         on_another_machine(monkeypatch, tmp_path / "other")
         search_folder = existing_search_folder(s3, "toy")
-        tracked(search_folder, search_folder.folder / "report.html", "<html>", "sqlite://")
+        tracked(replace(search_folder, tracking_uri="sqlite://"), search_folder.folder / "report.html", "<html>")
     told = capsys.readouterr().err
     assert told.startswith("not logged to MLflow: search 'toy' is in use by process ") and "looking" not in told
 

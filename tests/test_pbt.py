@@ -61,7 +61,7 @@ def test_each_of_the_best_quarter_is_copied() -> None:
 
 def test_who_copied_is_copied_as_it_then_was() -> None:
     pbt = population(0.1, 0.2, 0.3, 0.4)
-    pbt.point = {trial: {"of": trial} for trial in "abcd"}
+    pbt.points = {trial: {"of": trial} for trial in "abcd"}
     assert first_copy(pbt) == ("a", "d")
     pbt.resumed("a", {"of": "d's"})
     for trial in "bcd":

@@ -13,6 +13,7 @@ from tests.support.confirm_cases import confirm, crew, data, search_folder
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import Components, detectable
+from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
 from tune_cl.confirmation.plan import Variances, dev_values, of_pilot, of_repeats, outlook, plan_of
 from tune_cl.history.journal import Journal, read_events
@@ -98,6 +99,14 @@ def test_a_pilot_trains_the_baseline_alone(search_folder: SearchFolder, crew: An
     crew.trained.clear()
     confirm(search_folder, seeds=2, top=1, split="dev")
     assert not any(name.startswith("baseline") for name in crew.trained), "its trainings are reused"
+
+
+def test_values_that_do_not_vary_are_named(
+    search_folder: SearchFolder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "pilot", lambda *given: np.full((3, 12), 0.5))
+    assert main(["plan", "toy", "--storage", str(search_folder.storage), "--pilot", "3"]) == 2
+    assert "NAME: the values do not vary: 3 trainings of the baseline on dev; " in capfd.readouterr().err
 
 
 def test_a_search_of_the_baseline_alone_has_a_pilot(search_folder: SearchFolder, crew: Any) -> None:

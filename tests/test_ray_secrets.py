@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tests.support.builders import tiny_data
 from tests.support.commands import ROOT, SPACE, on_path
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
-from tune_cl.cli.options import require_ray
+from tune_cl.ray.access import require_ray
 from tune_cl.ray.session import ray_session
 
 pytestmark = pytest.mark.slow
@@ -144,9 +143,9 @@ def test_a_ray_that_lets_anybody_in_is_refused_unless_it_is_wanted(
 def test_a_ray_with_a_token_is_not_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for mode in ("token", "Token"):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
-        require_ray(Namespace(address=None, allow_open_ray=False))
+        require_ray(None)
 
 
 def test_a_cluster_has_a_mode_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    require_ray(Namespace(address="ray://127.0.0.1:1", allow_open_ray=False))
+    require_ray("ray://127.0.0.1:1")

@@ -17,12 +17,12 @@ from tune_cl.cli.search_result import render
 from tune_cl.confirmation.request import baseline_configuration, best_configurations
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
-from tune_cl.run_search import baseline_result, best_of
 from tune_cl.samplers import TpeSampler
 from tune_cl.search.budget import best_value, finals
 from tune_cl.search.driver import BASELINE_TRIAL, FINISHED, WAIT, Plan
 from tune_cl.search.repeats import seed_of
 from tune_cl.search.warm_start import observed
+from tune_cl.search_document import baseline_result, best_of
 
 WAYS = {
     "asha": ["search.promotion=false"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import pytest
 from tests.support.report_cases import Case, whole
 from tests.support.report_pages import report
 from trainables.core.errors import WorkFailed
-from tune_cl.cli.commands.report import tracked
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report import page as file
 from tune_cl.report import queries as per_query
+from tune_cl.report.output import tracked
 
 
 def raising(error: Exception) -> Any:
@@ -55,7 +56,7 @@ def test_storage_that_is_away_only_keeps_a_report_from_mlflow(
 ) -> None:
     search_folder = Case(tmp_path).write()
     monkeypatch.setattr(*((SearchFolder, "open") if at == "open" else (Journal, "append")), raising(OSError("NETWORK")))
-    tracked(search_folder, search_folder.folder / "report.html", "<html>", "sqlite://")
+    tracked(replace(search_folder, tracking_uri="sqlite://"), search_folder.folder / "report.html", "<html>")
     assert capsys.readouterr().err == "not logged to MLflow: NETWORK\n"
 
 

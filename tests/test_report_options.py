@@ -16,7 +16,7 @@ from tune_cl.report.formats import latex_table
 from tune_cl.report.queries import _stopping
 from tune_cl.report.trials import importances, repeat_section
 from tune_cl.report.verdict_section import _on_dev, rows
-from tune_cl.run_search import baseline_result, best_of
+from tune_cl.search_document import baseline_result, best_of
 
 
 def found(folder: Path, *options: str) -> Findings:

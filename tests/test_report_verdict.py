@@ -87,6 +87,7 @@ OF_ITS_OWN = (
         ([-0.0172, 0.0011], 0.09, "anything from -0.0172 to +0.0011 fits the data"),
         ([-0.0172, -0.0011], 0.076, OF_ITS_OWN),
         ([-0.0172, -0.0011], 0.02, "but the search would have named another, which was not tested"),
+        ([0.0, 0.0], 1.0, "the differences are all equal, so no test can be made"),
     ],
 )
 def test_where_no_difference_is_shown_the_interval_does_not_say_that_one_is(

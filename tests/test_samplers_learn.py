@@ -125,7 +125,7 @@ def test_generations_advance_in_a_rebuilt_cmaes_as_in_the_lost_one() -> None:
         for sampler in (lost, rebuilt):
             sampler.replay(number, point)
             if number > 1:
-                told = {1: quality(lost.point[number - 1])}
+                told = {1: quality(lost.points[number - 1])}
                 sampler.tell(number - 1, told, "pruned" if number % 3 == 0 else "completed")
         generations.append(lost.attributes(number).get("cma:generation", 0))
         assert rebuilt.attributes(number) == lost.attributes(number)

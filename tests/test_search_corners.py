@@ -13,9 +13,9 @@ from tests.support.toy_search import SPACE, Crew, Killed, open_journal, summary
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
-from tune_cl.run_search import baseline_result
 from tune_cl.samplers import TpeSampler
 from tune_cl.search.driver import BASELINE_TRIAL, REPORTED, Plan
+from tune_cl.search_document import baseline_result
 
 LISTS = SPACE.replace("ranker: conv_knrm", "ranker: {name: drmm_tks, hidden: {choice: [[100], [64, 32], [16]]}}")
 

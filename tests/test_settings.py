@@ -11,7 +11,9 @@ from argparse import ArgumentParser, Namespace
 import pytest
 
 from trainables.core.errors import ConfigError
-from tune_cl.cli.options import add_experiment, add_overrides, add_split, experiment_of
+from tune_cl.cli.options import add_experiment, add_overrides, add_split, experiment_options
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import requested_experiment
 from tune_cl.ray import address as module
 from tune_cl.ray.address import require_cluster
 
@@ -23,6 +25,10 @@ def parsed(*given: str) -> Namespace:
     add_experiment(parser)
     add_overrides(parser)
     return parser.parse_args(["quickstart", *given])
+
+
+def experiment_of(options: Namespace) -> Experiment:
+    return requested_experiment(**experiment_options(options))
 
 
 def test_options_are_keys_of_the_experiment() -> None:

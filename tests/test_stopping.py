@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from trainables.training import saves
-from tune_cl.cli.commands import train
+from tune_cl import run_training as train
 from tune_cl.process import SIGNALS, stop_if_asked, stoppable
 from tune_cl.ray import session
 from tune_cl.ray import slots as places

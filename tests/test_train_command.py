@@ -16,8 +16,8 @@ from tests.support.cli_calls import SMALL_OPTIONS, document
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import DONE, INTERRUPTED, main
-from tune_cl.cli.commands.train import unused
-from tune_cl.experiment.load import load_training_run
+from tune_cl.experiment.load import load_training_run, parse_overrides
+from tune_cl.run_training import unused
 
 LINE = re.compile(r"iteration (\d)/3: dev map (\d\.\d{4})( \*)?, loss \d\.\d{4}, open \d+%, (\d+) pairs/s")
 HEADING = "*: the best dev value so far; open: the share of the training data in use"
@@ -47,8 +47,8 @@ def test_keys_without_effect_are_noted(folders: Path, tmp_path: Path, capfd: pyt
 
 def test_a_key_that_holds_a_mapping_has_an_effect() -> None:
     given = ["curriculum.pacing=linear", "curriculum.scoring=model_loss", "curriculum.teacher.ranker={name: knrm}"]
-    assert unused(load_training_run(None, given), given) == []
-    [note] = unused(load_training_run(None, given[2:]), given[2:])
+    assert unused(load_training_run(None, given), parse_overrides(given)) == []
+    [note] = unused(load_training_run(None, given[2:]), parse_overrides(given[2:]))
     assert "curriculum.teacher.ranker (needs scoring model_margin or model_loss" in note
 
 
@@ -120,7 +120,7 @@ def test_the_command_that_goes_on_names_its_space(
         raise KeyboardInterrupt
 
     given = ["train", "quickstart", *command(folders / "data", tmp_path / "a")[1:]]
-    monkeypatch.setattr("tune_cl.cli.commands.train._progress", stop)
+    monkeypatch.setattr("tune_cl.run_training._progress", stop)
     assert main(given) == INTERRUPTED
     told = capfd.readouterr().err.splitlines()[-1].partition("with: ")[2]
     assert split(told)[1:3] == ["train", "quickstart"] and sorted(split(told)[1:]) == sorted(given)

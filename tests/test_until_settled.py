@@ -22,7 +22,7 @@ from tune_cl.cli import main
 from tune_cl.confirmation import looks
 from tune_cl.confirmation.looks import boundary, conditional_power, look_at, nominal_levels, overall
 from tune_cl.confirmation.request import Request
-from tune_cl.confirmation.verdict import corrected_tests
+from tune_cl.confirmation.verdict import corrected_tests, power_of
 from tune_cl.history.search_folder import SearchFolder
 
 __all__ = ["crew", "data", "search_folder"]
@@ -117,6 +117,12 @@ def test_differences_that_are_all_equal_are_no_verdict() -> None:
     found = look_at({"a": corrected_tests([(baseline + 0.01, baseline)], "holm")[0]}, "a", 50, 3, 20)
     assert found.decision == "continue"
     assert math.isnan(found.p_new)
+
+
+def test_differences_without_variance_say_nothing_of_what_could_be_shown() -> None:
+    values = generator(5, "looks").random((3, 50))
+    [same] = corrected_tests([(values, values)], "holm")
+    assert power_of(same, 3, 50, 0.05, True) == {"detectable": None, "seeds_needed": None, "components": None}
 
 
 @pytest.mark.parametrize(

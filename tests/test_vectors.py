@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from gensim.models import KeyedVectors
 
-from tests.support.builders import WORDS, tiny_data
+from tests.support.builders import tiny_data
 from trainables.core.errors import ConfigError, DataError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.ranker import TextSide
 from trainables.rankers.settings import Word2VecModel
 from trainables.rankers.word_vectors import FIRST_WORD, HASHED, read_vectors, table_shape, train_vectors, word_tokens
+from tune_cl.testing.tiny_data import WORDS
 
 WORD_RANKERS = ("conv_knrm", "knrm", "drmm_tks", "match_pyramid")
 

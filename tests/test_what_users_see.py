@@ -6,8 +6,7 @@ import json
 import math
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -25,9 +24,8 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.history.state import over_curricula, replay
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
-from tune_cl.run_search import _document
+from tune_cl.search_document import search_document
 from tune_cl.tracking.layout import confirmation_name
-from tune_cl.tracking.writer import MlflowWriter
 
 SPACE = """
 ranker: conv_knrm
@@ -104,8 +102,7 @@ def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(
     for dev in (0.4, 0.5):
         case.add([0.3, dev], "completed")
     case.write()
-    writer = SimpleNamespace(run_id=None, view_path=None)
-    document = _document(replay(case.events), case.search_folder, "sqlite://", cast(MlflowWriter, writer))
+    document = search_document(replay(case.events), case.search_folder, None, None)
     assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
     assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
     shown = render(document)

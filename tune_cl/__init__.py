@@ -1,7 +1,11 @@
 """tune_cl: finds the training curriculum that really improves a neural ranker.
 
+    import tune_cl
+    search = tune_cl.run("quickstart")
+    verdict = search.confirm()
+
 A name is imported when it is first used, so `import tune_cl` takes no time. Each name has a line in `HOMES` and one for
-type checkers below it.
+type checkers below it; docs/reference/python.md describes them all.
 """
 
 from __future__ import annotations
@@ -10,22 +14,54 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 HOMES = {  # the module that each public name comes from
+    "ConfigError": "trainables.core.errors",
+    "DataError": "trainables.core.errors",
+    "Interrupted": "trainables.core.errors",
+    "ObjectiveTrial": "trainables.training.objective",
+    "Ranker": "tune_cl.api.rankers",
+    "Search": "tune_cl.api.search",
+    "TrainedRun": "tune_cl.api.training",
+    "TrainingEnded": "trainables.training.calls",
+    "Trial": "tune_cl.api.search",
+    "Verdict": "tune_cl.api.verdict",
+    "WorkFailed": "trainables.core.errors",
+    "compare": "tune_cl.api.verdict",
     "load_plugins": "trainables.core.plugins",
+    "load_ranker": "tune_cl.api.rankers",
     "loss": "trainables.training.losses",
+    "open_search": "tune_cl.api.search",
     "pacing": "trainables.curriculum.pacing",
     "ranker": "trainables.rankers.registration",
     "reader": "trainables.data.readers",
+    "run": "tune_cl.api.search",
     "scoring": "trainables.curriculum.scoring",
+    "train": "tune_cl.api.training",
     "weighting": "trainables.curriculum.weighting",
 }
 if TYPE_CHECKING:
+    from trainables.core.errors import ConfigError as ConfigError
+    from trainables.core.errors import DataError as DataError
+    from trainables.core.errors import Interrupted as Interrupted
+    from trainables.core.errors import WorkFailed as WorkFailed
     from trainables.core.plugins import load_plugins as load_plugins
     from trainables.curriculum.pacing import pacing as pacing
     from trainables.curriculum.scoring import scoring as scoring
     from trainables.curriculum.weighting import weighting as weighting
     from trainables.data.readers import reader as reader
     from trainables.rankers.registration import ranker as ranker
+    from trainables.training.calls import TrainingEnded as TrainingEnded
     from trainables.training.losses import loss as loss
+    from trainables.training.objective import ObjectiveTrial as ObjectiveTrial
+    from tune_cl.api.rankers import Ranker as Ranker
+    from tune_cl.api.rankers import load_ranker as load_ranker
+    from tune_cl.api.search import Search as Search
+    from tune_cl.api.search import Trial as Trial
+    from tune_cl.api.search import open_search as open_search
+    from tune_cl.api.search import run as run
+    from tune_cl.api.training import TrainedRun as TrainedRun
+    from tune_cl.api.training import train as train
+    from tune_cl.api.verdict import Verdict as Verdict
+    from tune_cl.api.verdict import compare as compare
 
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 

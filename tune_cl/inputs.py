@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import yaml
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun
 from trainables.core.cache import digest_of
-from trainables.core.errors import DamagedCheckpoint, DataError, Problem
+from trainables.core.errors import ConfigError, DamagedCheckpoint, DataError, Problem
 from trainables.core.files import write_text
 from trainables.core.storage import fetched, patiently
 from trainables.data.columns import required_split
@@ -26,11 +26,11 @@ from trainables.training.materials import Materials, materials_for
 from trainables.training.objective import ObjectiveMaterials
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
+from tune_cl.confirmation.against import values_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.ray.functions import require_sendable
 from tune_cl.ray.shared_materials import completed, fingerprint, require_unchanged, untrained
-
-BEST_RANKER = "best-ranker"  # the folder of the best trial's ranker, in that of the trials
+from tune_cl.search_document import BEST_RANKER
 
 
 @contextmanager
@@ -146,6 +146,10 @@ class Inputs(ABC):
     def artifacts(self, folder: Path) -> Artifacts:
         """What writes the trials' files."""
 
+    @abstractmethod
+    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
+        """Per-query values [Q] of run files and rankers that are there already, by their names (`--against`)."""
+
     def complete(self, address: str | None) -> None:
         """Adds what takes training, on the cluster at `address` or here."""
         return
@@ -182,6 +186,10 @@ class RankerInputs(Inputs):
 
     def artifacts(self, folder: Path) -> Artifacts:
         return RankerArtifacts(folder, self.by_key)
+
+    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
+        level = self.experiment.base_ranker().evaluation.relevance_level
+        return values_of(against, self.first.data, split, metric, level)
 
     def complete(self, address: str | None) -> None:
         """Adds each ranker's pre-trained start and the search's one teacher."""
@@ -223,6 +231,12 @@ class ObjectiveInputs(Inputs):
         if recorded.get("digest") != self.digest:
             right = "the data that the search began with, or a new search"
             raise DataError(Problem("data.source", "the data has changed since the search began", right))
+
+    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
+        if against:
+            wrong = "the queries and judgments of a training function are its own"
+            raise ConfigError(Problem("--against", wrong, "left out, or a search over rankers of ours"))
+        return {}
 
     def artifacts(self, folder: Path) -> Artifacts:
         return ObjectiveArtifacts(folder, self.materials)

@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -27,15 +27,18 @@ _asked = False  # whether a signal has asked the command to stop
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def stoppable(numbers: Sequence[signal.Signals] = SIGNALS) -> Iterator[None]:
     """Lets SIGTERM, with which Slurm, Kubernetes and systemd end a job, and SIGHUP, which comes when a terminal is
     closed or a connection breaks, stop a command as Ctrl-C does. A signal that is ignored stays so: Ctrl-C in a job
-    that a shell started in the background, SIGHUP under `nohup`."""
+    that a shell started in the background, SIGHUP under `nohup`. `numbers`: the signals that are heeded."""
     global _asked
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
         yield
         return
-    before = {number: signal.signal(number, _stop) for number in SIGNALS if _heeded(number)}
+    before = {number: signal.signal(number, _stop) for number in numbers if _heeded(number)}
+    if not before:  # within another `stoppable`
+        yield
+        return
     tell = sys.unraisablehook
 
     def tell_others(lost: Any) -> None:

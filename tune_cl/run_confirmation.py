@@ -17,6 +17,7 @@ from trainables.core.prose import say
 from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
 from trainables.training.saves import DAMAGED
+from tune_cl.confirmation.against import rows_of
 from tune_cl.confirmation.document import Compared, ablations, document_of, failure, survivors
 from tune_cl.confirmation.looks import Look, look_at
 from tune_cl.confirmation.request import (
@@ -86,6 +87,7 @@ class Confirmation:
         inputs = inputs_of(self.experiment, confirms=True)
         inputs.require_unchanged(self.state.data)
         inputs.require_queries(self.request.split)
+        self.present = inputs.present(self.request.against, self.request.split, self.state.metric)
         inputs.complete(self.address)
         self.materials = inputs.by_key
 
@@ -255,6 +257,10 @@ class Confirmation:
         own = {label: one.label for label, one in self.ablations.items() if one and one.label not in failed}
         verdict = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
         document = {**head, "seeds": self.seeds, **verdict, "asked": asdict(self.request)}
+        if self.present:
+            best = next((one for one in whole[1:] if one == self.best[0].label), whole[1])
+            values = compared.values[whole[0]], compared.values[best]
+            document["against"] = rows_of(self.present, *values, best, self.request.correction)
         document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
         document["looks"] = [look.row for look in self.looks]
         document["failed"] = [failure(run, why) for run, why in self.failed]
@@ -279,24 +285,24 @@ def confirm_search(
 
     Trainings that an earlier confirmation finished are reused. Raises Interrupted on Ctrl-C.
     """
-    command = request.command(search_folder, address)
+    left_on = address
     try:
         with search_folder.open() as journal:
             work = prepared(search_folder, journal, request, address, objective)
             tell(work.state, work)
             writer = MlflowWriter(journal, tracking_uri)
             with ExitStack() as closing:
-                closing.callback(lambda: finish(writer, command))
+                closing.callback(lambda: finish(writer, request.command(search_folder, left_on)))
                 writer.start()
                 work.train(journal)
                 if not work.failed:
-                    command = request.command(search_folder, None)  # only tracking may be left, which needs no cluster
+                    left_on = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
                 write_report(search_folder, journal)
                 return document
     except KeyboardInterrupt:
-        raise stopped(command) from None
+        raise stopped(request.command(search_folder, left_on), request.call(search_folder, left_on)) from None
 
 
 def prepared(
@@ -333,7 +339,7 @@ def pilot(
             return work.compared([work.baseline.label], work.seeds).values[work.baseline.label]
     except KeyboardInterrupt:
         command = f"{search_folder.command('plan', address)} --pilot {seeds}"
-        raise stopped(command) from None
+        raise stopped(command, search_folder.call("plan", pilot=seeds, address=address)) from None
 
 
 def tell(state: SearchState, work: Confirmation) -> None:

@@ -5,44 +5,49 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import yaml
 
 from trainables.config.function import Objective
-from trainables.core.errors import WorkFailed
+from trainables.core.errors import Interrupted
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
-from tune_cl.confirmation.plan import of_repeats, outlook
-from tune_cl.confirmation.request import Request
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import SearchFolder, has_event, name_exists, stopped
-from tune_cl.history.state import Dev, SearchState, TrialState, experiment_of, over_curricula, replay
+from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped
+from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
-from tune_cl.inputs import BEST_RANKER, Artifacts, Inputs, inputs_of
+from tune_cl.inputs import Artifacts, Inputs, inputs_of
 from tune_cl.ray.nodes import PACKAGES, versions
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.slots import Slots, at_a_time, require_room
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
 from tune_cl.report.page import report_is_current, write_report
-from tune_cl.search.analysis import pareto, selection_bias
+from tune_cl.search.analysis import pareto
 from tune_cl.search.budget import cost_so_far
-from tune_cl.search.driver import BASELINE_TRIAL, TRIALS, Search
+from tune_cl.search.driver import BASELINE_TRIAL, Search
 from tune_cl.search.progress_panel import Panel
 from tune_cl.search.warm_start import notes_of, warm_start
+from tune_cl.search_document import best_of, search_document
 from tune_cl.tracking.writer import MlflowWriter, finish
 
+PanelKind = Callable[[int, int, SearchState], Panel]
 OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
 
 
 def start_search(
-    experiment: Experiment, search_folder: SearchFolder, tracking_uri: str, address: str | None
+    experiment: Experiment,
+    search_folder: SearchFolder,
+    tracking_uri: str,
+    address: str | None,
+    panel: PanelKind = Panel,
 ) -> dict[str, Any]:
     """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad, or if
     trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
@@ -62,15 +67,21 @@ def start_search(
             if warm:
                 say("\n".join(f"note: {note}" for note in notes_of(warm)))
                 journal.append(warm | {"time": time.time()})
-            return _session(experiment, search_folder, journal, inputs, tracking_uri, address)
+            return _session(experiment, search_folder, journal, inputs, tracking_uri, address, panel)
+    except Interrupted:
+        raise
     except KeyboardInterrupt:
         if not has_event(search_folder.journal):
             raise
-        raise stopped(search_folder.command("resume", address)) from None
+        raise _stopped(search_folder, address) from None
 
 
 def resume_search(
-    search_folder: SearchFolder, tracking_uri: str, address: str | None, objective: Objective | None = None
+    search_folder: SearchFolder,
+    tracking_uri: str,
+    address: str | None,
+    panel: PanelKind = Panel,
+    objective: Objective | None = None,
 ) -> dict[str, Any]:
     """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
     `objective`: the function of a search that trains by one.
@@ -89,9 +100,15 @@ def resume_search(
         with search_folder.open() as journal:
             if journal.note:
                 say(journal.note)
-            return _session(experiment, search_folder, journal, inputs, tracking_uri, address)
+            return _session(experiment, search_folder, journal, inputs, tracking_uri, address, panel)
+    except Interrupted:
+        raise
     except KeyboardInterrupt:
-        raise stopped(search_folder.command("resume", address)) from None
+        raise _stopped(search_folder, address) from None
+
+
+def _stopped(search_folder: SearchFolder, address: str | None) -> Interrupted:
+    return stopped(search_folder.command("resume", address), search_folder.call("resume", address=address))
 
 
 def _session(
@@ -101,6 +118,7 @@ def _session(
     inputs: Inputs | None,
     tracking_uri: str,
     address: str | None,
+    panel: PanelKind = Panel,
 ) -> dict[str, Any]:
     """One sitting of a search, from its first event or from where the last sitting ended. `inputs`: None for a
     search that is done."""
@@ -110,23 +128,25 @@ def _session(
     if search_folder.remote and not search_folder.elsewhere(tracking_uri):
         say(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all")
     writer = MlflowWriter(journal, tracking_uri)
-    go_on = search_folder.command("resume", address)
+    left_on = address
     try:
         writer.start()
         state = replay(journal.events())
         if inputs:
-            state = _run(experiment, search_folder, journal, inputs, address, state)
+            state = _run(experiment, search_folder, journal, inputs, address, state, panel)
         if inputs or not report_is_current(search_folder, state):  # stopped earlier, between its end and its report
             write_report(search_folder, journal)
-        go_on = search_folder.command("resume")  # only tracking may be left, which needs no cluster
+        left_on = None  # only tracking may be left, which needs no cluster
     except KeyboardInterrupt:
         if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
             with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
                 journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
-        raise stopped(go_on) from None
+        raise _stopped(search_folder, left_on) from None
     finally:
-        finish(writer, go_on)
-    return _document(state, search_folder, tracking_uri, writer) | ({"address": address} if address else {})
+        finish(writer, search_folder.command("resume", left_on))
+    search_folder = replace(search_folder, tracking_uri=tracking_uri)
+    document = search_document(state, search_folder, writer.run_id, writer.view_path)
+    return document | ({"address": address} if address else {})
 
 
 def _run(
@@ -136,6 +156,7 @@ def _run(
     inputs: Inputs,
     address: str | None,
     before: SearchState,
+    panel: PanelKind,
 ) -> SearchState:
     """Runs trials until there are no more, then closes the search.
 
@@ -146,7 +167,7 @@ def _run(
     limits = experiment.search
     with ray_session(address):
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
-        with Panel(trials, iterations, before) as progress:
+        with panel(trials, iterations, before) as progress:
             cluster = address is not None
             networks = not experiment.base_run().grows_trees
             slots = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
@@ -174,47 +195,6 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     search.record(event | {"seconds": seconds, "ended_by": search.ended_by, "checkpoint": ranker})
 
 
-def best_of(state: SearchState) -> dict[str, Any] | None:
-    """The best trial as the result document and MLflow show it."""
-    if not (best := state.best()):
-        return None
-    return _reached(state, *best)
-
-
-def best_curriculum_of(state: SearchState) -> dict[str, Any] | None:
-    """Like `best_of`, for the best trial that is not the baseline."""
-    best = next((pair for pair in state.ranked() if not pair[0].baseline), None)
-    return _reached(state, *best) if best else None
-
-
-def _reached(state: SearchState, trial: TrialState, at: Dev) -> dict[str, Any]:
-    result = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
-    return result | repeated_results(state, trial)
-
-
-def baseline_result(state: SearchState) -> dict[str, Any] | None:
-    """The baseline as the result document shows it, under the search's seed."""
-    trial = state.baseline_trial()
-    if not trial or trial.outcome == "failed" or not (at := trial.best(state.metric)):
-        return None
-    return {"params": trial.params, "dev": at.dev, "iteration": at.iteration} | repeated_results(state, trial)
-
-
-def repeated_results(state: SearchState, trial: TrialState) -> dict[str, Any]:
-    """The seeds of a configuration's trainings that ran to the end, and their best dev values: `dev_mean`, and `devs`
-    one by one. Empty if no configuration was repeated."""
-    values = state.by_seed().get(trial.configuration)
-    if not (state.repeats and values):
-        return {}
-    return {"seeds": [*values], "dev_mean": fmean(values.values()), "devs": [*values.values()]}
-
-
-def curves_of(state: SearchState) -> dict[str, list[float]]:
-    """Dev values, by iteration, of every trial that did not fail."""
-    sound = [trial for trial in state.by_number() if trial.outcome != "failed"]
-    return {trial.trial: list(trial.dev(state.metric).values()) for trial in sound}
-
-
 def _search_event(
     experiment: Experiment,
     search_folder: SearchFolder,
@@ -237,6 +217,7 @@ def _search_event(
         "seed": experiment.seed,
         "baseline": BASELINE_TRIAL,
         "yaml": experiment.to_yaml(),
+        **({"objective": experiment.objective.record} if experiment.objective else {}),
         "plugins": [plugin.record for plugin in plugins_of(parts_of(experiment))],
         "versions": _versions(),
         "git_commit": _git_commit(),
@@ -271,47 +252,3 @@ def _git(*arguments: str) -> str | None:
     except FileNotFoundError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _document(
-    state: SearchState, search_folder: SearchFolder, tracking_uri: str, writer: MlflowWriter
-) -> dict[str, Any]:
-    """The JSON document of `run` and `resume`."""
-    counts = state.counts()
-    variances = of_repeats(read_events(search_folder.journal))
-    best = best_of(state)
-    if best is None:
-        reasons = {trial.reason for trial in state.trials.values() if trial.reason}
-        raise WorkFailed(
-            f"no trial of search '{state.name}' gave a dev value: "
-            f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {search_folder.journal}"
-        )
-    return {
-        "search": state.name,
-        "data": state.data["name"],
-        "ranker": state.ranker,
-        "rankers": state.rankers,
-        "metric": state.metric,
-        "trials": len(state.trials),
-        "stopped_early": counts["stopped_early"],
-        "errored": counts["failed"],
-        "iterations": state.iterations,
-        "seconds": state.seconds,
-        "ended_by": state.end.get("ended_by") if state.end else None,
-        "forecast": state.forecast,
-        "best": best,
-        "best_curriculum": best_curriculum_of(state),
-        "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
-        "over_curricula": over_curricula(state),
-        "outlook": outlook(variances, Request.top, state.metric) if variances else None,
-        "selection_bias": selection_bias(curves_of(state)),
-        "pareto": pareto(state),
-        "baseline": baseline_result(state),
-        "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
-        if (state.end or {}).get("checkpoint")
-        else None,
-        "storage": search_folder.address,
-        "tracking_uri": masked(tracking_uri),
-        "mlflow_run_id": writer.run_id,
-        "mlflow_view": writer.view_path,
-    }

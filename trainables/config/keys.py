@@ -242,7 +242,7 @@ class TrainingConfig(Section):
     negatives: ForNetworks[
         Annotated[Literal["all"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")]
     ] = Field(
-        default=1, description="N: negatives drawn anew for each positive; all: every candidate or pair is an instance"
+        default=1, description="N: negatives drawn again for each positive; all: every candidate or pair is an instance"
     )
     hard_negatives: ForNetworks[Annotated[Literal["random", "first_stage", "teacher"], DRAWS_NEGATIVES]] = Field(
         default="random",
@@ -259,7 +259,7 @@ class TrainingConfig(Section):
         default="none", description="weights that are evaluated and saved: the last step's, or their moving average"
     )
     average_horizon: ForNetworks[Annotated[Unbounded, AVERAGES]] = Field(
-        default=1.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
+        default=3.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
     )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"
@@ -422,12 +422,12 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def all_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
+def dotted_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo]:
     """Dotted key -> pydantic field, for every leaf of the tree."""
     keys: dict[str, FieldInfo] = {}
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            keys |= all_keys(field.annotation, f"{prefix}{name}.")
+            keys |= dotted_keys(field.annotation, f"{prefix}{name}.")
         else:
             keys[f"{prefix}{name}"] = field
     return keys
@@ -441,16 +441,16 @@ class RankerName(Section):
 
 def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
     """Dotted key -> field, for everything a training reads; `ranker.*` keys are those of the named rankers."""
-    fields = all_keys(TrainingRun)
+    fields = dotted_keys(TrainingRun)
     del fields["ranker"]
     for ranker in rankers:
         fields |= ranker_fields(ranker)
-    return fields | all_keys(RankerName, "ranker.")
+    return fields | dotted_keys(RankerName, "ranker.")
 
 
 def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
     """Dotted key -> field of one ranker's settings."""
-    return all_keys(RANKERS[ranker].settings, "ranker.")
+    return dotted_keys(RANKERS[ranker].settings, "ranker.")
 
 
 def validated(tree: Mapping[str, Any]) -> TrainingRun:
@@ -459,7 +459,7 @@ def validated(tree: Mapping[str, Any]) -> TrainingRun:
     try:
         run = TrainingRun.model_validate({key: value for key, value in tree.items() if key != "ranker" or not problems})
     except ValidationError as error:
-        raise ConfigError([*problems, *problems_of(error, all_keys(TrainingRun))]) from None
+        raise ConfigError([*problems, *problems_of(error, dotted_keys(TrainingRun))]) from None
     if problems := problems or curriculum_misfits(run):
         raise ConfigError(problems)
     return run

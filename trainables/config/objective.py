@@ -14,12 +14,12 @@ from trainables.config.keys import (
     CurriculumConfig,
     TrainingConfig,
     TrainingRun,
-    all_keys,
+    dotted_keys,
     flatten,
     unflatten,
 )
 from trainables.core.errors import ConfigError
-from trainables.core.validation import Section, active_values, problems_of
+from trainables.core.validation import Section, is_active, problems_of
 
 OBJECTIVE = "objective"  # the key that only such a configuration has
 PARAMETERS = "parameters"
@@ -39,10 +39,6 @@ class ObjectiveCurriculum(CurriculumConfig):
     weighting: str = Field(
         default="none", min_length=1, description="none, difficulty, or which ease that the function names"
     )
-
-    @property
-    def follows_reference(self) -> bool:
-        return False
 
 
 class ObjectiveTrainingConfig(Section):
@@ -80,14 +76,12 @@ class ObjectiveRun(Section):
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values."""
-        values = active_values(self, self)
-        values["curriculum"] = {key: value for key, value in values["curriculum"].items() if key in CURRICULUM_KEYS}
-        if values["curriculum"].get("scoring") == "none":
-            del values["curriculum"]["scoring"]
-        if self.data.source is None:
-            del values["data"]
-        del values[OBJECTIVE]
-        return flatten(values)
+        fields = ObjectiveCurriculum.model_fields
+        values = {key: getattr(self.curriculum, key) for key in CURRICULUM_KEYS if is_active(fields[key], self)}
+        curriculum = {key: value for key, value in values.items() if (key, value) != ("scoring", "none")}
+        named = {"ranker": self.ranker, **({"data": self.data.model_dump()} if self.data.source else {})}
+        rest = {"training": self.training.model_dump(), "metric": self.metric, "seed": self.seed}
+        return flatten({**named, "curriculum": curriculum, "parameters": self.parameters, **rest})
 
     def config(self) -> dict[str, Any]:
         """What the function gets: a nested mapping with every key, whether in force or not."""
@@ -107,7 +101,7 @@ def run_of(document: Mapping[str, Any]) -> AnyRun:
 def objective_fields(entries: Mapping[str, Any]) -> dict[str, FieldInfo]:
     """Dotted key -> field of everything that a training by a function reads; `entries`: keys as written, among them
     those of `parameters`."""
-    fields = all_keys(ObjectiveRun)
+    fields = dotted_keys(ObjectiveRun)
     hidden = {key for key in fields if key.startswith("curriculum.") and key.partition(".")[2] not in CURRICULUM_KEYS}
     for key in (*hidden, OBJECTIVE, PARAMETERS, "ranker"):
         del fields[key]

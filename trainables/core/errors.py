@@ -62,6 +62,11 @@ class DataError(UserError):
 class WorkFailed(Exception):
     """The work itself failed (exit status 1): says which part, and where its log is."""
 
+    @property
+    def problems(self) -> list[Problem]:
+        """What failed, as for the other errors."""
+        return [Problem("work", str(self), "see the log that is named there, or the error itself")]
+
 
 class DamagedCheckpoint(Exception):
     """A checkpoint cannot be read; the message names it and says why. An earlier one may be intact."""
@@ -80,5 +85,10 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
 
 
-class Interrupted(Exception):
-    """Stopped by Ctrl-C with the state saved (exit status 130); the message names the command that resumes it."""
+class Interrupted(KeyboardInterrupt):
+    """Stopped by Ctrl-C with the state saved (exit status 130). `message` names the command that goes on, `call` the
+    expression of Python that does, if there is one."""
+
+    def __init__(self, message: str, call: str = ""):
+        super().__init__(message)
+        self.message, self.call = message, call

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from textwrap import TextWrapper
 from typing import IO
 
@@ -43,9 +45,27 @@ def wrapped(text: str, stream: IO[str] | None = None) -> str:
     return "\n".join(wrapper.fill(line) for line in text.split("\n"))
 
 
-def say(text: str) -> None:
-    """Prints a note to the user, on stderr."""
-    print(wrapped(visible(text), sys.stderr), file=sys.stderr)
+Listener = Callable[[str], None]
+_listeners: list[Listener] = []  # the last one hears what is said
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Lets `listener` have what is said meanwhile, by any thread, instead of stderr."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def say(text: str, whole: bool = False) -> None:
+    """Prints a note to the user, on stderr. `whole`: with a command to copy in it, so that lines stay as they are."""
+    text = visible(text)
+    if _listeners:
+        _listeners[-1](text)
+    else:
+        print(text if whole else wrapped(text, sys.stderr), file=sys.stderr)
 
 
 def counted(number: int, noun: str) -> str:

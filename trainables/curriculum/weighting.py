@@ -48,7 +48,7 @@ WEIGHTINGS: Registry[Heuristic | None] = Registry(
     "curriculum.weighting",
     Entry("none", None, "all samples weigh the same (plain training)", "baseline"),
     Entry(
-        "difficulty", None, "ease of an instance from its place in the order of curriculum.scoring", "beyond the papers"
+        "difficulty", None, "ease of an instance from its rank in the order of curriculum.scoring", "beyond the papers"
     ),
     open_to_plugins=True,
 )
@@ -85,7 +85,7 @@ def normalized_score(split: Split) -> np.ndarray:
     return values
 
 
-@weighting("kde", "ease from the first-stage score's place in its query's distribution", f"{MACAVANEY}, KDE")
+@weighting("kde", "ease from the first-stage score's position in its query's distribution", f"{MACAVANEY}, KDE")
 def kde(split: Split) -> np.ndarray:
     """Share of the query's run below the score, smoothed by Gaussian kernels of Scott's width, float64 [C].
 

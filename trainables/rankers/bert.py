@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,72 @@ class Bert(Ranker):
 
     def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         return read_classifier(folder)
+
+
+class WholeClassifier(RankerModule):
+    """A sequence classifier of another architecture than `LAYOUTS`, computed as transformers does, padding included."""
+
+    tolerates_bf16 = True
+
+    def __init__(self, model: PreTrainedModel, template: PairTemplate, max_length: int):
+        super().__init__()
+        self.model, self.template, self.max_length = model, template, max_length
+        self.has_segments = "token_type_ids" in inspect.signature(model.forward).parameters
+
+    def collate(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> dict[str, Any]:
+        inputs = self.template.assemble(queries, documents, query_rows, document_rows, self.max_length)
+        return inputs if self.has_segments else {k: v for k, v in inputs.items() if k != "token_type_ids"}
+
+    def costs(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> np.ndarray:
+        lengths = queries.lengths[query_rows], documents.lengths[document_rows]
+        return sum(self.template.lengths(*lengths, self.max_length)) + self.template.specials
+
+    def forward(self, **inputs: Any) -> Tensor:
+        logits = self.model(**inputs).logits.float()
+        return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
+
+
+@dataclass(frozen=True)
+class CrossEncoder:
+    """A cross-encoder that scores and was not trained by tune_cl. `probability`: whether its score is the sigmoid of
+    what the module gives: of its one logit, or of the log-odds of two classes."""
+
+    module: RankerModule
+    files: Mapping[str, str]
+    max_length: int
+    probability: bool
+
+
+def read_cross_encoder(model: str) -> CrossEncoder:
+    """A folder's or hub name's sequence classifier with one or two labels, as sentence-transformers scores with it.
+    Raises ConfigError if it is none."""
+    files = _hub_files(model, from_front=False)
+    fields, template = json.loads(files[CONFIG]), PairTemplate.from_json(files[PAIRS])
+    settings = BertSettings(model=model, head="pretrained")
+    if fields["model_type"] in LAYOUTS and fields.get("classifier_pooling", "cls") == "cls":
+        text = TextSide(Tokens.of(()), Tokens.of(()), files)
+        module: RankerModule = Bert().build(text, settings, template.longest)
+    else:
+        _require_classifier(model, fields | {"model_type": "bert", "classifier_pooling": "cls"}, 1)
+        whole = pretrained_encoder(model, AutoModelForSequenceClassification)
+        module = WholeClassifier(whole, template, template.longest)
+    return CrossEncoder(module, files, template.longest, _gives_probability(model, fields))
+
+
+def _gives_probability(model: str, fields: Mapping[str, Any]) -> bool:
+    """Whether sentence-transformers would put a sigmoid on a single logit; of two, the log-odds always get one."""
+    if len(fields.get("id2label") or "12") == 2:
+        return True
+    ours = fields.get("sentence_transformers") or {}
+    name = ours.get("activation_fn") or fields.get("sbert_ce_default_activation_function") or "Sigmoid"
+    if (last := name.rpartition(".")[2]) not in ("Identity", "Sigmoid"):
+        right = "Identity or Sigmoid of torch.nn in its config.json"
+        raise ConfigError(Problem("ranker.model", f"'{model}' asks for the activation {name[:80]!r}", right))
+    return last == "Sigmoid"
 
 
 def _whole(

@@ -171,7 +171,7 @@ class ConvolvedGrams(Grams):
         self.convolutions = nn.ModuleList(nn.Conv1d(dimensions, filters, n) for n in NGRAMS)
 
     def forward(self, words: Tensor) -> Tensor:
-        """Computes a convolution as the product of its flattened weight with the words from each place on."""
+        """Computes a convolution as the product of its flattened weight with the words from each position on."""
         grams = []
         for n, convolution in zip(NGRAMS, self.convolutions, strict=True):
             weight = convolution.get_parameter("weight").transpose(1, 2).flatten(1)

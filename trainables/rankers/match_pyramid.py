@@ -48,7 +48,7 @@ class MatchPyramidModule(WordRankerModule):
 
 
 def cell_bounds(lengths: Tensor, cells: int) -> tuple[Tensor, Tensor]:
-    """First place of each cell and the place after its last, int64 [B, cells] each, for texts of int64 lengths [B].
+    """First position of each cell and the position after its last, int64 [B, cells] each, for lengths int64 [B].
 
     A text of length 0 counts as one of length 1.
     """
@@ -60,8 +60,8 @@ def cell_bounds(lengths: Tensor, cells: int) -> tuple[Tensor, Tensor]:
 def max_over_cells(x: Tensor, lengths: Tensor, cells: int) -> Tensor:
     """x [B, F, R, L] to the maximum over each cell of its last axis, of which `lengths` [B] are real: [B, F, R, cells].
 
-    The places of each cell are gathered side by side to find the highest value; smaller cells repeat their last place.
-    Gradients need only the highest, which spares the backward pass the wide tensor.
+    The positions of each cell are gathered side by side to find the highest value; smaller cells repeat their
+    last position. Gradients need only the highest, which spares the backward pass the wide tensor.
     """
     start, end = cell_bounds(lengths, cells)
     width = -(-x.shape[3] // cells) + 1  # at least the largest cell's, without waiting for the device

@@ -186,8 +186,8 @@ class LambdaMartSettings(RankerSettings):
     gain: Literal["exponential", "linear"] = Field(
         default="exponential", description="of a label l in training's nDCG: 2^l - 1, or l as in trec_eval"
     )
-    feature_fraction: float = Field(default=1.0, gt=0, le=1, description="features drawn anew for each tree")
-    bagging_fraction: float = Field(default=1.0, gt=0, le=1, description="queries drawn anew for each tree")
+    feature_fraction: float = Field(default=1.0, gt=0, le=1, description="features drawn again for each tree")
+    bagging_fraction: float = Field(default=1.0, gt=0, le=1, description="queries drawn again for each tree")
 
     @property
     def draws(self) -> bool:

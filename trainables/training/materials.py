@@ -49,7 +49,7 @@ def load_pretrain_data(run: TrainingRun, target: RankingData) -> RankingData:
 
 
 def _at_key(problem: Problem, source: str) -> Problem:
-    """Places a problem of the data as a whole at the key; a problem in a file stays where it is."""
+    """Locates a problem of the data as a whole at the key; a problem in a file stays where it is."""
     if problem.location.startswith("data."):
         return replace(problem, location=KEY)
     return Problem(KEY, f"'{source}': {problem.wrong}", problem.right) if problem.location == source else problem

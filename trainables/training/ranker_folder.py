@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import require_regular
+from trainables.core.files import read_text, require_regular
 from trainables.core.plugins import plugins_of, require_plugins
 
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # organisation/model
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
 OWN = "tune_cl.json"  # beside the files of a form that other libraries read: all that the form has no room for
 
@@ -20,9 +22,21 @@ def is_shared_form(folder: Path) -> bool:
     return (folder / OWN).is_file()
 
 
+def is_cross_encoder(name: str | Path) -> bool:
+    """Whether it can be a cross-encoder that tune_cl did not write: a Hugging Face folder, or a name on the hub."""
+    folder = Path(name)
+    if not folder.exists():
+        return HUB_NAME.fullmatch(str(name)) is not None
+    if is_shared_form(folder) or not (folder / CONFIG).is_file():
+        return False
+    return '"model_type"' in read_text(folder / CONFIG)
+
+
 def require_ranker(folder: Path) -> None:
-    """Raises DataError unless it is a folder that a trained ranker was saved in."""
+    """Raises DataError unless it is a folder that a trained ranker was saved in, or can be a cross-encoder."""
     require_regular(folder / CONFIG)
+    if is_cross_encoder(folder):
+        return
     if not (folder / CONFIG).is_file():
         inside = folder / "ranker"  # where `tune-cl train` and `confirm` put it within their folders
         right = str(inside) if inside.is_dir() else f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"

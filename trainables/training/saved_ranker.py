@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import save_file
+from scipy.special import expit
 from torch import Tensor
 
 from trainables.config.keys import TrainingRun
@@ -22,6 +23,7 @@ from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.rankers.lambdamart import require_features
 from trainables.rankers.ranker import Ranker, RankerModule, TextSide
+from trainables.rankers.settings import BertSettings
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
 from trainables.training.materials import ranker_of
@@ -46,13 +48,19 @@ BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorErro
 class SavedRanker:
     """A trained ranker that scores new texts, without its training data and without downloads.
 
-    `classes`: the classes that it predicts, in the order of its logits; empty if it ranks.
+    `classes`: the classes that it predicts, in the order of its logits; empty if it ranks. `probability`: whether users
+    see the sigmoid of its scores, as with some cross-encoders of others; the order is that of the scores.
     """
 
     run: TrainingRun
     module: RankerModule
     files: dict[str, str]
     classes: tuple[str, ...] = ()
+    probability: bool = False
+
+    def shown(self, scores: np.ndarray) -> np.ndarray:
+        """The scores as users see them, float32 of the same shape."""
+        return expit(scores) if self.probability else scores
 
     def score_split(self, data: RankingData, name: str) -> np.ndarray:
         """Scores of the candidates of the named split, float32 [C]; for a ranker with K classes, their logits, float32
@@ -152,6 +160,20 @@ def load_weights(folder: Path, run: TrainingRun) -> dict[str, Tensor]:
     """The module's tensors in a SavedRanker folder of a ranker of the run's kind."""
     checkpoint.require_whole(folder)
     return _read(folder, ranker_of(run)[0])[1]
+
+
+def load_cross_encoder(model: str) -> SavedRanker:
+    """The cross-encoder of a folder or hub name that tune_cl did not write. Raises ConfigError if it is none."""
+    from trainables.rankers.bert import read_cross_encoder  # imports transformers
+
+    found = read_cross_encoder(model)
+    run = TrainingRun.model_validate(
+        {
+            "ranker": BertSettings(model=model, head="pretrained").model_dump(),
+            "training": {"max_length": found.max_length},
+        }
+    )
+    return SavedRanker(run, found.module, dict(found.files), (), found.probability)
 
 
 @dataclass(frozen=True)

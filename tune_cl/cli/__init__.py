@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(debug, *error.lines())
         return BAD_INPUT
     except Interrupted as stop:
-        _say(False, str(stop))
+        _say(False, stop.message)
         return INTERRUPTED
     except KeyboardInterrupt as again:
         _say(debug, _stop_message(again, arguments))
@@ -104,7 +104,7 @@ def _stop_message(stop: BaseException | None, arguments: Sequence[str]) -> str:
     while stop is not None and not isinstance(stop, Interrupted):
         stop = stop.__context__
     if stop:
-        return str(stop)
+        return stop.message
     from tune_cl.history.tracking_uri import masked  # here: it loads what few commands need
 
     return f"stopped. Go on with: {program('tune-cl')} {masked(join(arguments))}"

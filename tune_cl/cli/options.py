@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from trainables.core.errors import ConfigError, Problem
-from trainables.core.prose import say
-from trainables.data import DOCSTRINGS, require_source
-from trainables.rankers.settings import TRAINED_VECTORS
-from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import load_experiment
-from tune_cl.history.journal import read_events
-from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchFolder
-from tune_cl.history.tracking_uri import moved, resolve_tracking_uri
-from tune_cl.ray.access import AUTH_MODE, is_open
-from tune_cl.ray.address import require_cluster
-from tune_cl.space.parameters import Choice, Leaf
-from tune_cl.space.space import Flat, Space
+from trainables.config.function import Objective, load_objective
+from tune_cl.experiment.load import parse_overrides
+from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
 
 DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the formats of tune-cl list data"
 
@@ -47,6 +33,19 @@ def add_split(parser: ArgumentParser, default: str, what: str) -> None:
     parser.add_argument("--split", default=default, choices=["train", "dev", "test"], help=explained)
 
 
+def add_objective(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--objective",
+        metavar="FILE.py:FUNCTION",
+        help="a training function of your own, of which the file is run: see docs/how-to/own-trainer.md",
+    )
+
+
+def objective_option(options: Namespace) -> Objective | None:
+    """The function that the option of `add_objective` names. Raises ConfigError if it cannot be loaded."""
+    return load_objective(options.objective) if options.objective else None
+
+
 def add_overrides(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--set",
@@ -70,76 +69,12 @@ def add_session(parser: ArgumentParser) -> None:
     )
 
 
-def experiment_of(options: Namespace) -> Experiment:
-    """The experiment given by the options of `add_experiment` and `add_overrides`. Raises ConfigError if it is invalid,
-    DataError if its data does not exist."""
-    flags = {"search.trials": options.trials, "training.max_iterations": options.max_iterations, "seed": options.seed}
-    overrides = [f"{key}={value}" for key, value in flags.items() if value is not None]
-    experiment = load_experiment(options.space, [*overrides, *options.overrides], options.data, options.ranker)
-    if not experiment.objective:
-        require_source(experiment.base_ranker().data.source)
-    return experiment
+def experiment_options(options: Namespace) -> dict[str, Any]:
+    """The values of `add_experiment` and `add_overrides`, as `tune_cl.run` takes them."""
+    names = ("space", "data", "ranker", "trials", "max_iterations", "seed")
+    return {name: getattr(options, name) for name in names} | {"overrides": parse_overrides(options.overrides)}
 
 
-def tracking_uri_of(options: Namespace, search_folder: SearchFolder) -> str:
-    """The tracking URI of an existing search, by the options of `add_session` and its first event."""
-    first = next(read_events(search_folder.journal))
-    named = moved(first["tracking_uri"], first["storage"], search_folder.storage)
-    return resolve_tracking_uri(search_folder.storage, options.tracking_uri, named)
-
-
-def require_ray(options: Namespace) -> None:
-    """Raises ConfigError if the cluster does not answer, or if the environment opens a local Ray to everybody without
-    --allow-open-ray."""
-    require_cluster(options.address)
-    if options.address is None and is_open():
-        mode = repr(os.environ[AUTH_MODE])
-        wrong = f"{mode} opens the local Ray: whoever reaches this machine over the network can run code as you"
-        if not options.allow_open_ray:
-            raise ConfigError(Problem(AUTH_MODE, wrong, "unset it, or add --allow-open-ray"))
-        say(f"warning: {AUTH_MODE}: {wrong}")
-
-
-DATA = ("data.source", "training.pretrain_data")
-PATHS = {  # keys whose value may be a local path, each with the one value that never is
-    **dict.fromkeys(DATA, DOCSTRINGS),
-    "ranker.vectors": TRAINED_VECTORS,
-    "curriculum.vectors": TRAINED_VECTORS,
-    "ranker.model": "tiny",
-}
-
-
-def in_any_folder(experiment: Experiment) -> Experiment:
-    """The experiment with absolute paths: trials work in other folders, and `resume` and `confirm` may be called from
-    other folders."""
-    space, search = experiment.space, experiment.search
-    return replace(
-        experiment,
-        fixed=_absolutes(experiment.fixed),
-        baseline=_absolutes(experiment.baseline),
-        space=Space(
-            {key: _with_absolute_paths(key, leaf) for key, leaf in space.leaves.items()}, _absolutes(space.context)
-        ),
-        search=search.model_copy(update={"points": tuple(map(_absolutes, search.points))}),
-    )
-
-
-def _absolutes(flat: Mapping[str, Any]) -> Flat:
-    return {key: absolute(key, value) for key, value in flat.items()}
-
-
-def _with_absolute_paths(key: str, leaf: Leaf) -> Leaf:
-    when = {other: tuple(absolute(other, value) for value in values) for other, values in leaf.when.items()}
-    if isinstance(leaf, Choice):
-        leaf = replace(leaf, options=tuple(absolute(key, option) for option in leaf.options))
-    return replace(leaf, when=when)
-
-
-def absolute(key: str, value: Any) -> Any:
-    """The absolute path if the key's value is the path of an existing file or folder, else the value."""
-    if key == "curriculum.teacher.ranker" and isinstance(value, Mapping):
-        return {name: absolute(f"ranker.{name}", one) for name, one in value.items()}
-    if key not in PATHS or not isinstance(value, str) or value == PATHS[key] or value.startswith("ir_datasets:"):
-        return value
-    path = Path(value).expanduser() if key in DATA else Path(value)
-    return str(path.absolute()) if path.exists() else value
+def session_options(options: Namespace) -> dict[str, Any]:
+    """The values of `add_session` but the storage, as `tune_cl.run` takes them."""
+    return {name: getattr(options, name) for name in ("tracking_uri", "address", "allow_open_ray")}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from trainables.config.objective import AnyRun
@@ -40,6 +41,7 @@ class Request:
     ablate: bool = False
     until_settled: bool = False
     max_seeds: int = 20
+    against: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         flags = {"--top": self.top, "--seeds": self.seeds}
@@ -70,7 +72,14 @@ class Request:
         seeds = f"--until-settled --max-seeds {self.max_seeds}" if self.until_settled else f"--seeds {self.seeds}"
         options = f"--top {self.top} {seeds} --split {self.split} --correction {self.correction}"
         flags = f"{' --race' if self.race else ''}{' --ablate' if self.ablate else ''}"
+        flags += "".join(f" --against {quote(name)}" for name in self.against)
         return f"{search_folder.command('confirm', address)} {options}{flags}"
+
+    def call(self, search_folder: SearchFolder, address: str | None) -> str:
+        """The same in Python."""
+        default = Request()
+        given = {name: value for name, value in asdict(self).items() if value != getattr(default, name)}
+        return search_folder.call("confirm", **given, address=address)
 
 
 def verdict_file(search: Path, split: str) -> Path:
@@ -122,6 +131,9 @@ def _look(document: Document) -> dict[str, Any]:
 
 
 BASELINE = "baseline"
+ONE_TRAINING = (
+    "A present ranker is one training: its p-values are over queries alone, and say nothing of new trainings."
+)
 LONGEST = 128  # characters of a folder's name; most file systems allow 255 bytes
 
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from trainables.config.objective import AnyRun
 from trainables.core.storage import patiently
 from trainables.evaluation.metrics import dev_key
@@ -109,6 +107,6 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
     seal(folder, TRAINING)
 
 
-def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
-    """The metric's per-query values that `confirm_run` wrote, float64 [Q], in the order of the split."""
-    return np.array(list(read_per_query(values_file(folder / split, split), metric).values()))
+def read_values(folder: Path, split: str, metric: str) -> dict[str, float]:
+    """The metric's values by query that `confirm_run` wrote, in the order of the split."""
+    return read_per_query(values_file(folder / split, split), metric)

@@ -82,9 +82,9 @@ def verdict_of(tests: Sequence[Corrected], recommended: Corrected | None, new_se
 def power_of(one: Corrected, seeds: int, queries: int, level: float, seed_matters: bool) -> dict[str, Any]:
     """What a comparison's design can show with probability .8: `detectable`, the smallest difference, and
     `seeds_needed`, the fewest seeds that would show the difference observed; and the variance `components` that both
-    come from. None where that is not known."""
+    come from. None where that is not known: one seed, or differences that are all equal."""
     new, difference = one.test.new, one.test.difference
-    if np.isnan(new.p):
+    if np.isnan(new.p) or not any(asdict(new.components).values()):
         return {"detectable": None, "seeds_needed": None, "components": None}
     basics = {"components": asdict(new.components) | {"seed_freedom": new.seed_freedom}}
     smallest = detectable(new.components, max(seeds, 2), queries, new.seed_freedom, level)
@@ -191,6 +191,8 @@ def undecided(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     if interval is None:
         return NOTHING_TO_TEST if len(row["runs"]) > 1 else "one seed says nothing about new trainings"
     low, high = interval
+    if low == high:
+        return NOTHING_TO_TEST
     between = f"{low:+.4f} to {high:+.4f}"
     if not (low > 0 or high < 0):
         return f"anything from {between} fits the data"

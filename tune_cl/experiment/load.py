@@ -1,9 +1,10 @@
-"""Reads a search-space file and the command line into a checked experiment."""
+"""Reads a search space, and what overrides it, into a checked experiment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from trainables.config.function import Objective, missing, recorded, same
@@ -13,56 +14,91 @@ from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.randomness import generator
-from trainables.data import task_of
+from trainables.data import require_source, task_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import ends_no_trial, unused
 from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve
 from tune_cl.experiment.search_keys import misfits, remarks, search_config, unfit_space
 from tune_cl.schedulers.pbt import PERTURBED
 from tune_cl.space.space import Flat, Points, points_of
-from tune_cl.space.space_files import find_space, parse_yaml, read_space
+from tune_cl.space.space_files import as_yaml_reads, find_space, parse_yaml, read_space
 
 CHECKED_DRAWS = 16
+Source = str | Path | Mapping[str, Any]  # of a space: a shipped name, a YAML file, or the mapping itself
+Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE texts, or dotted keys with their values
+OWN_SPACE, DEFAULTS = "search", "defaults"  # names of a mapping without one, and of no space at all
 
 
 def load_experiment(
-    space: str, overrides: Sequence[str] = (), data: str | None = None, ranker: str | None = None
+    space: Source,
+    overrides: Overrides = (),
+    data: str | Path | None = None,
+    ranker: str | None = None,
+    objective: Objective | None = None,
 ) -> Experiment:
-    """The experiment of a shipped space or a YAML file, overridden by the command line (`overrides`: KEY=VALUE).
-
-    Raises ConfigError with every problem found.
-    """
-    path = find_space(space)
-    tree, repeated = read_space(path)
-    experiment = build(path.stem, tree, command_line(overrides, data, ranker), repeated)
+    """The experiment of a space, with what overrides it. Raises ConfigError with every problem found."""
+    name, tree, repeated = read_source(space)
+    experiment = build(name, tree, command_line(overrides, data, ranker), repeated, objective)
     if not experiment.space.leaves:
         right = "open a key, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
-        raise ConfigError(Problem(space, "nothing to search", right))
+        raise ConfigError(Problem(name if isinstance(space, Mapping) else str(space), "nothing to search", right))
     return experiment
 
 
+def requested_experiment(
+    space: Source,
+    data: str | Path | None,
+    ranker: str | None,
+    trials: int | None,
+    max_iterations: int | None,
+    seed: int | None,
+    overrides: Overrides,
+    objective: Objective | None = None,
+) -> Experiment:
+    """The experiment that a user asks for with the options of `tune_cl.run`. Raises ConfigError if it is invalid,
+    DataError if its data does not exist."""
+    options = {"search.trials": trials, "training.max_iterations": max_iterations, "seed": seed}
+    given = {key: value for key, value in options.items() if value is not None} | parse_overrides(overrides)
+    experiment = load_experiment(space, given, data, ranker, objective)
+    if objective is None:
+        require_source(experiment.base_ranker().data.source)
+    return experiment
+
+
+def read_source(space: Source | None) -> tuple[str, Mapping[str, Any], list[Problem]]:
+    """The name and the mapping of a space (None: the defaults), and the problems of keys given twice."""
+    if space is None:
+        return DEFAULTS, {}, []
+    if isinstance(space, Mapping):
+        return OWN_SPACE, as_yaml_reads(space), []
+    path = find_space(str(space))
+    return path.stem, *read_space(path)
+
+
 def load_training_run(
-    space: str | None, overrides: Sequence[str] = (), data: str | None = None, ranker: str | None = None
+    space: Source | None, overrides: Overrides = (), data: str | Path | None = None, ranker: str | None = None
 ) -> TrainingRun:
-    """One training: what a space fixes (None: the defaults), overridden by the command line. A key that the space opens
-    has the baseline's value. Raises ConfigError with every problem found."""
-    path = find_space(space) if space else None
-    tree, repeated = read_space(path) if path else ({}, [])
-    experiment = build(path.stem if path else "defaults", tree, command_line(overrides, data, ranker), repeated)
+    """One training: what a space fixes (None: the defaults), with what overrides it. A key that the space opens has the
+    baseline's value. Raises ConfigError with every problem found."""
+    name, tree, repeated = read_source(space)
+    experiment = build(name, tree, command_line(overrides, data, ranker), repeated)
     baseline = experiment.baseline_values()
     return experiment.ranker_run({key: baseline[key] for key in experiment.space.leaves if key in baseline})
 
 
-def command_line(overrides: Sequence[str], data: str | None, ranker: str | None) -> Flat:
+def command_line(overrides: Overrides, data: str | Path | None, ranker: str | None) -> Flat:
     """Dotted key -> value or range, from the command line's options."""
-    flags = {"data.source": data, "ranker.name": ranker}
+    flags = {"data.source": None if data is None else str(data), "ranker.name": ranker}
     return {key: value for key, value in flags.items() if value is not None} | parse_overrides(overrides)
 
 
-def parse_overrides(overrides: Sequence[str]) -> Flat:
-    """Dotted key -> value or range, from `--set KEY=VALUE` options; a later one replaces an earlier one."""
+def parse_overrides(overrides: Overrides) -> Flat:
+    """Dotted key -> value or range, from a mapping or from `--set KEY=VALUE` options; a later one replaces an earlier
+    one."""
     flat: Flat = {}
     problems: list[Problem] = []
+    if isinstance(overrides, Mapping):
+        flat, overrides = entries_of(as_yaml_reads(overrides), problems), ()
     for text in overrides:
         key, equals, value = text.partition("=")
         if not (key and equals):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from trainables.config.keys import all_keys, configuration_fields, flatten, one_of, unflatten
+from trainables.config.keys import configuration_fields, dotted_keys, flatten, one_of, unflatten
 from trainables.core.errors import Problem
 from trainables.core.prose import counted
 from trainables.core.validation import ActiveIf, Section, active_values, key_problem, needs, problems_of, too_large
@@ -107,7 +107,7 @@ class SearchConfig(Section):
     resources: Resources = Field(default_factory=Resources)
 
 
-SEARCH_KEYS = all_keys(SearchConfig, "search.")
+SEARCH_KEYS = dotted_keys(SearchConfig, "search.")
 SEARCH_NEEDS = needs(SearchConfig, "search.")
 
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from shlex import quote
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from trainables.config.function import option_of
+from trainables.config.objective import OBJECTIVE
 from trainables.core.cache import ROOT, cache_root, digest_of
 from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, nearest
 from trainables.core.files import folder_on_the_way, names_folder, opened, require_folder, unwritable
-from trainables.core.plugins import plugin_options
 from trainables.core.storage import exists, folders_in, is_remote, joined, size
-from tune_cl.history.journal import FILE, Journal
+from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
-from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked
+from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked, moved, resolve_tracking_uri
 from tune_cl.process import program
 
+WITH_OBJECTIVE = ("resume", "confirm", "plan")  # commands that train
+TRIALS = "trials"  # the folder of all trials' files, in that of a search
 DEFAULT_STORAGE = "./tune_cl_runs"
 STORAGE_HELP = f"where state lives: a folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})"
 REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # errors of writing to a folder of others
@@ -35,6 +39,7 @@ class SearchFolder:
     name: str
     remote: str | None = None
     tracking_uri: str = ""
+    objective: str = ""  # what --objective takes, for a search that trains by a user's function
 
     @property
     def folder(self) -> Path:
@@ -112,12 +117,26 @@ class SearchFolder:
         cluster = f" --address {quote(address)}" if address else ""
         users = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
         tracking = "" if users else f" --tracking-uri {quote(masked(self.tracking_uri))}"
-        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{tracking}{cluster}{plugin_options()}"
+        function = f" --objective {quote(self.objective)}" if self.objective and command in WITH_OBJECTIVE else ""
+        return f"{program('tune-cl')} {command} {quote(self.name)}{options}"
+
+    def call(self, method: str, **options: Any) -> str:
+        """What a user writes in Python to apply a method to this search; options that are None are left out."""
+        storage = None if self.address == str(Path(DEFAULT_STORAGE).resolve()) else self.address
+        users = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
+        tracking = None if users else masked(self.tracking_uri)
+        opened_by = _arguments({"storage": storage, "tracking_uri": tracking})
+        name = ", ".join([repr(self.name), *opened_by])
+        return f"tune_cl.open_search({name}).{method}({', '.join(_arguments(options))})"
 
 
-def stopped(command: str) -> Interrupted:
-    """What Ctrl-C comes to where there is something to go on with."""
-    return Interrupted(f"stopped; what is done is saved. Go on with: {command}")
+def _arguments(options: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={value!r}" for name, value in options.items() if value is not None]
+
+
+def stopped(command: str, call: str) -> Interrupted:
+    """What Ctrl-C comes to where there is something to go on with, in a terminal (`command`) and in Python (`call`)."""
+    return Interrupted(f"stopped; what is done is saved. Go on with: {command}", call)
 
 
 def has_event(journal: Path) -> bool:
@@ -132,7 +151,7 @@ def has_event(journal: Path) -> bool:
 
 
 def search_folder_of(storage: str, name: str) -> SearchFolder:
-    """The place of a search of this name in the storage. Raises ConfigError for a storage that cannot be used."""
+    """The folder of a search of this name in the storage. Raises ConfigError for a storage that cannot be used."""
     if not is_remote(storage):
         return SearchFolder(local(storage), name)
     address = reachable_bucket(storage)
@@ -140,7 +159,7 @@ def search_folder_of(storage: str, name: str) -> SearchFolder:
 
 
 def new_search_folder(storage: str, name: str | None, space: str) -> SearchFolder:
-    """A free place: the given name, or the space's, numbered if it is taken.
+    """A folder with a free name: the given one, or the space's, numbered if it is taken.
 
     Raises ConfigError if a search of the given name exists, the name does not suit a folder in the storage, or storage
     or cache cannot be written to.
@@ -170,7 +189,7 @@ def name_exists(search_folder: SearchFolder) -> ConfigError:
 
 
 def existing_search_folder(storage: str, name: str) -> SearchFolder:
-    """The place of an existing search; in S3, with this machine's copy brought up to date.
+    """The folder of an existing search; in S3, with this machine's copy brought up to date.
 
     Raises ConfigError if there is no such search.
     """
@@ -185,6 +204,14 @@ def existing_search_folder(storage: str, name: str) -> SearchFolder:
         raise ConfigError(Problem("NAME", f"no search '{name}' in {search_folder.address}", right))
     require_own(search_folder.folder)
     return search_folder
+
+
+def with_tracking(search_folder: SearchFolder, given: str | None) -> SearchFolder:
+    """An existing search with its tracking address: the given one, else that of its first event."""
+    first = next(read_events(search_folder.journal))
+    named = moved(first["tracking_uri"], first["storage"], search_folder.storage)
+    uri = resolve_tracking_uri(search_folder.storage, given, named)
+    return replace(search_folder, tracking_uri=uri, objective=option_of(first.get(OBJECTIVE)))
 
 
 def local(storage: str) -> Path:

@@ -118,6 +118,8 @@ class SearchState:
     baseline: str
     yaml: str
     time: float  # of the newest event
+    objective: dict[str, Any] | None = None
+    """The record of the function, for a search that trains by a user's."""
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None

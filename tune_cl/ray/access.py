@@ -15,6 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from trainables.core.errors import ConfigError, Problem
+from trainables.core.prose import say
+from tune_cl.ray.address import require_cluster
+
 AUTH_MODE = "RAY_AUTH_MODE"
 PREFIX = "tune_ray_"  # not that of cluster.local.yaml's folder, whose processes are ended by its name
 OPEN = "r"  # the part that Ray opens to everybody
@@ -70,6 +74,18 @@ def _remove(folder: Path) -> None:
 def is_open() -> bool:
     """Whether the environment takes the token from a local Ray, as any word but `token` does."""
     return os.environ.get(AUTH_MODE, "token").lower() != "token"
+
+
+def require_ray(address: str | None, allow_open: bool = False) -> None:
+    """Raises ConfigError if the cluster does not answer, or if the environment opens a local Ray to everybody and the
+    user has not allowed it."""
+    require_cluster(address)
+    if address is None and is_open():
+        mode = repr(os.environ[AUTH_MODE])
+        wrong = f"{mode} opens the local Ray: whoever reaches this machine over the network can run code as you"
+        if not allow_open:
+            raise ConfigError(Problem(AUTH_MODE, wrong, "unset it, or add --allow-open-ray"))
+        say(f"warning: {AUTH_MODE}: {wrong}")
 
 
 def protect_token() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import sys
 from pathlib import Path
 
 from trainables.core.files import write_text
-from trainables.core.prose import visible
+from trainables.core.prose import say
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState
@@ -87,7 +86,7 @@ def write_report(search_folder: SearchFolder, journal: Journal) -> None:
     try:
         write_text(path, page(gather(search_folder)))
     except Exception as error:  # noqa: BLE001 - a chart that fails must not take the result with it
-        print(visible(f"no report: {error}; {search_folder.command('report')} tries again"), file=sys.stderr)
+        say(f"no report: {error}; {search_folder.command('report')} tries again", whole=True)
         return
     journal.append(artifact_event(path))
 

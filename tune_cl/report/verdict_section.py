@@ -6,6 +6,7 @@ import math
 import statistics
 from dataclasses import dataclass, replace
 
+from tune_cl.confirmation.request import ONE_TRAINING
 from tune_cl.confirmation.verdict import (
     best_on_dev,
     configurations_of,
@@ -224,7 +225,35 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
         f"p is {'corrected for all of them' if adjusted else 'of one as well, uncorrected'}."
     )
     own = table(columns, lines, numeric=range(1, len(columns)))
-    return [own, paragraph(note), *_seeds(confirmed, values), *_looks(confirmed)]
+    return [own, paragraph(note), *_against(confirmed), *_seeds(confirmed, values), *_looks(confirmed)]
+
+
+def _against(confirmed: Document) -> list[Markup]:
+    """The present rankers that the confirmation was asked to compare with."""
+    entries = confirmed.get("against")
+    if not entries:
+        return []
+    above = f"{entries[0]['best']['label']} is above it by"
+    columns = [
+        "present ranker",
+        confirmed["metric"],
+        "from the baseline",
+        "95 % interval",
+        "p",
+        above,
+        "95 % interval",
+        "p",
+    ]
+    lines = [
+        [BLOCKS.wide(row["label"]), number(row["mean"]), *_over_queries(row), *_over_queries(row["best"])]
+        for row in entries
+    ]
+    return [table(columns, lines, numeric=range(1, len(columns))), paragraph(ONE_TRAINING)]
+
+
+def _over_queries(tested: Document) -> list[str]:
+    low, high = tested["ci95"]
+    return [signed(tested["difference"]), f"[{signed(low)}, {signed(high)}]", p_value(tested["p_adjusted"])]
 
 
 def _seeds(confirmed: Document, values: str) -> list[Markup]:

@@ -213,7 +213,7 @@ class _FixedCmaes(_Fixed, CmaEsSampler):
 class GpSampler(ModelSampler):
     """Gaussian process with expected improvement as acquisition, over the parameters that every trial has; those under
     a condition come from TPE, each by itself. Those stopped early count with an estimated final value: left out, as
-    Optuna leaves them, they would change nothing, and it would propose the same place again."""
+    Optuna leaves them, they would change nothing, and it would propose the same point again."""
 
     purpose = "gp"
     needs_values = True

@@ -23,6 +23,7 @@ from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import expected_stops
 from tune_cl.history.journal import Event, Journal
+from tune_cl.history.search_folder import TRIALS
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, initial_state
 from tune_cl.samplers import Outcome
 from tune_cl.schedulers import Decision
@@ -32,7 +33,6 @@ from tune_cl.search.repeats import Repeats, seed_of
 from tune_cl.search.throughput import Forecaster
 from tune_cl.search.warm_start import observation_of
 
-TRIALS = "trials"  # the folder of all trials' files, in that of the search
 BASELINE_TRIAL = "t0000"
 PAUSED = "paused"  # of a Stop, in place of an outcome
 OUTCOMES: dict[str, Outcome] = {"completed": "completed", "stopped_early": "pruned", "failed": "failed"}  # for samplers

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trainables.core.prose import time_left, visible, wrapped
+from trainables.core.prose import say, time_left, visible, wrapped
 from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState
 from tune_cl.space.wording import curriculum, trial_words
 
@@ -129,6 +129,43 @@ class Panel:
     def _value(state: SearchState, trial: TrialState) -> str:
         at = trial.best(state.metric)
         return f"{at.dev:.4f}" if at else "-"
+
+
+class StatusPanel(Panel):
+    """For a notebook: says the headline now and then, which replaces the line before."""
+
+    def __init__(self, trials: int, iterations: int, state: SearchState):
+        super().__init__(trials, iterations, state)
+        self.live, self.latest = None, state
+
+    def __exit__(self, *_: object) -> None:
+        self._show()
+
+    def say(self, line: str) -> None:
+        say(line)
+
+    def update(self, state: SearchState) -> None:
+        self.latest = state
+        if time.monotonic() >= self.shown_until:
+            self._show()
+            self.shown_until = time.monotonic() + 1 / REFRESHES
+
+    def _show(self) -> None:
+        say(self._headline(self.latest, self.latest.ranked()).plain)
+
+
+class NoPanel(Panel):
+    """For callers who want no progress: nothing is shown; what is said goes where notes go."""
+
+    def __init__(self, trials: int, iterations: int, state: SearchState):
+        super().__init__(trials, iterations, state)
+        self.live = None
+
+    def say(self, line: str) -> None:
+        say(line)
+
+    def update(self, state: SearchState) -> None:
+        """Shows nothing."""
 
 
 def in_order(state: SearchState, ranked: Ranked) -> list[TrialState]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from math import inf
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 import yaml
 from yaml.composer import ComposerError
 
@@ -95,6 +96,18 @@ def repeated_keys(node: yaml.Node | None, location: str) -> list[Problem]:
             problems.append(Problem(f"{location}:{line}", wrong, "each key once"))
         lines[key.value] = line
     return problems
+
+
+def as_yaml_reads(value: Any) -> Any:
+    """A value from Python as `parse_yaml` would give it: lists for tuples, texts for paths, Python's own numbers for
+    NumPy's. Everything else stays, for the checks of keys to refuse."""
+    if isinstance(value, Mapping):
+        return {str(key): as_yaml_reads(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_yaml_reads(item) for item in value]
+    if isinstance(value, PurePath):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def find_space(space: str) -> Path:

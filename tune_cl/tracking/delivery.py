@@ -48,7 +48,7 @@ class Delivery:
         self.store = store
         self.search = next(journal.events())
         self.maybe_sent = journal.size
-        target = f"{layout.search_id(self.search)} {masked(uri)}"
+        target = layout.target(self.search, uri)
         self.cursor = load(journal.path, target)
         if PARENT in self.cursor.runs and not store.exists(self.cursor.runs[PARENT]):
             self.cursor = Cursor(target)  # there is another database at the old address

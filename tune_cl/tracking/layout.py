@@ -27,6 +27,11 @@ def search_id(search: Event) -> str:
     return sha256(json.dumps([search["name"], search["storage"], search["time"]]).encode()).hexdigest()[:16]
 
 
+def target(search: Event, uri: str) -> str:
+    """What a cursor is of: the search, and the address without secrets."""
+    return f"{search_id(search)} {masked(uri)}"
+
+
 def milliseconds(seconds: float) -> int:
     """A time for MLflow, 1 or more: it refuses points from before 1970, where a wrong clock may be, and reads an end
     at 0 as now."""

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING
 
-from trainables.core.prose import visible
+from trainables.core.prose import say
 from tune_cl.history.journal import Journal
 from tune_cl.history.tracking_uri import artifact_location, masked
 from tune_cl.tracking.layout import PARENT, view_path
@@ -139,4 +138,4 @@ def finish(writer: MlflowWriter, command: str, timeout: float = 30.0) -> None:
     if unsent := writer.close(timeout):
         why = writer.trouble or "there was no time"
         message = f"{unsent} events have not reached MLflow ({why}); send them later with: {command}"
-        print(visible(message), file=sys.stderr)
+        say(message, whole=True)

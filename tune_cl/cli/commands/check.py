@@ -12,10 +12,11 @@ from typing import Any
 
 from trainables.config.keys import TrainingRun
 from trainables.core.prose import counted, say
-from tune_cl.cli.options import add_experiment, add_overrides, experiment_of
+from tune_cl.cli.options import add_experiment, add_overrides, experiment_options
 from tune_cl.cli.tables import short, table
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import describe
+from tune_cl.experiment.load import requested_experiment
 from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
 from tune_cl.samplers import SEARCHERS
@@ -32,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    experiment = experiment_of(options)
+    experiment = requested_experiment(**experiment_options(options))
     from trainables.training.device import best_device  # imports torch: input errors come first
     from trainables.training.factory import seconds_per_iteration
     from trainables.training.materials import materials_for, materials_key

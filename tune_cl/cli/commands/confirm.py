@@ -8,21 +8,23 @@ more seeds, it trains those that are missing. With --race, configurations that c
 more seeds. With --until-settled it trains one seed at a time and looks after each from the third on: it ends once the
 verdict is clear or hopeless, and all looks together err no more often than a single one. With --ablate, each
 configuration is also compared with itself without its curriculum: where the search opened more than the curriculum,
-that shows what the curriculum is worth. docs/explanation/verdict.md explains how the verdict is made."""
+that shows what the curriculum is worth. With --against, present rankers or their runs are compared too.
+docs/explanation/verdict.md explains how the verdict is made."""
 
 from __future__ import annotations
 
 import math
 from argparse import ArgumentParser, Namespace
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted, wrapped
 from trainables.evaluation.significance import CORRECTIONS
-from tune_cl.cli.options import add_name, add_session, require_ray, tracking_uri_of
+from tune_cl.api.search import open_search
+from tune_cl.cli.options import add_name, add_objective, add_session, objective_option
 from tune_cl.cli.tables import table
-from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.request import ONE_TRAINING, Request
 from tune_cl.confirmation.verdict import (
     corrected,
     higher,
@@ -34,7 +36,7 @@ from tune_cl.confirmation.verdict import (
     sentence,
     shown,
 )
-from tune_cl.history.search_folder import existing_search_folder, search_folder_of
+from tune_cl.history.search_folder import search_folder_of
 
 MOST_KEYS = 4  # listed in a sentence
 THESE_SEEDS = "these seeds"  # the heading of a column of p-values
@@ -54,18 +56,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--correction", default="holm", help=names)
     parser.add_argument("--race", action="store_true", help="no more seeds for those that can no longer win on dev")
     parser.add_argument("--ablate", action="store_true", help="train each configuration without its curriculum too")
+    present = "a TREC run or a ranker (a folder, or a cross-encoder's hub name) to compare with (repeatable)"
+    parser.add_argument("--against", action="append", default=[], metavar="RUN|MODEL", help=present)
+    add_objective(parser)
     add_session(parser)
 
 
 def execute(options: Namespace) -> dict[str, Any]:
     request = _request(options)
-    search_folder = existing_search_folder(options.storage, options.name)
-    tracking_uri = tracking_uri_of(options, search_folder)
-    search_folder = replace(search_folder, tracking_uri=tracking_uri)
-    require_ray(options)
-    from tune_cl.run_confirmation import confirm_search  # imports Ray and torch
-
-    return confirm_search(search_folder, request, tracking_uri, options.address)
+    search = open_search(options.name, options.storage, options.tracking_uri)
+    session = {"address": options.address, "allow_open_ray": options.allow_open_ray}
+    session |= {"objective": objective_option(options)}
+    return search.confirm(**asdict(request), **session).document
 
 
 def _request(options: Namespace) -> Request:
@@ -83,6 +85,7 @@ def _request(options: Namespace) -> Request:
         race=options.race,
         ablate=options.ablate,
         until_settled=options.until_settled,
+        against=tuple(options.against),
         **{key: value for key, value in given.items() if value is not None},
     )
 
@@ -99,7 +102,7 @@ def render(document: dict[str, Any]) -> str:
     notes += [f"{one['label']}: not tested, no more training after seeds {one['seeds']}" for one in document["dropped"]]
     lines = [*map(wrapped, _sentences(document)), "", head, "", table(columns, rows)]
     lines += _looks(document)
-    lines += [*map(wrapped, _intervals(document)), "", *_ablations(document)]
+    lines += [*map(wrapped, _intervals(document)), "", *_ablations(document), *_against(document)]
     lines += map(wrapped, notes)
     search_folder = replace(
         search_folder_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"]
@@ -139,6 +142,24 @@ def _ablations(document: dict[str, Any]) -> list[str]:
     columns = ["trial", "without its curriculum", "mean ± sd", *tested]
     rows = [(row["trial_id"], ablation["label"], *_figures(ablation)) for row, ablation in pairs]
     return [table(columns, rows), ""] if rows else []
+
+
+def _against(document: dict[str, Any]) -> list[str]:
+    """A table of the present rankers; empty if there are none."""
+    rows = [
+        (row["label"], f"{row['mean']:.4f}", *_over_queries(row), *_over_queries(row["best"]))
+        for row in document.get("against", [])
+    ]
+    if not rows:
+        return []
+    best = f"'{document['against'][0]['best']['label']}' is above it by"
+    columns = ["present ranker", document["metric"], "from the baseline [95 %]", "p", f"{best} [95 %]", "p"]
+    return [table(columns, rows), wrapped(ONE_TRAINING), ""]
+
+
+def _over_queries(tested: dict[str, Any]) -> tuple[str, str]:
+    low, high = tested["ci95"]
+    return f"{tested['difference']:+.4f} [{low:+.4f}, {high:+.4f}]", _p(tested["p_adjusted"])
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:

@@ -10,12 +10,13 @@ and evaluates it on dev; `tune-cl confirm` reuses these trainings."""
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted, wrapped
-from tune_cl.cli.options import add_name, require_ray
+from tune_cl.cli.options import add_name, add_objective, objective_option
 from tune_cl.cli.plots import require_format, save_figure
 from tune_cl.cli.tables import table
 from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, of_repeats, plan_of, seconds_of
@@ -25,6 +26,7 @@ from tune_cl.experiment.search_keys import price_of_an_hour
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchFolder, existing_search_folder
 from tune_cl.history.state import experiment_of, replay
+from tune_cl.ray.access import require_ray
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,6 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG of the table")
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
     parser.add_argument("--address", help="of a Ray cluster for --pilot: auto, or host:port (default: a local Ray)")
+    add_objective(parser)
     parser.add_argument("--allow-open-ray", action="store_true", help="as in tune-cl run; for --pilot")
 
 
@@ -57,6 +60,9 @@ def execute(options: Namespace) -> dict[str, Any]:
     _check(options)
     search_folder = existing_search_folder(options.storage, options.name)
     variances = _measured(search_folder, options) if options.pilot else _recorded(search_folder)
+    if not any(asdict(variances.components).values()):
+        wrong = f"the values do not vary: {variances.source}"
+        raise ConfigError(Problem("NAME", wrong, "a search whose trainings differ; see training.lr"))
     state = replay(read_events(search_folder.journal))
     price = price_of_an_hour(experiment_of(state).search)
     document = plan_of(variances, options.top, Request.correction, options.power, seconds_of(state), price)
@@ -92,10 +98,10 @@ def _recorded(search_folder: SearchFolder) -> Variances:
 
 
 def _measured(search_folder: SearchFolder, options: Namespace) -> Variances:
-    require_ray(options)
+    require_ray(options.address, options.allow_open_ray)
     from tune_cl.run_confirmation import pilot  # imports Ray and torch
 
-    return of_pilot(pilot(search_folder, options.pilot, options.address))
+    return of_pilot(pilot(search_folder, options.pilot, options.address, objective_option(options)))
 
 
 def _plot(path: Path, document: dict[str, Any]) -> None:

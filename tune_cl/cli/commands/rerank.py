@@ -1,9 +1,11 @@
 """Examples:
   tune-cl rerank runs/model --data ../data/mediqa --split test --output mediqa.run.txt
   tune-cl rerank runs/model --query "how do I sort a table" --documents answers.txt
+  tune-cl rerank cross-encoder/ms-marco-MiniLM-L6-v2 --data ../data/wikiqa
 
-DOCUMENTS has one document a line: its text, or its id, a tab and its text. A ranker that was trained to classify pairs
-predicts classes: of the pairs of DATA (as TSV), or of each document with the query as the first sentence."""
+CHECKPOINT is also a cross-encoder of others with one label, or two. DOCUMENTS has one document a line: its text, or its
+id, a tab and its text. A ranker that was trained to classify pairs predicts classes: of the pairs of DATA (as TSV), or
+of each document with the query as the first sentence."""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ SPLIT = "test"  # that is re-ranked by default
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "checkpoint", metavar="CHECKPOINT", help="folder of a trained ranker, as tune-cl train and run write it"
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="folder of a trained ranker, as tune-cl train and run write it, or of a cross-encoder, or its hub name",
     )
     parser.add_argument("--data", help=f"re-rank the candidates of {DATA_HELP}")
     add_split(parser, SPLIT, "candidates are re-ranked")
@@ -84,7 +88,8 @@ def _rank_texts(ranker: SavedRanker, options: Namespace) -> dict[str, Any]:
     if ranker.classes:
         return {"predictions": _predictions(ids, ranker.classes, scores)}
     best_first = sorted(rows.tolist(), key=lambda row: (-scores[row], row))
-    return {"ranking": [{"doc": ids[row], "score": float(scores[row])} for row in best_first]}
+    shown = ranker.shown(scores)
+    return {"ranking": [{"doc": ids[row], "score": float(shown[row])} for row in best_first]}
 
 
 def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -> list[dict[str, Any]]:

@@ -20,9 +20,9 @@ from trainables.curriculum.scoring import SCORINGS
 from trainables.data.columns import TextColumn
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.commands import run as run_command
-from tune_cl.cli.options import in_any_folder
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import build, from_yaml
+from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history import search_folder as places
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder, existing_search_folder, new_search_folder

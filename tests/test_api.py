@@ -1,0 +1,126 @@
+"""The library as `import tune_cl` offers it, as far as nothing is trained."""
+
+from __future__ import annotations
+
+import ast
+import math
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tune_cl
+from search_spaces import SPACES
+from tests.support.project import ROOT
+from tests.support.report_cases import Case
+from tune_cl.experiment.load import load_experiment, requested_experiment
+
+INIT = ROOT / "tune_cl" / "__init__.py"
+
+
+@pytest.mark.parametrize("name", tune_cl.__all__)
+def test_a_public_name_is_there_and_documented(name: str) -> None:
+    value = getattr(tune_cl, name)
+    assert value is getattr(import_module(tune_cl.HOMES[name]), name) and value.__doc__
+    assert name in dir(tune_cl)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    blocks = [node for node in ast.parse(INIT.read_text()).body if isinstance(node, ast.If)]
+    imports = [one for block in blocks for one in block.body if isinstance(one, ast.ImportFrom)]
+    assert {alias.asname: one.module for one in imports for alias in one.names} == tune_cl.HOMES
+
+
+def test_an_unknown_name_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'serach'"):
+        _ = tune_cl.serach  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_errors_have_all_problems(tmp_path: Path) -> None:
+    with pytest.raises(tune_cl.ConfigError) as error:
+        tune_cl.run("quickstart", overrides={"training.lr": "fast", "curriculum.n": -1}, storage=tmp_path)
+    assert {problem.location for problem in error.value.problems} == {"training.lr", "curriculum.n"}
+    with pytest.raises(tune_cl.DataError, match="nowhere"):
+        tune_cl.run("quickstart", data=tmp_path / "nowhere", storage=tmp_path)
+    with pytest.raises(tune_cl.ConfigError, match="no search 'toy'"):
+        tune_cl.open_search("toy", tmp_path)
+    with pytest.raises(tune_cl.DataError, match="not a trained ranker"):
+        tune_cl.load_ranker(tmp_path)
+    assert not list(tmp_path.iterdir())
+    [problem] = tune_cl.WorkFailed("the disk is full").problems
+    assert problem.wrong == "the disk is full"
+
+
+def experiment(space: Any, **overrides: Any) -> Any:
+    return requested_experiment(space, None, None, None, None, None, overrides)
+
+
+def test_a_mapping_is_the_same_as_a_file_of_it() -> None:
+    import yaml
+
+    tree = yaml.safe_load(SPACES["quickstart"].read_text())
+    own, shipped = experiment(tree), experiment("quickstart")
+    assert own.name == "search" and experiment(tree | {"name": "mine"}).name == "mine"
+    assert (own.space, own.fixed, own.baseline, own.search) == (
+        shipped.space,
+        shipped.fixed,
+        shipped.baseline,
+        shipped.search,
+    )
+    assert experiment(SPACES["quickstart"]).space == shipped.space
+
+
+def test_overrides_are_values_of_python() -> None:
+    given = {
+        "training.lr": np.float64(0.02),
+        "curriculum": {"delta": {"uniform": (0.1, 0.9)}, "n": 3},
+        "search.max_concurrent": None,
+        "data": Path("docstrings"),
+    }
+    in_text = ["training.lr=0.02", "curriculum.delta={uniform: [0.1, 0.9]}", "curriculum.n=3"]
+    made, expected = load_experiment("quickstart", given), load_experiment("quickstart", in_text)
+    assert made.to_yaml() == expected.to_yaml()
+    assert requested_experiment("quickstart", None, None, 7, 3, 5, {"seed": 6}).seed == 6, "overrides win"
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    case = Case(tmp_path)
+    case.add([0.4, 0.5, 0.6], "baseline")
+    case.add([0.5, 0.7, 0.6], "completed")
+    case.add([0.3], "stopped_early")
+    case.add([0.2, 0.4])
+    case.write()
+    return case
+
+
+def test_a_search_that_runs_can_be_read(case: Case) -> None:
+    search = tune_cl.open_search("toy", case.search_folder.storage)
+    assert (search.name, search.metric, search.finished) == ("toy", "map", False)
+    assert search.storage == str(case.search_folder.storage) and search.tracking_uri.endswith("/mlflow.db")
+    trials = search.trials
+    assert [*trials.columns[:6]] == ["trial_id", "outcome", "dev", "best_iteration", "iterations", "seconds"]
+    assert {"curriculum.pacing", "curriculum.n", "curriculum.delta"} <= set(trials.columns)
+    assert [*trials["outcome"]] == ["baseline", "completed", "stopped_early", "running"]
+    assert [*trials["dev"]] == [0.6, 0.7, 0.3, 0.4] and [*trials["best_iteration"]] == [3, 2, 1, 2]
+    curves = search.curves
+    assert [*curves["trial_id"]] == ["t0000"] * 3 + ["t0001"] * 3 + ["t0002"] + ["t0003"] * 2
+    assert curves[curves["trial_id"] == "t0001"]["dev_map"].tolist() == [0.5, 0.7, 0.6]
+    assert search.best is not None and (search.best.trial_id, search.best.iteration) == ("t0001", 2)
+    assert search.baseline is not None and (search.baseline.trial_id, search.baseline.dev) == ("t0000", 0.6)
+    assert search.document["best"]["trial_id"] == "t0001" and search.document["trials"] == 4
+    assert search.best_ranker is None
+
+
+def test_a_comparison_is_that_of_a_confirmation() -> None:
+    rng = np.random.default_rng(0)
+    baseline = rng.random((4, 30))
+    values = np.stack([baseline + 0.1 + 0.02 * rng.standard_normal((4, 30)), baseline])
+    better, same = tune_cl.compare(values, baseline)
+    keys = {"difference", "p_value", "p_adjusted", "ci95", "p_new", "p_new_adjusted", "ci95_new"}
+    assert better.keys() >= keys and same.keys() >= keys
+    assert better["difference"] == pytest.approx(0.1, abs=0.01) and better["p_new_adjusted"] < 0.01
+    assert same["p_new"] == 1 and same["ci95_new"][0] < 0 < same["ci95_new"][1]
+    assert math.isnan(tune_cl.compare(values[:, :1], baseline[:1])[0]["p_new"]), "one seed says nothing of new ones"

@@ -1,0 +1,58 @@
+"""Trained rankers from Python: `tune_cl.load_ranker`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainables.core.errors import ConfigError, Problem
+from trainables.training.ranker_folder import require_ranker
+
+if TYPE_CHECKING:
+    from trainables.training.saved_ranker import SavedRanker
+
+
+class Ranker:
+    """A trained ranker. `folder`: where it is saved; `classes`: what it predicts, empty if it ranks."""
+
+    def __init__(self, folder: Path, saved: SavedRanker):
+        self.folder, self.saved = folder, saved
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.saved.classes
+
+    def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        """Scores of pairs of query and document, float32 [B], higher is better; of a ranker with K classes, their
+        logits, float32 [B, K]. A text that stands in several pairs is read once."""
+        queries, documents = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
+        row_of = [{text: row for row, text in enumerate(texts)} for texts in (queries, documents)]
+        asked, read = (np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1))
+        return self.saved.score(queries, documents, asked, read)
+
+    def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
+        """The documents' indices with their scores, best first; of equal scores, the lower index first. Raises
+        ConfigError if the ranker predicts classes."""
+        if self.classes:
+            raise ConfigError(Problem(str(self.folder), "predicts classes and ranks nothing", "predict(pairs)"))
+        scores = self.predict([(query, document) for document in documents]).tolist()
+        return sorted(enumerate(scores), key=lambda pair: (-pair[1], pair[0]))
+
+    def __repr__(self) -> str:
+        return f"<Ranker {self.saved.run.ranker['name']} from {self.folder}>"
+
+
+def load_ranker(folder: str | Path) -> Ranker:
+    """The trained ranker in a folder, as `tune_cl.train` and the commands save it. Raises DataError if there is none or
+    it is broken."""
+    require_ranker(Path(folder))
+    from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first
+    from trainables.training.saved_ranker import SavedTrees
+
+    saved = load_saved(Path(folder))
+    if isinstance(saved, SavedTrees):
+        raise ConfigError(Problem(str(folder), "reads features, no texts", "tune-cl rerank FOLDER --data DATA"))
+    return Ranker(Path(folder), saved)

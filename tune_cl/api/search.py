@@ -1,0 +1,279 @@
+"""Searches from Python: `tune_cl.run`, `tune_cl.open_search` and what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainables.config.function import Function, Objective, objective_of
+from trainables.core.prose import say
+from tune_cl.api.session import panel_kind, working
+from tune_cl.api.verdict import Verdict
+from tune_cl.confirmation.request import Request
+from tune_cl.experiment.load import Overrides, Source, requested_experiment
+from tune_cl.experiment.paths import in_any_folder
+from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import (
+    DEFAULT_STORAGE,
+    TRIALS,
+    SearchFolder,
+    existing_search_folder,
+    new_search_folder,
+    with_tracking,
+)
+from tune_cl.history.state import SearchState, TrialState, replay
+from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
+from tune_cl.ray.access import require_ray
+from tune_cl.search.progress_panel import standing
+from tune_cl.search_document import BEST_RANKER, baseline_result, best_of, recorded_document
+from tune_cl.tracking.layout import metric_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial at its best: `params` are the keys in force, `dev` the highest value of the metric on dev, `iteration`
+    (from 1) the one that reached it."""
+
+    trial_id: str
+    params: dict[str, Any]
+    dev: float
+    iteration: int
+
+
+def run(
+    space: Source,
+    data: str | Path | None = None,
+    ranker: str | None = None,
+    name: str | None = None,
+    trials: int | None = None,
+    max_iterations: int | None = None,
+    seed: int | None = None,
+    storage: str | Path = DEFAULT_STORAGE,
+    tracking_uri: str | None = None,
+    address: str | None = None,
+    overrides: Overrides | None = None,
+    progress: bool = True,
+    allow_open_ray: bool = False,
+    objective: Function | Objective | None = None,
+) -> Search:
+    """Runs a search to its end, as `tune-cl run` does.
+
+    space           a shipped space's name, a YAML file, or a mapping of the same tree
+    data, ranker    in place of the space's: `docstrings`, `ir_datasets:NAME` or a folder; a name of `tune-cl list`
+    name            of the search; the space's name by default, numbered where it is taken
+    trials          how many, the baseline included
+    max_iterations  of a trial
+    seed            of sampling and of every training
+    storage         a folder or s3://BUCKET/FOLDER
+    tracking_uri    MLflow's; by default $MLFLOW_TRACKING_URI, else a SQLite file in the storage
+    address         of a Ray cluster; by default a local Ray, which is gone when the search ends
+    overrides       dotted keys with their values, e.g. {"training.lr": 1e-4}; they win over everything else
+    progress        False: nothing is printed
+    objective       a training function `(config, trial)` of your own (trial: ObjectiveTrial), in place of our rankers;
+                    its keys are `parameters.*`
+
+    Raises ConfigError or DataError with all problems before anything is written, WorkFailed if no trial gave a value,
+    Interrupted (a KeyboardInterrupt) when stopped: `Search.resume` goes on.
+    """
+    with working(progress):
+        own = objective_of(objective) if objective else None
+        experiment = requested_experiment(space, data, ranker, trials, max_iterations, seed, overrides or {}, own)
+        experiment = in_any_folder(experiment)
+        search_folder = new_search_folder(str(storage), name, experiment.name)
+        tracking_uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
+        search_folder = replace(search_folder, tracking_uri=tracking_uri, objective=own.option if own else "")
+        require_ray(address, allow_open_ray)
+        from tune_cl.run_search import start_search  # imports Ray and torch: only after the input is checked
+
+        document = start_search(experiment, search_folder, tracking_uri, address, panel_kind(progress))
+    return Search(search_folder, document, own)
+
+
+def open_search(name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None) -> Search:
+    """A search that ran before, finished or not. `tracking_uri`: MLflow's address, if it is another one now.
+
+    Raises ConfigError if there is none of this name in the storage, DataError if its journal is damaged.
+    """
+    return Search(with_tracking(existing_search_folder(str(storage), name), tracking_uri))
+
+
+class Search:
+    """A search as its journal has it now: trials, curves and the best trial can be read while it runs, too."""
+
+    def __init__(
+        self, search_folder: SearchFolder, document: dict[str, Any] | None = None, objective: Objective | None = None
+    ):
+        self.search_folder = search_folder
+        self._document, self._objective = document, objective
+
+    @property
+    def name(self) -> str:
+        return self.search_folder.name
+
+    @property
+    def storage(self) -> str:
+        """The folder or S3 address that holds the search."""
+        return self.search_folder.address
+
+    @property
+    def tracking_uri(self) -> str:
+        """Where MLflow's runs are, without passwords."""
+        return masked(self.search_folder.tracking_uri)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """That of `tune-cl run --json`. Raises WorkFailed if no trial gave a value."""
+        return recorded_document(self.search_folder) if self._document is None else self._document
+
+    @property
+    def metric(self) -> str:
+        return self._state.metric
+
+    @property
+    def finished(self) -> bool:
+        """Whether it ran to its end; `resume` goes on with one that did not."""
+        return bool(self._state.end)
+
+    @property
+    def _state(self) -> SearchState:
+        return replay(read_events(self.search_folder.journal))
+
+    @property
+    def trials(self) -> pd.DataFrame:
+        """A row for each trial: trial_id, outcome (completed, stopped_early, failed, baseline, running or paused), dev
+        and best_iteration (NaN without a value), iterations and seconds of training, and a column for each key that
+        the space opens (None where it has no effect)."""
+        import pandas as pd
+
+        state = self._state
+        recorded = next(read_events(self.search_folder.journal)).get("opened", ())
+        opened = dict.fromkeys([*recorded, *(key for trial in state.by_number() for key in trial.point)])
+        return pd.DataFrame([_trial_row(state, trial, opened) for trial in state.by_number()])
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """A row for each iteration of each trial: trial_id, iteration (from 1), and a column for each metric, under its
+        name in MLflow."""
+        import pandas as pd
+
+        rows = [
+            {"trial_id": trial.trial, "iteration": iteration}
+            | {metric_name(name): value for name, value in sorted(metrics.items())}
+            for trial in self._state.by_number()
+            for iteration, metrics in sorted(trial.results.items())
+        ]
+        return pd.DataFrame(rows, columns=None if rows else ["trial_id", "iteration"])
+
+    @property
+    def best(self) -> Trial | None:
+        """The best trial on dev, the baseline included; None if no trial gave a value."""
+        return _trial(best_of(self._state))
+
+    @property
+    def baseline(self) -> Trial | None:
+        """The trial without a curriculum; None if it gave no value."""
+        state = self._state
+        found = baseline_result(state)
+        return _trial({"trial_id": state.baseline, **found}) if found else None
+
+    @property
+    def best_ranker(self) -> Path | None:
+        """The folder of the best trial's ranker, for `load_ranker`; None before the end."""
+        folder = self.search_folder.folder / TRIALS / BEST_RANKER
+        return folder if folder.is_dir() else None
+
+    def resume(
+        self,
+        address: str | None = None,
+        progress: bool = True,
+        allow_open_ray: bool = False,
+        objective: Function | Objective | None = None,
+    ) -> Search:
+        """Goes on after a stop, a crash or a kill; nothing finished is done again. Of a finished search only the report
+        and MLflow's records are completed. `objective`: the function of a search that trains by one, if this is not
+        what `run` returned. Returns this search. Raises what `tune_cl.run` raises."""
+        with working(progress):
+            self._remember(objective)
+            require_ray(address, allow_open_ray)
+            if self.finished:
+                say(f"'{self.name}' is finished; completing its report and MLflow's records")
+            from tune_cl.run_search import resume_search  # imports Ray and torch
+
+            uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
+            self._document = resume_search(self.search_folder, uri, address, kind, self._objective)
+        return self
+
+    def _remember(self, objective: Function | Objective | None) -> None:
+        if objective is not None:
+            self._objective = objective_of(objective)
+
+    def confirm(
+        self,
+        seeds: int = Request.seeds,
+        top: int = Request.top,
+        split: str = Request.split,
+        correction: str = Request.correction,
+        until_settled: bool = False,
+        max_seeds: int = Request.max_seeds,
+        race: bool = False,
+        ablate: bool = False,
+        address: str | None = None,
+        progress: bool = True,
+        allow_open_ray: bool = False,
+        objective: Function | Objective | None = None,
+    ) -> Verdict:
+        """Trains the `top` best configurations and the baseline with new seeds, and tests on the split whether their
+        differences hold for new queries and new trainings. Trainings that an earlier call finished are used again.
+
+        until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
+        race           no more seeds for configurations that can no longer win on dev
+        ablate         trains each configuration without its curriculum, too
+        objective      the function of a search that trains by one, if this is not what `run` returned
+
+        Raises ConfigError for values that make no sense, DataError if the data has changed, WorkFailed if too many
+        trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
+        """
+        request = Request(top, seeds, split, correction, race, ablate, until_settled, max_seeds)
+        with working(progress):
+            self._remember(objective)
+            require_ray(address, allow_open_ray)
+            from tune_cl.run_confirmation import confirm_search  # imports Ray and torch
+
+            uri = self.search_folder.tracking_uri
+            document = confirm_search(self.search_folder, request, uri, address, self._objective)
+        return Verdict(document)
+
+    def report(self, output: str | Path | None = None, format: str = "html", progress: bool = True) -> Path:
+        """Writes the report to a file (by default in the search's folder) and returns its path. `format`: html, one
+        page that opens offline; latex, the table of configurations; csv, a row for each trial."""
+        from tune_cl.report.output import write_output  # imports SciPy
+
+        with working(progress):
+            return write_output(self.search_folder, None if output is None else Path(output), format)
+
+    def __repr__(self) -> str:
+        ended = "finished" if self.finished else "not finished"
+        return f"<Search {self.name} in {self.storage}: {len(self._state.trials)} trials, {ended}>"
+
+
+def _trial(found: Mapping[str, Any] | None) -> Trial | None:
+    return Trial(*(found[name] for name in ("trial_id", "params", "dev", "iteration"))) if found else None
+
+
+def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> dict[str, Any]:
+    at = trial.best(state.metric)
+    reached = (at.dev, at.iteration) if at else (float("nan"), float("nan"))
+    return {
+        "trial_id": trial.trial,
+        "outcome": standing(trial).replace(" ", "_"),
+        "dev": reached[0],
+        "best_iteration": reached[1],
+        "iterations": trial.iterations,
+        "seconds": sum(metrics["seconds"] for metrics in trial.results.values()),
+        **{key: trial.params.get(key) for key in opened},
+    }

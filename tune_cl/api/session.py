@@ -1,0 +1,72 @@
+"""What a call from Python needs while it works, put back afterwards."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from trainables.core.errors import Interrupted
+from trainables.core.prose import heard_by
+from tune_cl.history.state import SearchState
+from tune_cl.process import stoppable
+from tune_cl.search.progress_panel import NoPanel, Panel, StatusPanel
+
+LASTING = ("note:", "warning:")  # what a line of progress does not replace begins with one of these
+
+
+@contextmanager
+def working(progress: bool) -> Iterator[None]:
+    """Lets an interrupt stop the work in order, and what is said reach the user: stderr, in a notebook one line that
+    changes, or nobody without `progress`."""
+    with ExitStack() as stack:
+        stack.enter_context(stoppable((signal.SIGINT,)))
+        if not progress:
+            stack.enter_context(heard_by(lambda text: None))
+        elif in_notebook():
+            stack.enter_context(heard_by(NotebookLine().hear))
+        try:
+            yield
+        except Interrupted as stop:
+            if stop.call:
+                stop.args = (f"stopped; what is done is saved. Go on with: {stop.call}",)
+            raise
+
+
+def panel_kind(progress: bool) -> Callable[[int, int, SearchState], Panel]:
+    """How a running search is shown, by the same rules as in `working`."""
+    if not progress:
+        return NoPanel
+    return StatusPanel if in_notebook() else Panel
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class NotebookLine:
+    """A line below a notebook's cell whose text changes, and lines above it that stay."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def hear(self, text: str) -> None:
+        """Prints a note; shows anything else in place of the line before."""
+        if text.startswith(LASTING):
+            print(text)
+        else:
+            self.show(text)
+
+    def show(self, text: str) -> None:
+        from IPython.display import display  # there: this is a notebook
+
+        content = {"text/plain": text}
+        if self._handle is None:
+            self._handle = display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)

@@ -1,0 +1,89 @@
+"""One training from Python: `tune_cl.train`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from trainables.core.errors import Interrupted
+from trainables.core.files import require_folder
+from trainables.data import require_source
+from tune_cl.api.rankers import Ranker, load_ranker
+from tune_cl.api.session import working
+from tune_cl.experiment.load import Overrides, Source, load_training_run, parse_overrides
+from tune_cl.experiment.paths import absolute
+from tune_cl.run_training import default_output, train_and_test
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A training that has ended. `folder` holds its ranker, run and state; `document` is that of `tune-cl train
+    --json`."""
+
+    folder: Path
+    document: dict[str, Any]
+
+    @cached_property
+    def ranker(self) -> Ranker:
+        """The ranker with the weights that were best on dev."""
+        return load_ranker(self.document["checkpoint"])
+
+    @property
+    def metric(self) -> str:
+        return self.document["metric"]
+
+    @property
+    def dev(self) -> list[float]:
+        """The metric on dev after each iteration."""
+        return self.document["dev"]
+
+    @property
+    def best_iteration(self) -> int:
+        """The iteration (from 1) with the highest value on dev."""
+        return self.document["best_iteration"]
+
+    @property
+    def test(self) -> dict[str, float] | None:
+        """All metrics on test; None for data without a test split."""
+        return self.document["test"]
+
+    @property
+    def run_file(self) -> Path:
+        """The ranking of test (without one, of dev) as a TREC run; for classes, their predictions."""
+        return Path(self.document["run_file"])
+
+
+def train(
+    space: Source | None = None,
+    data: str | Path | None = None,
+    ranker: str | None = None,
+    overrides: Overrides | None = None,
+    output: str | Path | None = None,
+    progress: bool = True,
+) -> TrainedRun:
+    """Trains one configuration, without a search and without Ray, and applies the best weights to test.
+
+    space         a shipped space's name, a YAML file or a mapping to start from; opened keys have the baseline's values
+    data, ranker  in place of the space's
+    overrides     dotted keys with their values
+    output        the folder for the ranker, its run and its state; by default one for each configuration
+    progress      False: nothing is printed
+
+    The same call goes on with a training that was stopped. Raises ConfigError or DataError before the training begins,
+    WorkFailed if the loss is no longer a number, Interrupted (a KeyboardInterrupt) when stopped.
+    """
+    overrides = parse_overrides(overrides or {})
+    with working(progress):
+        run = load_training_run(space, overrides, data, ranker)
+        require_source(run.data.source)
+        folder = default_output(run) if output is None else Path(output)
+        source = absolute("data.source", run.data.source)  # so that the ranker finds its data from any folder
+        run = run.model_copy(update={"data": run.data.model_copy(update={"source": source})})
+        require_folder("--output", folder)
+        try:
+            return TrainedRun(folder, train_and_test(run, folder, overrides))
+        except KeyboardInterrupt:
+            message = "stopped; saved iterations are kept. The same call of tune_cl.train goes on"
+            raise Interrupted(message) from None

@@ -1,0 +1,58 @@
+"""A search's configuration with absolute paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trainables.data import DOCSTRINGS
+from trainables.rankers.settings import TRAINED_VECTORS
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.space.parameters import Choice, Leaf
+from tune_cl.space.space import Flat, Space
+
+DATA = ("data.source", "training.pretrain_data")
+PATHS = {  # keys whose value may be a local path, each with the one value that never is
+    **dict.fromkeys(DATA, DOCSTRINGS),
+    "ranker.vectors": TRAINED_VECTORS,
+    "curriculum.vectors": TRAINED_VECTORS,
+    "ranker.model": "tiny",
+}
+
+
+def in_any_folder(experiment: Experiment) -> Experiment:
+    """The experiment with absolute paths: trials work in other folders, and `resume` and `confirm` may be called from
+    other folders."""
+    space, search = experiment.space, experiment.search
+    return replace(
+        experiment,
+        fixed=_absolutes(experiment.fixed),
+        baseline=_absolutes(experiment.baseline),
+        space=Space(
+            {key: _with_absolute_paths(key, leaf) for key, leaf in space.leaves.items()}, _absolutes(space.context)
+        ),
+        search=search.model_copy(update={"points": tuple(map(_absolutes, search.points))}),
+    )
+
+
+def _absolutes(flat: Mapping[str, Any]) -> Flat:
+    return {key: absolute(key, value) for key, value in flat.items()}
+
+
+def _with_absolute_paths(key: str, leaf: Leaf) -> Leaf:
+    when = {other: tuple(absolute(other, value) for value in values) for other, values in leaf.when.items()}
+    if isinstance(leaf, Choice):
+        leaf = replace(leaf, options=tuple(absolute(key, option) for option in leaf.options))
+    return replace(leaf, when=when)
+
+
+def absolute(key: str, value: Any) -> Any:
+    """The absolute path if the key's value is the path of an existing file or folder, else the value."""
+    if key == "curriculum.teacher.ranker" and isinstance(value, Mapping):
+        return {name: absolute(f"ranker.{name}", one) for name, one in value.items()}
+    if key not in PATHS or not isinstance(value, str) or value == PATHS[key] or value.startswith("ir_datasets:"):
+        return value
+    path = Path(value).expanduser() if key in DATA else Path(value)
+    return str(path.absolute()) if path.exists() else value

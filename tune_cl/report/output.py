@@ -1,0 +1,56 @@
+"""Writes the results of a search to a file, in one of several formats, and has it sent to MLflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainables.core.errors import ConfigError, Problem, WorkFailed, nearest
+from trainables.core.files import output_file, require_file, write_text
+from trainables.core.prose import say
+from tune_cl.history.search_folder import SearchFolder
+from tune_cl.report.findings import gather
+from tune_cl.report.formats import latex_table, trials_csv
+from tune_cl.report.page import artifact_event, page
+from tune_cl.tracking.writer import MlflowWriter, finish
+
+FORMATS = {"html": (".html", page), "latex": (".tex", latex_table), "csv": (".csv", trials_csv)}
+COPIES = "reports"  # in the search's folder: copies of reports that were written elsewhere
+TRACKING_SECONDS = 20.0  # for which the report waits for MLflow
+
+
+def write_output(search_folder: SearchFolder, output: Path | None, form: str) -> Path:
+    """Writes the report (`form`: one of FORMATS) to a file, by default in the search's folder; returns its path. Raises
+    ConfigError for another format or a file that cannot be written, DataError for a damaged search."""
+    if form not in FORMATS:
+        raise ConfigError(Problem("format", f"unknown format '{form}'", nearest(form, FORMATS)))
+    suffix, text_of = FORMATS[form]
+    output = output or search_folder.folder / f"report{suffix}"
+    require_file("--output", output)
+    text = text_of(gather(search_folder))
+    with output_file(output) as file:
+        write_text(file, text)
+    tracked(search_folder, output, text)
+    return output
+
+
+def tracked(search_folder: SearchFolder, output: Path, text: str) -> None:
+    """Sends the file, which contains the text, to MLflow as an artifact of the search. A failure is only printed."""
+    try:
+        with search_folder.open(watch=0) as journal:
+            journal.append(artifact_event(_in_folder(search_folder, output, text)))
+            writer = MlflowWriter(journal, search_folder.tracking_uri)
+            writer.start()
+            finish(writer, search_folder.command("resume"), TRACKING_SECONDS)
+    except ConfigError as error:
+        say(f"not logged to MLflow: {error.problems[0].wrong}")
+    except (OSError, WorkFailed) as error:
+        say(f"not logged to MLflow: {error}")
+
+
+def _in_folder(search_folder: SearchFolder, output: Path, text: str) -> Path:
+    """The file, or a copy of it in the search's folder: MLflow gets only files from there."""
+    if output.resolve().is_relative_to(search_folder.folder.resolve()):
+        return output
+    copy = search_folder.folder / COPIES / output.name
+    write_text(copy, text)
+    return copy

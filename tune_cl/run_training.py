@@ -1,0 +1,142 @@
+"""One training from start to end, without a search: `tune_cl.train` and `tune-cl train`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from trainables.config.keys import NEEDS, TrainingRun, without_effect
+from trainables.core.errors import ConfigError, Problem
+from trainables.core.prose import say
+from trainables.core.validation import with_needs
+from trainables.evaluation.metrics import dev_key
+from tune_cl.history.search_folder import DEFAULT_STORAGE
+from tune_cl.process import stop_if_asked
+from tune_cl.space.space import Flat
+
+if TYPE_CHECKING:
+    from trainables.training.factory import RankerTraining
+    from trainables.training.materials import Materials
+
+
+STATES = "state"  # folder within the output
+RANKER = "ranker"  # likewise, of the trained ranker
+
+
+def train_and_test(run: TrainingRun, output: Path, overrides: Flat) -> dict[str, Any]:
+    """Trains, or goes on from the last saved iteration, then applies the best weights to test. Returns the document of
+    `tune-cl train`; `overrides`: the keys that the user gave one by one, for a note on those without effect."""
+    from trainables.training.factory import training_notes  # imports torch: input first
+    from trainables.training.materials import prepare
+
+    materials = prepare(run)
+    notes = [*unused(run, overrides), *materials.data.notes, *training_notes(run, materials)]
+    training = _new_or_resumed(run, materials, output, notes.append)
+    for note in notes:  # printed only now that all input has been accepted
+        say(f"note: {note}")
+    say(training.machine)
+    stop_if_asked()
+    _train(training, output)
+    return _finish(training, output)
+
+
+def unused(run: TrainingRun, overrides: Flat) -> list[str]:
+    """A note on the keys that the user gives but this training does not read."""
+    idle = without_effect(overrides, run.in_force())
+    return [f"without effect on this training: {with_needs(idle, NEEDS)}"] if idle else []
+
+
+def default_output(run: TrainingRun) -> Path:
+    """A folder that only this configuration trains in."""
+    digest = hashlib.sha256(run.model_dump_json().encode()).hexdigest()
+    return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
+
+
+def _new_or_resumed(run: TrainingRun, materials: Materials, output: Path, say: Callable[[str], None]) -> RankerTraining:
+    """A training that continues from the last saved state, if there is a sound one.
+
+    Raises ConfigError if `output` holds a training of another configuration, or of other data or vectors.
+    """
+    from trainables.training.checkpoint import latest_iteration, read_json, write_json
+    from trainables.training.factory import make_training
+    from trainables.training.materials import changed_files, files_of
+    from trainables.training.saves import resumed_or_new
+
+    read = output / "files.json"
+    if latest := latest_iteration(output / STATES):
+        recorded = read_json(read) if read.exists() else {}
+        if not _fits(run, materials, latest) or changed_files(files_of([run]), recorded):
+            raise ConfigError(
+                Problem(
+                    "--output",
+                    f"{output} contains another training: of other keys, data or vectors",
+                    "another folder, or remove that one",
+                )
+            )
+    elif (files := files_of([run])) or read.exists():  # left by a training that ended before its first state
+        write_json(read, files)
+    return resumed_or_new(lambda: make_training(run, materials), output / STATES, say)
+
+
+def _fits(run: TrainingRun, materials: Materials, state: Path) -> bool:
+    """Whether a state is of this training; a damaged one is too, since no training can continue from it."""
+    from trainables.training.progress import is_of
+    from trainables.training.saves import DAMAGED
+
+    try:
+        return is_of(state, run, materials.digest)
+    except DAMAGED:
+        return True
+
+
+def _train(training: RankerTraining, output: Path) -> None:
+    """Trains to the end, saving states."""
+    from trainables.training.saves import iterations
+
+    if training.iteration:
+        state = "this training had ended" if training.finished else "going on"
+        say(f"{state} after iteration {training.iteration}")
+    if not training.finished:
+        say("*: the best dev value so far; open: the share of the training data in use")
+    for metrics in iterations(training, output / STATES):
+        for note in training.pop_notes():
+            say(f"note: {note}")
+        say(_progress(training, metrics))
+        stop_if_asked()
+
+
+def _progress(training: RankerTraining, metrics: dict[str, float]) -> str:
+    metric = training.run.metric
+    star = " *" if training.best_iteration == training.iteration else ""
+    return (
+        f"iteration {training.iteration}/{training.run.training.max_iterations}: "
+        f"dev {metric} {metrics[dev_key(metric)]:.4f}{star}, loss {metrics['train_loss']:.4f}, "
+        f"open {metrics['available_share']:.0%}, {metrics['samples_per_second']:.0f} pairs/s"
+    )
+
+
+def _finish(training: RankerTraining, output: Path) -> dict[str, Any]:
+    """Applies the best weights to test once (without one, to dev), and saves the run and the ranker."""
+    from trainables.evaluation.per_query import scores_file, write_scores
+    from trainables.training.trainer import test_metrics
+
+    run, data = training.run, training.materials.data
+    training.save_ranker(output / RANKER)
+    name = "test" if len(data.splits.get("test", ())) else "dev"
+    split = data.splits[name]
+    scores = training.score(split)
+    run_file = scores_file(output, name, data)
+    write_scores(run_file, split, data, scores, run.ranker["name"])
+    return {
+        "dev": [row[dev_key(run.metric)] for row in training.history],
+        "best_iteration": training.best_iteration,
+        "dev_best": training.best_value,
+        "test": test_metrics(run, training.materials, split, scores) if name == "test" else None,
+        "run_file": str(run_file),
+        "checkpoint": str(output / RANKER),
+        "samples_per_second": fmean(row["samples_per_second"] for row in training.history),
+        "metric": run.metric,
+    }
