@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
 from trainables.training.materials import Materials
 from trainables.training.trainer import Training

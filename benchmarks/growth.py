@@ -1,8 +1,9 @@
 """How time and memory grow with instances, candidates, trials and workers: linearly, or why not.
 
-    python benchmarks/growth.py [--largest 10000000]
+    python benchmarks/growth.py [--largest 10000000] [--part triples]
 
-Each row has a process of its own, so that its peak memory is its own. `each` is what one unit costs (an instance, a
+Each row has a process of its own, so that its peak memory is its own: `memory` is what it needs beyond the smallest
+row, `peak` all of the process. `each` is what one unit costs (an instance, a
 candidate, a trial, a worker's result); `slope` is the exponent between a row and the one before it: 1 = linear, 0 = no
 growth. The last part drives the search without Ray, with simulated workers.
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -27,6 +29,7 @@ import numpy as np
 
 from tune_cl.experiment.forecast import forecast_of
 
+FOLDER = "GROWTH_FOLDER"  # variable with the folder of files that a row reads
 SPACE = """
 data: docstrings
 ranker: conv_knrm
@@ -69,6 +72,33 @@ def evaluate(candidates: int) -> None:
     nothing = np.zeros(len(grade), np.int32)
     split = Split(np.arange(queries, dtype=np.int32), offsets, documents, grade, nothing, nothing + 0.0, grade, offsets)
     Evaluator(split, TextColumn.of(f"d{i}" for i in range(10_000)))(rng.random(len(grade), np.float32))
+
+
+def write_triples(folder: Path, rows: int) -> None:
+    """MS MARCO in outline: 20 rows a query, with one relevant document of 56 words and another 20 others."""
+    rng = np.random.default_rng(0)
+    vocabulary = [f"word{number}" for number in range(30_000)]
+    halves = [" ".join(vocabulary[word] for word in rng.integers(0, 30_000, 28)) for _ in range(20_000)]
+
+    def text(number: int) -> str:
+        return f"{halves[number % 20_000]} {halves[number * 7919 % 19_997]} n{number}"
+
+    for split, count in (("train", rows), ("dev", 1000)):
+        with (folder / f"{split}.jsonl").open("w", encoding="utf-8") as file:
+            for number in range(count):
+                query = number // 20
+                row = {"query": f"{split} {halves[query % 20_000][:40]} q{query}", "positive": text(query)}
+                row["negative"] = text(count + number)
+                file.write(json.dumps(row) + "\n")
+
+
+def triples(rows: int) -> None:
+    """Reads a folder of triples into the cache, with BM25 scores of all candidates."""
+    from trainables.data import load_data
+    from trainables.data.settings import DataConfig
+
+    data = load_data(DataConfig(source=os.path.join(os.environ[FOLDER], str(rows))))
+    assert len(data.splits["train"].document) == rows + rows // 20
 
 
 def search(trials: int, slots: int = 1, searcher: str = "random") -> None:
@@ -123,6 +153,7 @@ PARTS: dict[str, tuple[str, Callable[[int], None], tuple[int, ...]]] = {
     "order": ("instances ordered by difficulty", order, (10**4, 10**5, 10**6, 10**7)),
     "draw": ("1,000 batches out of instances", draw, (10**4, 10**5, 10**6, 10**7)),
     "evaluate": ("candidates evaluated, all metrics", evaluate, (10**4, 10**5, 10**6, 10**7)),
+    "triples": ("triples read into the cache (rows a second: 1,000,000 / each)", triples, (10**4, 10**5, 10**6, 10**7)),
     "trials": ("trials, random search", lambda n: search(n), (30, 100, 300, 1000)),
     "tpe": ("trials, tpe", lambda n: search(n, searcher="tpe"), (30, 100, 300)),
     "nodes": ("workers of a search of 1,000 trials", lambda n: search(1000, slots=n), (1, 8, 64, 512)),
@@ -132,7 +163,12 @@ PARTS: dict[str, tuple[str, Callable[[int], None], tuple[int, ...]]] = {
 def measured(part: str, size: int) -> dict[str, float]:
     """Seconds and peak memory of one row, in a process of its own."""
     command = [sys.executable, "-W", "ignore", __file__, "--row", part, str(size)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    with TemporaryDirectory() as folder:
+        for rows in {size, min(PARTS[part][2])} if part == "triples" else ():
+            Path(folder, str(rows)).mkdir()
+            write_triples(Path(folder, str(rows)), rows)
+        environment = {**os.environ, FOLDER: folder, "XDG_CACHE_HOME": folder}
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return json.loads(done.stdout)
 
 
@@ -144,25 +180,30 @@ def row(part: str, size: int) -> None:
     started = time.perf_counter()
     run(size)
     seconds = time.perf_counter() - started
-    print(json.dumps({"seconds": seconds, "mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"seconds": seconds, "mib": (peak - before) / 1024, "peak": peak / 1024}))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--largest", type=int, default=10**7, help="leave out rows above this size")
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this part; repeatable")
     parser.add_argument("--row", nargs=2, metavar=("PART", "SIZE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.row:
         row(options.row[0], int(options.row[1]))
         return
     for part, (what, _, sizes) in PARTS.items():
-        print(f"\n{what}\n{'size':>12} {'seconds':>10} {'each, us':>10} {'memory, MiB':>12} {'slope':>6}")
+        if part not in (options.part or PARTS):
+            continue
+        heads = f"{'size':>12} {'seconds':>10} {'each, us':>10} {'memory, MiB':>12} {'peak, MiB':>10} {'slope':>6}"
+        print(f"\n{what}\n{heads}")
         last: tuple[int, float] | None = None
         for size in (size for size in sizes if size <= options.largest):
             cost = measured(part, size)
             seconds, each = cost["seconds"], cost["seconds"] / size * 1e6
             slope = f"{math.log(seconds / last[1]) / math.log(size / last[0]):.2f}" if last else ""
-            print(f"{size:>12,} {seconds:>10.3f} {each:>10.2f} {cost['mib']:>12.0f} {slope:>6}")
+            print(f"{size:>12,} {seconds:>10.3f} {each:>10.2f} {cost['mib']:>12.0f} {cost['peak']:>10.0f} {slope:>6}")
             last = (size, seconds)
 
 

@@ -13,6 +13,7 @@ from trainables.core.randomness import generator
 PURPOSES = ("weights", "order", "negatives", "dropout")
 OTHER = 100  # added to the seed of a purpose that has another one
 WINDOW = 3  # iterations that a smoothed dev value is the mean of
+FEWEST = 8  # seeds that a study must have to be in a table
 DRAWS = 2000  # of the bootstrap over seeds
 Line = Mapping[str, Any]
 DEFAULT, AVERAGED = "best on dev", "average, horizon 3, last"
@@ -63,14 +64,14 @@ class Pairs:
 
 
 def pairs(lines: Iterable[Line], curriculum: str, shared: bool = False) -> Pairs | None:
-    """The pairs among some trainings; None if there are fewer than three."""
+    """The pairs among some trainings; None if there are fewer than FEWEST."""
     values: dict[str, dict[tuple[int, ...], list[float]]] = {"plain": {}, curriculum: {}}
     for line in lines:
         job = line["job"]
         if job["curriculum"] in values and job["shared"] == shared:
             values[job["curriculum"]][tuple(job["seeds"])] = [value(line) for value in VARIANTS.values()]
     both = sorted(values["plain"].keys() & values[curriculum].keys())
-    if len(both) < 3:
+    if len(both) < FEWEST:
         return None
     return Pairs(*(np.array([values[name][seeds] for seeds in both]).T for name in ("plain", curriculum)))
 
@@ -176,26 +177,21 @@ def sharing(studies: Mapping[str, list[Line]]) -> str:
 
 def purposes(studies: Mapping[str, list[Line]]) -> str:
     """What share of the variance another seed for one purpose makes up: half the mean squared change, divided by the
-    variance with all of them varied (the total effect of Jansen 1999). Effects overlap, so shares may sum to more than
+    variance over all these trainings (the total effect of Jansen 1999). Effects overlap, so shares may sum to more than
     100 %; 0 % means that the purpose plays no part."""
     rows = []
     for name, lines in studies.items():
-        equal = with_equal_seeds(lines)
-        for index, purpose in enumerate(PURPOSES):
-            changed = with_another(lines, index)
-            both = {tuple(line["job"]["seeds"]) for line in changed}
-            before = pairs((line for line in equal if tuple(line["job"]["seeds"]) in both), "paced")
-            whole, after = pairs(equal, "paced"), pairs(changed, "paced")
-            if whole and before and after and before.plain.shape == after.plain.shape:
-                parts = (
-                    (whole.difference, before.difference, after.difference),
-                    (whole.plain, before.plain, after.plain),
-                )
-                shares = [f"{share[at]:.0%}" for share in (total_effect(*part) for part in parts) for at in SHOWN]
-                rows.append([name, purpose, str(after.plain.shape[1]), *shares])
+        if not (equal := pairs(with_equal_seeds(lines), "paced")):
+            continue
+        found = {purpose: pairs(with_another(lines, index), "paced") for index, purpose in enumerate(PURPOSES)}
+        changed = {key: one for key, one in found.items() if one and one.plain.shape == equal.plain.shape}
+        for purpose, one in changed.items():
+            shares = []
+            for part in ("difference", "plain"):
+                before, after = getattr(equal, part), getattr(one, part)
+                everything = np.hstack([before, *(getattr(other, part) for other in changed.values())])
+                effect = np.square(after - before).mean(axis=1) / 2 / everything.var(axis=1, ddof=1)
+                shares += [f"{effect[at]:.0%}" for at in SHOWN]
+            rows.append([name, purpose, str(one.plain.shape[1]), *shares])
     columns = [f"{part}, {list(VARIANTS)[at]}" for part in ("difference", "plain") for at in SHOWN]
     return table(["", "another seed for", "seeds", *columns], rows)
-
-
-def total_effect(whole: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    return np.square(after - before).mean(axis=1) / 2 / whole.var(axis=1, ddof=1)

@@ -83,13 +83,26 @@ class TestQuora:
         assert queries(data)["dev"] == ["9"]
 
 
-def test_sick_and_snli_name_a_pair_that_stands_there_twice(tmp_path: Path) -> None:
-    sick = sick_files()
-    sick["SICK_train.txt"] += sick["SICK_train.txt"].splitlines()[1]
-    assert problems(write_folder(tmp_path / "sick", sick)) == ["SICK_train.txt:5: pair '1' a second time"]
-    snli = snli_files()
-    snli["snli_1.0_dev.jsonl"] += snli["snli_1.0_dev.jsonl"].splitlines()[0]
-    assert problems(write_folder(tmp_path / "snli", snli)) == ["snli_1.0_dev.jsonl:4: pair '1' a second time"]
+@pytest.mark.parametrize(
+    ("files", "name", "row", "change"),
+    [
+        (sick_files(), "SICK_train.txt", 2, ("NEUTRAL", "ENTAILMENT")),
+        (snli_files(), "snli_1.0_dev.jsonl", 1, ("a cat", "a cow")),
+        (quora_files(), "dev.tsv", 1, ("who sat", "who stood")),
+        (quora_whole_files(), "quora_duplicate_questions.tsv", 2, ("who sat", "who stood")),
+    ],
+)
+def test_a_pair_that_comes_twice_counts_once_or_contradicts_itself(
+    files: dict[str, str], name: str, row: int, change: tuple[str, str], tmp_path: Path
+) -> None:
+    again, count = files[name].splitlines()[row - 1], len(files[name].splitlines())
+    plain = load(write_folder(tmp_path / "plain", files))
+    data = load(write_folder(tmp_path / "same", files | {name: f"{files[name]}{again}\n"}))
+    assert queries(data) == queries(plain)
+    assert f"{name}: 1 repeated row left out (the first: line {count + 1} says what line {row} says)" in data.notes
+    other = f"{files[name]}{again.replace(*change)}\n"
+    [told] = problems(write_folder(tmp_path / "other", files | {name: other}))
+    assert told.startswith(f"{name}:{count + 1}: pair '") and told.endswith(f"another label in {name}:{row}")
 
 
 def test_snli_takes_the_structured_file_where_both_are_there(tmp_path: Path) -> None:
@@ -155,7 +168,7 @@ def test_a_sentence_of_wikiqa_has_one_text(tmp_path: Path) -> None:
     files = wikiqa_files()
     files["WikiQA-dev.tsv"] = files["WikiQA-dev.tsv"].replace("devS2\tthe dog ran\t1", "devS2\tthe dog walked\t1")
     told = problems(write_folder(tmp_path, files))
-    assert told == ["WikiQA-dev.tsv:4: another text for 'devQ2' or 'devS2' than before"]
+    assert told == ["WikiQA-dev.tsv:4: another text for 'devS2' than in WikiQA-dev.tsv:3"]
 
 
 def test_contexts_that_begin_alike_are_two(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.data_folders import COLLECTION, FORMS, HEADER, trec_files, wikiqa_files, write_folder
+from tests.support.data_folders import BINARY_FORMS, COLLECTION, FORMS, HEADER, trec_files, wikiqa_files, write_folder
 from tests.support.loading import candidates, configured, load, problems
 from trainables.core.errors import DataError
 from trainables.data.columns import SPLITS
@@ -26,7 +26,7 @@ def splits_of(form: str) -> list[str]:
 
 
 def test_every_reader_has_a_form(tmp_path: Path) -> None:
-    found = {reader_for(write_folder(tmp_path / form, files)) for form, files in FORMS.items()}
+    found = {reader_for(write_folder(tmp_path / form, files)) for form, files in (FORMS | BINARY_FORMS).items()}
     assert found == set(READERS)
 
 
@@ -79,7 +79,7 @@ class TestEveryReader:
                 (f"{name}.gz", b"plain"): f"{name}.gz: not a gzip file",
             }
             for number, ((file, content), wrong) in enumerate(cases.items()):
-                folder = write_folder(tmp_path / f"{name}-{number}", FORMS[form])
+                folder = write_folder(tmp_path / f"{name.replace('/', '-')}-{number}", FORMS[form])
                 (folder / name).unlink()
                 (folder / file).write_bytes(content)
                 assert any(line.startswith(wrong) for line in problems(folder)), (wrong, problems(folder))
@@ -161,7 +161,7 @@ class TestTrec:
             "collection.tsv:4: 'd4' has an empty text",
             "collection.tsv:5: id '' is empty or holds white space",
             "collection.tsv:6: 1 columns instead of 2",
-            "collection.tsv:2: id 'd1' a second time (first in line 1)",
+            "collection.tsv:2: another text for id 'd1' than in collection.tsv:1",
             "queries.dev.tsv:1: 3 columns instead of 2",
         ]
 
@@ -174,7 +174,6 @@ class TestTrec:
             "qrels.dev.txt:2: unknown query 'nobody'",
             "qrels.dev.txt:3: grade '1.5'",
             "qrels.dev.txt:5: grade '40000'",
-            "qrels.dev.txt:4: the same query and document a second time (first in line 3)",
             "run.dev.txt:2: score 'nan'",
             "run.dev.txt:3: unknown query 'dev-z'",
             "run.dev.txt:4: score '1_0'",
@@ -203,7 +202,6 @@ class TestTrec:
         assert problems(write_folder(tmp_path, files)) == [
             "qrels.dev.txt:8: grade 'x'",
             "qrels.dev.txt:7: document 'gone' is not in the collection",
-            "qrels.dev.txt:8: the same query and document a second time (first in line 1)",
         ]
 
     def test_queries_without_judgments_are_dropped(self, tmp_path: Path) -> None:
@@ -270,8 +268,7 @@ class TestWikiQA:
         }
         assert problems(write_folder(tmp_path, files)) == [
             "WikiQA-dev.tsv:2: label '2'",
-            "WikiQA-dev.tsv:3: another text for 'Q1' or 'S2' than before",
-            "WikiQA-dev.tsv:4: 'Q1' with sentence 'S1' a second time",
+            "WikiQA-dev.tsv:3: another text for 'Q1' than in WikiQA-dev.tsv:2",
             "WikiQA-dev.tsv:5: an empty question or sentence",
             "WikiQA-dev.tsv:6: id '' or 'S4' is empty or holds white space",
             "WikiQA-test.tsv:1: not the WikiQA header",

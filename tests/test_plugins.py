@@ -20,6 +20,7 @@ from trainables.core.errors import ConfigError, DataError
 from trainables.core.registry import REGISTRIES
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS, difficulty
+from trainables.training.losses import LOSSES
 from tune_cl.cli import main
 from tune_cl.testing import (
     check_loss,
@@ -59,6 +60,11 @@ def test_the_examples_keep_the_contracts(tmp_path: Path) -> None:
 def test_the_page_has_the_examples_as_they_are() -> None:
     page = (EXAMPLES.parents[1] / "docs" / "how-to" / "own-parts.md").read_text()
     assert [path.name for path in EXAMPLES.glob("*.py") if path.read_text().strip() not in page] == []
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_keeps_the_contract(name: str) -> None:
+    check_loss(name)
 
 
 def test_a_broken_contract_is_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,12 @@ from tests.support.report_cases import HOSTILE, Case, whole
 from tests.support.report_pages import Reader, report
 from tests.support.tracking_cases import fresh_database
 from tune_cl.cli import main
-from tune_cl.cli.commands.report import tracked
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.report import trials as curves
 from tune_cl.report.charts import Scale, path, scale
 from tune_cl.report.findings import gather, importance, mean_interval, rank_agreement, slow_bias
 from tune_cl.report.formats import latex_table, trials_csv
+from tune_cl.report.output import tracked
 from tune_cl.report.page import SCRIPT, STYLE, TITLES, page
 
 
@@ -204,11 +205,14 @@ def test_an_unknown_search_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_format_has_its_suffix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tune_cl.cli.commands.report.tracked", lambda search_folder, output, text, uri: None)
-    place = whole(tmp_path, others=2).write()
+    monkeypatch.setattr("tune_cl.report.output.tracked", lambda search_folder, output, text: None)
+    search_folder = whole(tmp_path, others=2).write()
     for form, name in (("html", "report.html"), ("latex", "report.tex"), ("csv", "report.csv")):
-        assert main(["report", "toy", "--storage", str(place.storage), "--format", form]) == 0
-        assert capfd.readouterr().out == f"report  {place.folder / name}\n" and (place.folder / name).is_file()
+        assert main(["report", "toy", "--storage", str(search_folder.storage), "--format", form]) == 0
+        assert (
+            capfd.readouterr().out == f"report  {search_folder.folder / name}\n"
+            and (search_folder.folder / name).is_file()
+        )
 
 
 def test_a_folder_as_output_is_bad_usage(tmp_path: Path) -> None:
@@ -219,21 +223,23 @@ def test_a_folder_as_output_is_bad_usage(tmp_path: Path) -> None:
 def test_a_damaged_confirmation_is_told_by_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     case = Case(tmp_path)
     case.confirm()
-    place = case.write()
-    (place.folder / "confirmation" / "test.json").write_text("{}")
-    assert main(["report", "toy", "--storage", str(place.storage)]) == 2
+    search_folder = case.write()
+    (search_folder.folder / "confirmation" / "test.json").write_text("{}")
+    assert main(["report", "toy", "--storage", str(search_folder.storage)]) == 2
     assert "confirmation/test.json: lacks baseline" in capsys.readouterr().err
 
 
 def test_the_command_writes_the_file_and_mlflow_gets_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from mlflow.tracking import MlflowClient
 
-    place = whole(tmp_path, others=2).write()
-    fresh_database(place.storage)
-    assert main(["report", "toy", "--storage", str(place.storage), "--json"]) == 0
+    search_folder = whole(tmp_path, others=2).write()
+    fresh_database(search_folder.storage)
+    assert main(["report", "toy", "--storage", str(search_folder.storage), "--json"]) == 0
     output = json.loads(capfd.readouterr().out)["output"]
-    assert output == str(place.folder / "report.html") and Path(output).read_text().startswith("<!doctype html>")
-    client = MlflowClient(tracking_uri=f"sqlite:///{place.storage / 'mlflow.db'}")
+    assert output == str(search_folder.folder / "report.html") and Path(output).read_text().startswith(
+        "<!doctype html>"
+    )
+    client = MlflowClient(tracking_uri=f"sqlite:///{search_folder.storage / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("toy")
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id], "tags.`tune_cl.kind` = 'search'")
@@ -241,20 +247,22 @@ def test_the_command_writes_the_file_and_mlflow_gets_it(tmp_path: Path, capfd: p
 
 
 def test_a_running_search_is_reported_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = whole(tmp_path, others=2).write()
-    before = list(read_events(place.journal))
-    with Journal(place.folder):
-        assert main(["report", "toy", "--storage", str(place.storage), "--format", "csv"]) == 0
+    search_folder = whole(tmp_path, others=2).write()
+    before = list(read_events(search_folder.journal))
+    with Journal(search_folder.folder):
+        assert main(["report", "toy", "--storage", str(search_folder.storage), "--format", "csv"]) == 0
     assert "not logged to MLflow: search 'toy' is in use" in capsys.readouterr().err
-    assert (place.folder / "report.csv").exists() and len(list(read_events(place.journal))) == len(before)
+    assert (search_folder.folder / "report.csv").exists() and len(list(read_events(search_folder.journal))) == len(
+        before
+    )
 
 
 def test_tracking_that_cannot_be_reached_is_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tune_cl.cli.commands.report.TRACKING_SECONDS", 0.1)
-    search_folder = Case(tmp_path).write()
-    tracked(search_folder, search_folder.journal, "", "http://user:secret@127.0.0.1:9")
+    monkeypatch.setattr("tune_cl.report.output.TRACKING_SECONDS", 0.1)
+    search_folder = replace(Case(tmp_path).write(), tracking_uri="http://user:secret@127.0.0.1:9")
+    tracked(search_folder, search_folder.journal, "")
     told = capsys.readouterr().err
     assert "have not reached MLflow" in told and "resume toy" in told and "secret" not in told
 

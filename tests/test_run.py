@@ -156,9 +156,10 @@ def test_names_of_folders_may_have_spaces_and_quotes(workdir: Path, whole: dict[
     (folder / "venv").symlink_to(sys.prefix)
     shutil.copytree(workdir / "data", folder / "data")
     shutil.copy(workdir / "toy.yaml", folder)
-    out, _ = finish(start(folder, *search(folder, "the runs"), python=str(folder / "venv" / "bin" / "python")))
-    best = json.loads(out)["best"] | {"params": ...}  # parameters name the data's folder
-    assert best == whole["best"] | {"params": ...}
+    short = [*search(folder, "the runs"), "--trials", "1"]
+    out, _ = finish(start(folder, *short, python=str(folder / "venv" / "bin" / "python")))
+    baseline = json.loads(out)["baseline"] | {"params": ...}  # parameters name the data's folder
+    assert baseline == whole["baseline"] | {"params": ...}
 
 
 def test_resuming_a_finished_search_does_nothing_again(workdir: Path, whole: dict[str, Any]) -> None:
@@ -294,15 +295,15 @@ def test_impatience_changes_nothing_of_the_end(workdir: Path) -> None:
     assert out == "" and "tune-cl resume toy --storage" in err.rstrip().splitlines()[-1], err
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_ray_starts_is_heard_when_it_has_started(workdir: Path, number: signal.Signals) -> None:
-    running = start(workdir, *search(workdir, number.name))
+def test_a_signal_while_ray_starts_is_heard_when_it_has_started(workdir: Path) -> None:
+    """Python handles Ctrl-C by itself, so the signal that a scheduler sends is the harder case."""
+    running = start(workdir, *search(workdir, "starting"))
     process = psutil.Process(running.pid)
     while not any(child.name() == "gcs_server" for child in process.children()):  # the first of Ray's processes
         assert running.poll() is None, running.communicate()[1]
         time.sleep(0.05)
-    running.send_signal(number)
-    assert_stopped(workdir, number.name, finish(running, status=130))
+    running.send_signal(signal.SIGTERM)
+    assert_stopped(workdir, "starting", finish(running, status=130))
 
 
 def assert_stops_itself(program: str, workdir: Path, storage: str) -> None:

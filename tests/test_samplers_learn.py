@@ -51,8 +51,8 @@ def test_every_sampler_with_a_model_is_tested() -> None:
 @pytest.mark.parametrize("name", LEARNERS)
 def test_what_a_sampler_is_told_matters(name: str) -> None:
     kind, trials = LEARNERS[name]
-    told = [proposals(kind(PLANE, seed, STARTUP), trials) for seed in range(3)]
-    misled = [proposals(kind(PLANE, seed, STARTUP), trials, noise=True) for seed in range(3)]
+    told = [proposals(kind(PLANE, seed, STARTUP), trials) for seed in range(2)]
+    misled = [proposals(kind(PLANE, seed, STARTUP), trials, noise=True) for seed in range(2)]
     early = mean(quality(point) for asked in told for point in asked[:STARTUP])
     late, late_misled = (
         mean(quality(point) for asked in searches for point in asked[-trials // 4 :]) for searches in (told, misled)

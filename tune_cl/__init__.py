@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 HOMES = {  # the module that each public name comes from
     "ConfigError": "trainables.core.errors",
+    "Curriculum": "trainables.loops.curriculum",
     "DataError": "trainables.core.errors",
     "Interrupted": "trainables.core.errors",
     "ObjectiveTrial": "trainables.training.objective",
@@ -26,6 +27,8 @@ HOMES = {  # the module that each public name comes from
     "Verdict": "tune_cl.api.verdict",
     "WorkFailed": "trainables.core.errors",
     "compare": "tune_cl.api.verdict",
+    "difficulty": "tune_cl.api.instances",
+    "instances": "tune_cl.api.instances",
     "load_plugins": "trainables.core.plugins",
     "load_ranker": "tune_cl.api.rankers",
     "loss": "trainables.training.losses",
@@ -48,10 +51,13 @@ if TYPE_CHECKING:
     from trainables.curriculum.scoring import scoring as scoring
     from trainables.curriculum.weighting import weighting as weighting
     from trainables.data.readers import reader as reader
+    from trainables.loops.curriculum import Curriculum as Curriculum
     from trainables.rankers.registration import ranker as ranker
     from trainables.training.calls import TrainingEnded as TrainingEnded
     from trainables.training.losses import loss as loss
     from trainables.training.objective import ObjectiveTrial as ObjectiveTrial
+    from tune_cl.api.instances import difficulty as difficulty
+    from tune_cl.api.instances import instances as instances
     from tune_cl.api.rankers import Ranker as Ranker
     from tune_cl.api.rankers import load_ranker as load_ranker
     from tune_cl.api.search import Search as Search

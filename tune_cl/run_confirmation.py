@@ -285,24 +285,24 @@ def confirm_search(
 
     Trainings that an earlier confirmation finished are reused. Raises Interrupted on Ctrl-C.
     """
-    left_on = address
+    cluster = address
     try:
         with search_folder.open() as journal:
             work = prepared(search_folder, journal, request, address, objective)
             tell(work.state, work)
             writer = MlflowWriter(journal, tracking_uri)
             with ExitStack() as closing:
-                closing.callback(lambda: finish(writer, request.command(search_folder, left_on)))
+                closing.callback(lambda: finish(writer, request.command(search_folder, cluster)))
                 writer.start()
                 work.train(journal)
                 if not work.failed:
-                    left_on = None  # only tracking may be left, which needs no cluster
+                    cluster = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
                 write_report(search_folder, journal)
                 return document
     except KeyboardInterrupt:
-        raise stopped(request.command(search_folder, left_on), request.call(search_folder, left_on)) from None
+        raise stopped(request.command(search_folder, cluster), request.call(search_folder, cluster)) from None
 
 
 def prepared(

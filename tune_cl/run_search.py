@@ -128,7 +128,7 @@ def _session(
     if search_folder.remote and not search_folder.elsewhere(tracking_uri):
         say(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all")
     writer = MlflowWriter(journal, tracking_uri)
-    left_on = address
+    cluster = address
     try:
         writer.start()
         state = replay(journal.events())
@@ -136,14 +136,14 @@ def _session(
             state = _run(experiment, search_folder, journal, inputs, address, state, panel)
         if inputs or not report_is_current(search_folder, state):  # stopped earlier, between its end and its report
             write_report(search_folder, journal)
-        left_on = None  # only tracking may be left, which needs no cluster
+        cluster = None  # only tracking may be left, which needs no cluster
     except KeyboardInterrupt:
         if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
             with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
                 journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
-        raise _stopped(search_folder, left_on) from None
+        raise _stopped(search_folder, cluster) from None
     finally:
-        finish(writer, search_folder.command("resume", left_on))
+        finish(writer, search_folder.command("resume", cluster))
     search_folder = replace(search_folder, tracking_uri=tracking_uri)
     document = search_document(state, search_folder, writer.run_id, writer.view_path)
     return document | ({"address": address} if address else {})

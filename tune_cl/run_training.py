@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.config.keys import NEEDS, TrainingRun, without_effect
 from trainables.core.errors import ConfigError, Problem
+from trainables.core.plugins import code_digests, plugin_files
 from trainables.core.prose import say
 from trainables.core.validation import with_needs
 from trainables.evaluation.metrics import dev_key
@@ -50,33 +51,34 @@ def unused(run: TrainingRun, overrides: Flat) -> list[str]:
 
 
 def default_output(run: TrainingRun) -> Path:
-    """A folder that only this configuration trains in."""
-    digest = hashlib.sha256(run.model_dump_json().encode()).hexdigest()
+    """A folder that only this configuration trains in, with the plug-ins as they are."""
+    content = "".join([run.model_dump_json(), *code_digests(run.model_dump())])
+    digest = hashlib.sha256(content.encode()).hexdigest()
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
 
 
 def _new_or_resumed(run: TrainingRun, materials: Materials, output: Path, say: Callable[[str], None]) -> RankerTraining:
     """A training that continues from the last saved state, if there is a sound one.
 
-    Raises ConfigError if `output` holds a training of another configuration, or of other data or vectors.
+    Raises ConfigError if `output` holds a training of another configuration, or of other data, vectors or plug-ins.
     """
     from trainables.training.checkpoint import latest_iteration, read_json, write_json
     from trainables.training.factory import make_training
     from trainables.training.materials import changed_files, files_of
     from trainables.training.saves import resumed_or_new
 
-    read = output / "files.json"
+    read, files = output / "files.json", files_of([run]) | plugin_files(run.model_dump())
     if latest := latest_iteration(output / STATES):
         recorded = read_json(read) if read.exists() else {}
-        if not _fits(run, materials, latest) or changed_files(files_of([run]), recorded):
+        if not _fits(run, materials, latest) or changed_files(files, recorded):
             raise ConfigError(
                 Problem(
                     "--output",
-                    f"{output} contains another training: of other keys, data or vectors",
+                    f"{output} contains another training: of other keys, data, vectors or plug-ins",
                     "another folder, or remove that one",
                 )
             )
-    elif (files := files_of([run])) or read.exists():  # left by a training that ended before its first state
+    elif files or read.exists():  # left by a training that ended before its first state
         write_json(read, files)
     return resumed_or_new(lambda: make_training(run, materials), output / STATES, say)
 

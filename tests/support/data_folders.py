@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import pyarrow
+from pyarrow import parquet
 
 COLLECTION = "d1\tthe cat sat\nd2\tthe dog ran\nd3\ta bird flew\nd4\ta cat and a dog\n"
 HEADER = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel\n"
@@ -27,6 +31,90 @@ def trec_files(runs: bool = True) -> dict[str, str]:
                 for query in "ab"
                 for document, score in (("d3", 1), ("d2", 2), ("d4", 2))
             )
+    return files
+
+
+def beir_files(runs: bool = True) -> dict[str, str]:
+    """The same data as `trec_files`, whose queries stand in one file; the first word of a document is its title."""
+    trec, files = trec_files(runs), {}
+    documents = [line.replace("\t", " ").split(" ", 2) for line in COLLECTION.splitlines()]
+    keys = ("_id", "title", "text")
+    files["corpus.jsonl"] = "".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in documents)
+    queries = [line.split("\t") for name, text in trec.items() if "queries" in name for line in text.splitlines()]
+    files["queries.jsonl"] = "".join(
+        json.dumps({"_id": name, "text": text, "metadata": {}}) + "\n" for name, text in queries
+    )
+    for split in ("train", "dev", "test"):
+        rows = [line.split() for line in trec[f"qrels.{split}.txt"].splitlines()]
+        body = "".join(f"{query}\t{document}\t{grade}\n" for query, _, document, grade in rows)
+        files[f"qrels/{split}.tsv"] = "query-id\tcorpus-id\tscore\n" + body
+    return files | {name: text for name, text in trec.items() if name.startswith("run.")}
+
+
+def triple_rows(split: str) -> list[dict[str, str]]:
+    """Two queries; the first has two rows, with three documents, the second one. All texts but the queries are in
+    every split."""
+    keys = ("query", "positive", "negative_1", "negative_2")
+    rows = (
+        (f"{split} cat", "the cat sat", "a bird flew", "a cat and a dog"),
+        (f"{split} cat", "the cat sat", "the dog ran", "a bird flew"),
+        (f"{split} dog", "the dog ran", "the cat sat", "a bird flew"),
+    )
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
+def triple_files(form: str) -> dict[str, str]:
+    """`triple_rows` as JSON, CSV or TSV."""
+    separator = {"csv": ",", "tsv": "\t", "jsonl": ""}[form]
+    files = {}
+    for split in ("train", "dev", "test"):
+        rows = triple_rows(split)
+        table = "".join(separator.join(row) + "\n" for row in (rows[0], *(row.values() for row in rows)))
+        files[f"{split}.{form}"] = table if separator else "".join(json.dumps(row) + "\n" for row in rows)
+    return files
+
+
+def labelled_files(form: str = "jsonl") -> dict[str, str]:
+    """The judgments of `triple_rows`, one a row."""
+    files = {}
+    for split in ("train", "dev", "test"):
+        rows = [
+            (row["query"], row[name], int(name == "positive")) for row in triple_rows(split) for name in list(row)[1:]
+        ]
+        if form == "tsv":
+            files[f"{split}.tsv"] = "".join(
+                f"{a}\t{b}\t{c}\n" for a, b, c in [("sentence1", "sentence2", "label"), *rows]
+            )
+        else:
+            keys = ("anchor", "document", "label")
+            files[f"{split}.jsonl"] = "".join(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows)
+    return files
+
+
+def parquet_files(split_rows: Callable[[str], list[dict[str, str]]] = triple_rows) -> dict[str, bytes]:
+    """`triple_rows` as Parquet."""
+    files = {}
+    for split in ("train", "dev", "test"):
+        sink = io.BytesIO()
+        parquet.write_table(pyarrow.Table.from_pylist(split_rows(split)), sink)
+        files[f"{split}.parquet"] = sink.getvalue()
+    return files
+
+
+def saved_dataset_files() -> dict[str, bytes]:
+    """`triple_rows` as the datasets library saves them, the training split in two files."""
+    names = {"train": "train", "dev": "validation", "test": "test"}
+    files = {"dataset_dict.json": json.dumps({"splits": list(names.values())}).encode()}
+    for split, folder in names.items():
+        table = pyarrow.Table.from_pylist(triple_rows(split))
+        parts = [table[:2], table[2:]] if split == "train" else [table]
+        arrows = [f"data-{number:05}-of-{len(parts):05}.arrow" for number in range(len(parts))]
+        for name, part in zip(arrows, parts, strict=True):
+            sink = io.BytesIO()
+            with pyarrow.ipc.new_stream(sink, part.schema) as stream:
+                stream.write_table(part)
+            files[f"{folder}/{name}"] = sink.getvalue()
+        files[f"{folder}/state.json"] = json.dumps({"_data_files": [{"filename": name} for name in arrows]}).encode()
     return files
 
 
@@ -147,6 +235,13 @@ def squad_files() -> dict[str, str]:
 FORMS = {
     "trec": trec_files(),
     "trec without runs": trec_files(runs=False),
+    "beir": beir_files(),
+    "beir without runs": beir_files(runs=False),
+    "triples": triple_files("jsonl"),
+    "triples as CSV": triple_files("csv"),
+    "triples as TSV": triple_files("tsv"),
+    "labelled pairs": labelled_files(),
+    "labelled pairs as TSV": labelled_files("tsv"),
     "wikiqa": wikiqa_files(),
     "conversation": conversation_files(),
     "letor": letor_files(),
@@ -161,9 +256,13 @@ FORMS = {
 }
 
 
+BINARY_FORMS = {"triples as Parquet": parquet_files(), "datasets": saved_dataset_files()}
+
+
 def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         raw = content.encode() if isinstance(content, str) else content
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(gzip.compress(raw, mtime=0) if name.endswith(".gz") else raw)
     return folder

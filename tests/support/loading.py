@@ -25,7 +25,7 @@ def problems(folder: Path, **keys: object) -> list[str]:
     with pytest.raises(DataError) as caught:
         load(folder, **keys)
     return [
-        f"{problem.location.removeprefix(str(folder)).removeprefix('/')}: {problem.wrong}"
+        f"{problem.location.removeprefix(str(folder)).removeprefix('/')}: {problem.wrong.replace(f'{folder}/', '')}"
         for problem in caught.value.problems
     ]
 

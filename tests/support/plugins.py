@@ -23,13 +23,12 @@ def length(scored):
 
 @pytest.fixture(autouse=True)
 def unload() -> Iterator[None]:
-    """Each test begins and ends without plug-ins."""
-    before = [dict(registry.entries) for registry in REGISTRIES]
+    """Each test ends without plug-ins."""
     yield
     plugins.LOADED.clear()
     plugins.problem_here = None
-    for registry, entries in zip(REGISTRIES, before, strict=False):
-        registry.entries = entries
+    for registry in REGISTRIES:
+        registry.remove({entry.module for entry in registry.entries.values() if not entry.built_in})
 
 
 def written(folder: Path, text: str, name: str = "mine.py") -> str:

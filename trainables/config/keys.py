@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
+from trainables.curriculum.difficulty_file import no_file
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.subset import SUBSETS
@@ -186,6 +187,9 @@ class CurriculumConfig(Section):
     )
     vectors: Annotated[str, scoring_reads("vectors"), READS_SCORING] = Field(
         default="train", min_length=1, description="word vectors of scoring semantic_std: train, or a file"
+    )
+    file: Annotated[Annotated[str, Field(min_length=1)] | None, scoring_reads("file"), READS_SCORING] = Field(
+        default=None, description="difficulty of one's own: a file of rows QUERY TAB DOCUMENT TAB VALUE"
     )
     teacher: Annotated[TeacherConfig, scoring_reads("teacher"), READS_SCORING] = TeacherConfig()
 
@@ -460,6 +464,8 @@ def validated(tree: Mapping[str, Any]) -> TrainingRun:
         run = TrainingRun.model_validate({key: value for key, value in tree.items() if key != "ranker" or not problems})
     except ValidationError as error:
         raise ConfigError([*problems, *problems_of(error, dotted_keys(TrainingRun))]) from None
+    if run.curriculum.reads_scoring and run.curriculum.scoring == "file" and run.curriculum.file is None:
+        problems = [*problems, no_file(None)]
     if problems := problems or curriculum_misfits(run):
         raise ConfigError(problems)
     return run

@@ -66,15 +66,18 @@ LOADED: list[Plugin] = []
 """The plug-ins of this process."""
 
 
-def load_plugins(names: Iterable[str] = ()) -> list[Plugin]:
-    """Loads the entry points of all installed packages, then files and modules by name. Returns all plug-ins of this
-    process. What was loaded before is not run again, but for a file that has changed, which replaces its parts.
+Names = str | Path | Iterable[str | Path]
+
+
+def load_plugins(names: Names = ()) -> list[Plugin]:
+    """Loads the entry points of all installed packages, then files and modules, one or several. Returns all plug-ins of
+    this process. What was loaded before is not run again, but for a file that has changed, which replaces its parts.
 
     Raises ConfigError naming what cannot be loaded, with its file and line.
     """
     for point in entry_points(group=GROUP):
         _load_point(point)
-    for name in names:
+    for name in map(str, [names] if isinstance(names, str | Path) else names):
         _load_file(Path(name)) if name.endswith(".py") or Path(name).is_file() else _load_module(name, name)
     return list(LOADED)
 
@@ -100,8 +103,8 @@ def _load_module(name: str, option: str | None) -> Plugin:
             hint = f"{name}.py, with its ending" if Path(f"{name}.py").is_file() else RIGHT
             raise ConfigError(Problem(OPTION, f"no module '{error.name}'", hint)) from None
         raise _not_loaded(error, name) from error
-    LOADED.append(made := Plugin(name, None, _module_digest(module), option))
-    return made
+    LOADED.append(plugin := Plugin(name, None, _module_digest(module), option))
+    return plugin
 
 
 def _load_file(path: Path) -> None:
@@ -227,6 +230,11 @@ def plugins_of(tree: object) -> list[Plugin]:
     """The plug-ins that bring parts whose names are values in a configuration, a tree of mappings and lists."""
     modules = {entry.module for entry in _own_parts(tree)}
     return [plugin for plugin in LOADED if any(map(plugin.brings, modules))]
+
+
+def plugin_files(tree: object) -> dict[str, str]:
+    """{file or module: digest} of the plug-ins that bring parts of a configuration."""
+    return {plugin.label: plugin.digest for plugin in plugins_of(tree)}
 
 
 def require_sendable(tree: object) -> None:

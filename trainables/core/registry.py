@@ -109,11 +109,11 @@ class Registry(Mapping[str, T]):
         caller = sys._getframe(2)
         module, location = caller.f_globals.get("__name__", ""), f"{caller.f_code.co_filename}:{caller.f_lineno}"
         with _errors_at(location):
-            checked = _checked(name)
+            part_name = _part_name(name)
 
         def register(part: Part) -> Part:
             with _errors_at(location):
-                self.add(Entry(checked, value_of(part), summary or _first_line(part), source, module, _of(part)))
+                self.add(Entry(part_name, value_of(part), summary or _first_line(part), source, module, _of(part)))
             return part
 
         return register
@@ -133,7 +133,7 @@ def _errors_at(location: str) -> Iterator[None]:
         raise ConfigError(Problem(location, wrong, right)) from None
 
 
-def _checked(name: object) -> str:
+def _part_name(name: object) -> str:
     """The name of a part. Raises ValueError if it cannot be one."""
     if isinstance(name, str) and NAME.fullmatch(name):
         return name
@@ -168,9 +168,9 @@ def require_arguments(part: Any, *names: str) -> None:
         raise ValueError(f"'{_of(part)}' takes {signature}; {right}") from None
 
 
-def require_known(needs: Any, known: frozenset[str]) -> frozenset[str]:
+def require_known(needs: Any, names: frozenset[str]) -> frozenset[str]:
     """The set of what a part declares to read. Raises ValueError for a name that is not among the `known`."""
     named = frozenset([needs] if isinstance(needs, str) else needs)
-    if unknown := sorted(named - known):
-        raise ValueError(f"reads {', '.join(map(repr, unknown))}; some of {', '.join(sorted(known))}")
+    if unknown := sorted(named - names):
+        raise ValueError(f"reads {', '.join(map(repr, unknown))}; some of {', '.join(sorted(names))}")
     return named

@@ -16,6 +16,7 @@ from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.plugins import code_digest
 from trainables.core.randomness import generator
 from trainables.core.registry import Entry, Part, Registry, require_arguments, require_known
+from trainables.curriculum.difficulty_file import difficulty_of_file, no_file
 from trainables.curriculum.weighting import WEIGHTINGS, Heuristic, pairwise_ease, pointwise_ease, values_of
 from trainables.data.bm25 import Bm25
 from trainables.data.columns import RankingData, Split, TextColumn
@@ -71,6 +72,7 @@ class Scored:
     reference        `paper`, or `code` where the code of Penha & Hauff (2020) differs
     relevance_level  lowest relevant grade
     vectors          word vectors: `train`, or the path of a file
+    file             path of the file that scoring `file` reads
     teacher          returns a trained ranker's scores of the split's candidates: logits of relevance, float32 [C], or
                      class logits, float32 [C, K], for pairs to classify
     """
@@ -82,6 +84,7 @@ class Scored:
     reference: str = PAPER
     relevance_level: int = 1
     vectors: str = TRAINED_VECTORS
+    file: str | None = None
     teacher: Callable[[], np.ndarray] | None = None
 
     def teacher_scores(self) -> np.ndarray:
@@ -143,7 +146,7 @@ CANDIDATES = ("reference", "relevance_level")
 ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
 ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
 NO_RUN = "reads a first-stage run, and pairs to classify have none"
-NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "teacher"})
+NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "file", "teacher"})
 SCORINGS: Registry[Scoring] = Registry("curriculum.scoring", open_to_plugins=True)
 
 
@@ -199,6 +202,14 @@ def response_words(scored: Scored) -> np.ndarray:
     """Mean number of words of the query's candidates."""
     documents = scored.split.document[scored.groups.rows]
     return scored.of_queries(scored.groups.means(word_counts(scored.data.documents)[documents]))
+
+
+@scoring("file", "values of one's own: curriculum.file", "any", needs=("file",), reads_texts=False)
+def from_file(scored: Scored) -> np.ndarray:
+    """The values of `curriculum.file` (trainables.curriculum.difficulty_file)."""
+    if scored.file is None:
+        raise ConfigError(no_file(None))
+    return difficulty_of_file(Path(scored.file), scored.data, scored.split, scored.instances)
 
 
 def word_counts(texts: TextColumn) -> np.ndarray:
@@ -448,9 +459,12 @@ def checked_difficulty(name: str, values: np.ndarray, count: int) -> np.ndarray:
 
 
 def _content(need: str, scored: Scored) -> object:
-    """What identifies a field of Scored: for the teacher its scores, for a file of vectors its path and time."""
+    """What identifies a field of Scored: for the teacher its scores, for a file of vectors its path and time, for one
+    of difficulty its bytes."""
     if need == "teacher":
         return scored.teacher_scores()
+    if need == "file" and scored.file is not None and Path(scored.file).is_file():
+        return digest_of(Path(scored.file))
     path = Path(scored.vectors)
     if need == "vectors" and scored.vectors != TRAINED_VECTORS and path.is_file():
         return [str(path.resolve()), path.stat().st_mtime_ns]

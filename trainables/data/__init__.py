@@ -32,7 +32,7 @@ DATA_FORMS: Registry[str] = Registry(
     ),
 )
 READERS.followed_by(
-    DATA_FORMS, lambda made: Entry(made.name, "PATH", made.summary, made.source, made.module, made.part)
+    DATA_FORMS, lambda entry: Entry(entry.name, "PATH", entry.summary, entry.source, entry.module, entry.part)
 )
 DATA_FORMS.add(
     Entry(
@@ -82,12 +82,23 @@ def form_of(source: str) -> str:
     return "ir_datasets" if source.startswith(_IR_DATASETS) else reader_for(Path(source).expanduser())
 
 
+def recognised(source: str) -> tuple[str, str, list[str]]:
+    """(name of the form, what it is recognised by, the files that are read) of data that `load_data` can load."""
+    if source == DOCSTRINGS or source.startswith(_IR_DATASETS):
+        name = DOCSTRINGS if source == DOCSTRINGS else "ir_datasets"
+        return name, DATA_FORMS.entries[name].summary, []
+    folder = Path(source).expanduser()
+    name = reader_for(folder)
+    entry = READERS.entries[name]
+    return name, entry.summary, [str(path.relative_to(folder)) for path in entry.value.files(folder)]
+
+
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     if os.access(folder, os.R_OK):  # otherwise readers can still find their files by name
         _require_intact_links(folder)
     name = reader_for(folder)
     reader = READERS[name]
-    digest = _folder_digest(name + code_digest(READERS.entries[name]), reader.files(folder), config)
+    digest = _folder_digest(name + code_digest(READERS.entries[name]), folder, reader.files(folder), config)
 
     def build(entry: Path) -> None:
         save_data(replace(reader.read(folder, config, entry), digest=digest), entry)
@@ -125,9 +136,9 @@ def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:
     return config.candidates, config.top_k, config.unretrieved_positives, config.bm25.k1, config.bm25.b
 
 
-def _folder_digest(reader: str, files: list[Path], config: DataConfig) -> str:
+def _folder_digest(reader: str, folder: Path, files: list[Path], config: DataConfig) -> str:
     try:
-        contents = [(path.name, path) for path in files]
+        contents = [(str(path.relative_to(folder)), path) for path in files]
         return digest_of(_FORMAT, reader, contents, *_candidate_keys(config))
     except OSError as error:
         wrong = f"cannot be read ({error.strerror})"

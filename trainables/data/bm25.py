@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from trainables.data.words import WordRows, look_up
+from trainables.data.words import LookUp, WordRows
 
 Variant = Literal["lucene", "okapi"]
 OKAPI_EPSILON = 0.25
@@ -36,10 +36,10 @@ class Statistics:
     @classmethod
     def of(cls, texts: Iterable[str], vocabulary: tuple[str, ...]) -> Statistics:
         """Reads the texts once; only a block of them is in memory at a time."""
-        texts, count, length = iter(texts), 0, 0
+        texts, count, length, look_up = iter(texts), 0, 0, LookUp(vocabulary)
         holding = np.zeros(len(vocabulary), np.int64)
         while block := list(islice(texts, _TEXTS)):
-            rows = look_up(block, vocabulary)
+            rows = look_up(block)
             holding += np.bincount(_counts(rows).indices, minlength=len(vocabulary))
             count, length = count + len(rows), length + len(rows.ids)
         return cls(count, length / max(1, count), holding)
@@ -92,7 +92,10 @@ class Bm25:
 
     def pair_scores(self, queries: WordRows, query_rows: np.ndarray, document_rows: np.ndarray) -> np.ndarray:
         """Scores of B pairs, float64 [B]; the rows (int [B] each) index `queries` and the documents."""
-        counts = _counts(queries)
+        return self.count_scores(_counts(queries), query_rows, document_rows)
+
+    def count_scores(self, counts: csr_array, query_rows: np.ndarray, document_rows: np.ndarray) -> np.ndarray:
+        """As `pair_scores`, with the word counts of the queries."""
         scores = np.zeros(len(query_rows))
         for start in range(0, len(query_rows), _PAIRS):
             part = slice(start, start + _PAIRS)
@@ -133,13 +136,21 @@ def streamed_scores(
     read only once.
     """
     order = np.argsort(document_rows, kind="stable")
-    scores = np.zeros(len(order))
+    scores, counts, look_up = np.zeros(len(order)), _counts(queries), LookUp(queries.vocabulary)
     for start in range(0, len(order), _PAIRS):
         pairs = order[start : start + _PAIRS]
         used, index = np.unique(document_rows[pairs], return_inverse=True)
-        words = look_up((documents[int(row)] for row in used), queries.vocabulary)
-        scores[pairs] = Bm25(words, "lucene", k1, b, statistics).pair_scores(queries, query_rows[pairs], index)
+        words = look_up(_texts_in(documents, used))
+        scores[pairs] = Bm25(words, "lucene", k1, b, statistics).count_scores(counts, query_rows[pairs], index)
     return scores
+
+
+def _texts_in(documents: Sequence[str], rows: np.ndarray) -> Iterable[str]:
+    """The documents in ascending rows; all from the first to the last are read at once where few are left out."""
+    if not len(rows) or rows[-1] - rows[0] >= 2 * len(rows):
+        return (documents[int(row)] for row in rows)
+    block = documents[int(rows[0]) : int(rows[-1]) + 1]
+    return (block[int(row)] for row in rows - rows[0])
 
 
 def _best(scores: np.ndarray, k: int) -> np.ndarray:

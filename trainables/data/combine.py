@@ -26,6 +26,7 @@ def some_queries(split: Split, rows: np.ndarray) -> Split:
         judged_grade=split.judged_grade[judged],
         judged_offsets=judged_offsets,
         given=None if split.given is None else split.given[candidates],
+        teacher=None if split.teacher is None else split.teacher[candidates],
     )
 
 
@@ -79,6 +80,8 @@ def _shifted(split: Split, queries: int, documents: int) -> Split:
 
 def one_split(splits: Sequence[Split]) -> Split:
     """The queries of several splits, one split after the other."""
+    if any(split.teacher is not None for split in splits):
+        splits = [split if split.teacher is not None else _without_scores(split) for split in splits]
     ragged: dict[str, Any] = {
         name: np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(split, name)) for split in splits]))])
         for name in ("offsets", "judged_offsets")
@@ -89,3 +92,8 @@ def one_split(splits: Sequence[Split]) -> Split:
         if field.name not in ragged and all(getattr(split, field.name) is not None for split in splits)
     }
     return Split(**flat, **ragged)
+
+
+def _without_scores(split: Split) -> Split:
+    """The split with a column of the teacher's scores that holds none."""
+    return replace(split, teacher=np.full(len(split.document), np.nan, np.float32))

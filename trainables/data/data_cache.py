@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,14 @@ class TextWriter:
         if len(self._ends) >= _BLOCK:
             self._flush()
 
+    def extend(self, texts: Sequence[bytes]) -> None:
+        """Appends texts given as UTF-8."""
+        start = self._data.length
+        self._data.append(b"".join(texts))
+        self._ends.extend(islice(accumulate(map(len, texts), initial=start), 1, None))
+        if len(self._ends) >= _BLOCK:
+            self._flush()
+
     def _flush(self) -> None:
         self._offsets.append(np.array(self._ends))
         del self._ends[:]
@@ -79,6 +89,17 @@ class TextWriter:
         """Closes the files; returns the column memory-mapped."""
         self._flush()
         return TextColumn(self._data.finish(), self._offsets.finish())
+
+
+def rewritten(folder: Path, name: str, texts: Iterable[str]) -> TextColumn:
+    """A column of a folder with other texts, which may come from the column that is replaced."""
+    writer = TextWriter(folder, f"{name}.new")
+    for text in texts:
+        writer.append(text)
+    writer.finish()
+    for part in ("data", "offsets"):
+        (folder / f"{name}.new.{part}.npy").replace(folder / f"{name}.{part}.npy")
+    return TextColumn(*(load_array(folder / f"{name}.{part}.npy") for part in ("data", "offsets")))
 
 
 def save_data(data: RankingData, folder: Path) -> None:

@@ -7,6 +7,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from unicodedata import normalize
 
 import numpy as np
@@ -69,16 +70,34 @@ def index_words(texts: Iterable[str]) -> WordRows:
     return WordRows(flat, offsets, tuple(word.decode() for word in ids))
 
 
+class LookUp:
+    """Looks up the words of texts in one vocabulary; words that it lacks become UNKNOWN."""
+
+    def __init__(self, vocabulary: tuple[str, ...]):
+        self.vocabulary = vocabulary
+        self._ids = {word.encode(): number for number, word in enumerate(vocabulary)}
+
+    def __call__(self, texts: Iterable[str]) -> WordRows:
+        """Word ids of N texts."""
+        return WordRows(*_numbered(texts, lambda found: map(self._ids.get, found, repeat(UNKNOWN))), self.vocabulary)
+
+
 def look_up(texts: Iterable[str], vocabulary: tuple[str, ...]) -> WordRows:
     """Word ids of texts in a given vocabulary; words that it lacks become UNKNOWN."""
-    ids = {word.encode(): number for number, word in enumerate(vocabulary)}
-    return WordRows(*number_words(texts, lambda word: ids.get(word, UNKNOWN)), vocabulary)
+    return LookUp(vocabulary)(texts)
 
 
 def number_words(texts: Iterable[str], number: Callable[[bytes], int]) -> tuple[np.ndarray, np.ndarray]:
     """The number of each word of N texts, int32 [words], and where each text starts, int64 [N + 1]."""
+    return _numbered(texts, lambda found: map(number, found))
+
+
+def _numbered(
+    texts: Iterable[str], number_all: Callable[[list[bytes]], Iterable[int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `number_words`; `number_all`: the numbers of a text's words."""
     flat, offsets = array("i"), array("q", [0])
     for text in texts:
-        flat.extend(map(number, _words(text)))
+        flat.extend(number_all(_words(text)))
         offsets.append(len(flat))
     return np.array(flat, np.int32), np.array(offsets, np.int64)

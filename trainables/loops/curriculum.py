@@ -63,9 +63,9 @@ class Curriculum:
     ):
         given = {key: value for key, value in locals().items() if key in _Keys.model_fields}
         problems = list(_key_problems(given))
-        values, found = _numbers("difficulty", difficulty, given="one number for each training instance")
+        values, wrong_numbers = _numbers("difficulty", difficulty, given="one number for each training instance")
         eases, more = _eases(ease, len(values), weighting)
-        if problems := [*problems, *found, *more]:
+        if problems := [*problems, *wrong_numbers, *more]:
             raise ConfigError(problems)
         keys = _Keys(**given)
         self.total_steps, self.m = keys.total_steps, keys.m

@@ -87,6 +87,7 @@ def scored_of(
         reference=settings.reference,
         relevance_level=run.evaluation.relevance_level,
         vectors=settings.vectors,
+        file=settings.file,
         teacher=teacher,
     )
 

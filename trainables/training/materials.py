@@ -146,10 +146,10 @@ def read_of(run: TrainingRun, materials: Materials) -> list[object]:
 
 
 def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:
-    """{path: digest} of the files, of word vectors, that trainings read besides their data."""
+    """{path: digest} of the files, of word vectors and of difficulty, that trainings read besides their data."""
     runs = list(runs)
     named = {str(ranker.get("vectors", TRAINED_VECTORS)) for ranker in _rankers_of(runs)}
-    named |= {run.curriculum.vectors for run in runs}
+    named |= {name for run in runs for name in (run.curriculum.vectors, run.curriculum.file) if name}
     return {name: digest_of(Path(name)) for name in sorted(named - {TRAINED_VECTORS}) if Path(name).is_file()}
 
 

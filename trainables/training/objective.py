@@ -102,10 +102,10 @@ class ObjectiveTrial:
         own = {"pacing": keys.pacing, "n": keys.n, "delta": keys.delta, "T": keys.T, "m": keys.m, "anti": keys.anti}
         named = keys.weighting not in ("none", "difficulty")
         return Curriculum(
-            _chosen(difficulty, keys.scoring, "curriculum.scoring", keys.reads_scoring),
+            _array_of(difficulty, keys.scoring, "curriculum.scoring", keys.reads_scoring),
             total_steps,
             weighting="none" if named else keys.weighting,
-            ease=_chosen(ease, keys.weighting, "curriculum.weighting", True) if named else None,
+            ease=_array_of(ease, keys.weighting, "curriculum.weighting", True) if named else None,
             seed=self.seed,
             **own,
         )
@@ -122,7 +122,7 @@ class ObjectiveTrial:
         self._report(checked_report(metrics, checkpoint, self._run.metric, self._by_query))
 
 
-def _chosen(choices: Choices, name: str, key: str, needed: bool) -> Any:
+def _array_of(choices: Choices, name: str, key: str, needed: bool) -> Any:
     """The array of that name, or the only one."""
     if not isinstance(choices, Mapping):
         if choices is None:
@@ -232,7 +232,7 @@ class ObjectiveTraining(Progress):
         while isinstance(report := self._answer(call), Report):
             self._next += 1
             if self._next > self.iteration:
-                return self._take(report, time.perf_counter() - started)
+                return self._add_report(report, time.perf_counter() - started)
             self._compare(report)
         self.returned = True
         if not self.history:
@@ -256,7 +256,7 @@ class ObjectiveTraining(Progress):
             raise FunctionFailed(answer.error)
         return answer
 
-    def _take(self, report: Report, seconds: float) -> dict[str, float]:
+    def _add_report(self, report: Report, seconds: float) -> dict[str, float]:
         number, metrics = self._next, report.metrics | {SECONDS: seconds}
         if report.checkpoint:
             shutil.copytree(report.checkpoint, self._folder(number))

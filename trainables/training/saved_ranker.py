@@ -101,9 +101,9 @@ class SavedRanker:
         read, document_rows = np.unique(document_rows, return_inverse=True)
         query_tokens = ranker.encode(self.files, settings, [queries[int(row)] for row in asked])
         document_tokens = ranker.encode(self.files, settings, [documents[int(row)] for row in read])
-        chosen = choose_precision(precision or self.run.training.precision, device, module)
+        arithmetic = choose_precision(precision or self.run.training.precision, device, module)
         return score_candidates(
-            module, query_tokens, document_tokens, query_rows, document_rows, device, chosen, first_stage
+            module, query_tokens, document_tokens, query_rows, document_rows, device, arithmetic, first_stage
         )
 
 
@@ -115,10 +115,10 @@ def write_ranker(
     ours = described(run) | {"classes": list(classes)}
 
     def write(temporary: Path) -> None:
-        left = ranker_of(run)[0].write(module, text.files, classes, temporary)
-        if left is not None:
+        files = ranker_of(run)[0].write(module, text.files, classes, temporary)
+        if files is not None:
             checkpoint.seal(temporary, *(path.name for path in sorted(temporary.glob("*.safetensors"))))
-            checkpoint.write_json(temporary / OWN, ours | {"files": left})
+            checkpoint.write_json(temporary / OWN, ours | {"files": files})
             return
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
         save_file(weights, temporary / WEIGHTS)
@@ -166,14 +166,14 @@ def load_cross_encoder(model: str) -> SavedRanker:
     """The cross-encoder of a folder or hub name that tune_cl did not write. Raises ConfigError if it is none."""
     from trainables.rankers.bert import read_cross_encoder  # imports transformers
 
-    found = read_cross_encoder(model)
+    cross_encoder = read_cross_encoder(model)
     run = TrainingRun.model_validate(
         {
             "ranker": BertSettings(model=model, head="pretrained").model_dump(),
-            "training": {"max_length": found.max_length},
+            "training": {"max_length": cross_encoder.max_length},
         }
     )
-    return SavedRanker(run, found.module, dict(found.files), (), found.probability)
+    return SavedRanker(run, cross_encoder.module, dict(cross_encoder.files), (), cross_encoder.probability)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
+from trainables.core.plugins import Names, load_plugins
 from trainables.training.ranker_folder import require_ranker
 
 if TYPE_CHECKING:
@@ -45,9 +46,10 @@ class Ranker:
         return f"<Ranker {self.saved.run.ranker['name']} from {self.folder}>"
 
 
-def load_ranker(folder: str | Path) -> Ranker:
+def load_ranker(folder: str | Path, plugins: Names = ()) -> Ranker:
     """The trained ranker in a folder, as `tune_cl.train` and the commands save it. Raises DataError if there is none or
     it is broken."""
+    load_plugins(plugins)
     require_ranker(Path(folder))
     from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first
     from trainables.training.saved_ranker import SavedTrees

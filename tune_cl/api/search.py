@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.config.function import Function, Objective, objective_of
+from trainables.core.plugins import Names, load_plugins
 from trainables.core.prose import say
 from tune_cl.api.session import panel_kind, working
 from tune_cl.api.verdict import Verdict
@@ -60,6 +61,7 @@ def run(
     progress: bool = True,
     allow_open_ray: bool = False,
     objective: Function | Objective | None = None,
+    plugins: Names = (),
 ) -> Search:
     """Runs a search to its end, as `tune-cl run` does.
 
@@ -76,10 +78,12 @@ def run(
     progress        False: nothing is printed
     objective       a training function `(config, trial)` of your own (trial: ObjectiveTrial), in place of our rankers;
                     its keys are `parameters.*`
+    plugins         files and modules with parts of one's own, one or several
 
     Raises ConfigError or DataError with all problems before anything is written, WorkFailed if no trial gave a value,
     Interrupted (a KeyboardInterrupt) when stopped: `Search.resume` goes on.
     """
+    load_plugins(plugins)
     with working(progress):
         own = objective_of(objective) if objective else None
         experiment = requested_experiment(space, data, ranker, trials, max_iterations, seed, overrides or {}, own)
@@ -94,11 +98,15 @@ def run(
     return Search(search_folder, document, own)
 
 
-def open_search(name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None) -> Search:
-    """A search that ran before, finished or not. `tracking_uri`: MLflow's address, if it is another one now.
+def open_search(
+    name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None, plugins: Names = ()
+) -> Search:
+    """A search that ran before, finished or not. `tracking_uri`: MLflow's address, if it is another one now; `plugins`:
+    files and modules with parts of one's own that it needs.
 
     Raises ConfigError if there is none of this name in the storage, DataError if its journal is damaged.
     """
+    load_plugins(plugins)
     return Search(with_tracking(existing_search_folder(str(storage), name), tracking_uri))
 
 
@@ -261,8 +269,8 @@ class Search:
         return f"<Search {self.name} in {self.storage}: {len(self._state.trials)} trials, {ended}>"
 
 
-def _trial(found: Mapping[str, Any] | None) -> Trial | None:
-    return Trial(*(found[name] for name in ("trial_id", "params", "dev", "iteration"))) if found else None
+def _trial(result: Mapping[str, Any] | None) -> Trial | None:
+    return Trial(*(result[name] for name in ("trial_id", "params", "dev", "iteration"))) if result else None
 
 
 def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> dict[str, Any]:

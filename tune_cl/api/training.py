@@ -9,6 +9,7 @@ from typing import Any
 
 from trainables.core.errors import Interrupted
 from trainables.core.files import require_folder
+from trainables.core.plugins import Names, load_plugins
 from trainables.data import require_source
 from tune_cl.api.rankers import Ranker, load_ranker
 from tune_cl.api.session import working
@@ -62,6 +63,7 @@ def train(
     overrides: Overrides | None = None,
     output: str | Path | None = None,
     progress: bool = True,
+    plugins: Names = (),
 ) -> TrainedRun:
     """Trains one configuration, without a search and without Ray, and applies the best weights to test.
 
@@ -70,10 +72,12 @@ def train(
     overrides     dotted keys with their values
     output        the folder for the ranker, its run and its state; by default one for each configuration
     progress      False: nothing is printed
+    plugins       files and modules with parts of one's own, one or several
 
     The same call goes on with a training that was stopped. Raises ConfigError or DataError before the training begins,
     WorkFailed if the loss is no longer a number, Interrupted (a KeyboardInterrupt) when stopped.
     """
+    load_plugins(plugins)
     overrides = parse_overrides(overrides or {})
     with working(progress):
         run = load_training_run(space, overrides, data, ranker)

@@ -16,7 +16,7 @@ from trainables.core.prose import counted
 from trainables.evaluation.significance import bootstrap_ci
 from tune_cl.confirmation.looks import at_look
 from tune_cl.confirmation.request import Configuration, SeedRun, configurations, setting
-from tune_cl.confirmation.training import ended_result, read_values
+from tune_cl.confirmation.training import ended_result, values_by_query
 from tune_cl.confirmation.verdict import (
     Corrected,
     comparison,
@@ -59,7 +59,7 @@ class Compared:
 
     def _values(self, run: SeedRun) -> dict[str, float]:
         """By query. Raises WorkFailed for a value that is no number: nothing can be said with it."""
-        by_query = read_values(run.folder, self.split, self.metric)
+        by_query = values_by_query(run.folder, self.split, self.metric)
         values = np.array(list(by_query.values()))
         if wrong := int(np.count_nonzero(~np.isfinite(values))):
             which = f"{run.name}: {self.metric} on {self.split}"

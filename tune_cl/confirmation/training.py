@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trainables.config.objective import AnyRun
 from trainables.core.storage import patiently
 from trainables.evaluation.metrics import dev_key
@@ -63,9 +65,9 @@ def confirm_run(
     trained = read_json(folder / TRAINING)
 
     def write(temporary: Path) -> None:
-        values, written = training.apply(split, temporary)
+        values, file = training.apply(split, temporary)
         means = {name: float(column.mean()) for name, column in values.items()}
-        write_json(temporary / RESULT, {"metrics": means, "run_file": written.name, **trained})
+        write_json(temporary / RESULT, {"metrics": means, "run_file": file.name, **trained})
         seal(temporary)
 
     write_folder(folder / split, write)
@@ -107,6 +109,11 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
     seal(folder, TRAINING)
 
 
-def read_values(folder: Path, split: str, metric: str) -> dict[str, float]:
+def values_by_query(folder: Path, split: str, metric: str) -> dict[str, float]:
     """The metric's values by query that `confirm_run` wrote, in the order of the split."""
     return read_per_query(values_file(folder / split, split), metric)
+
+
+def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
+    """`values_by_query` without the ids, float64 [Q]."""
+    return np.array(list(values_by_query(folder, split, metric).values()))

@@ -105,8 +105,8 @@ class Experiment:
         return self._varied(key for key in self.space.leaves if key.startswith(read) or key in self._text_keys())
 
     def file_readers(self) -> list[TrainingRun]:
-        """Trainings that together read every file of word vectors and every encoder that a trial can read."""
-        read = {"ranker.name", "ranker.vectors", "ranker.model", "curriculum.vectors"}
+        """Trainings that together read every file of word vectors or difficulty and every encoder that trials can."""
+        read = {"ranker.name", "ranker.vectors", "ranker.model", "curriculum.vectors", "curriculum.file"}
         return self._varied(read & self.space.leaves.keys())
 
     def _varied(self, keys: Iterable[str]) -> list[TrainingRun]:

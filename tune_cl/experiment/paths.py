@@ -18,6 +18,7 @@ PATHS = {  # keys whose value may be a local path, each with the one value that 
     **dict.fromkeys(DATA, DOCSTRINGS),
     "ranker.vectors": TRAINED_VECTORS,
     "curriculum.vectors": TRAINED_VECTORS,
+    "curriculum.file": None,
     "ranker.model": "tiny",
 }
 

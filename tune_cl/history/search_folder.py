@@ -118,6 +118,7 @@ class SearchFolder:
         users = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
         tracking = "" if users else f" --tracking-uri {quote(masked(self.tracking_uri))}"
         function = f" --objective {quote(self.objective)}" if self.objective and command in WITH_OBJECTIVE else ""
+        options = f"{storage}{tracking}{cluster}{function}{plugin_options()}"
         return f"{program('tune-cl')} {command} {quote(self.name)}{options}"
 
     def call(self, method: str, **options: Any) -> str:

@@ -94,9 +94,9 @@ def leave(error: FunctionFailed, folder: str) -> str:
     if not storage.is_remote(folder):
         return str(error.write(Path(folder)))
     with TemporaryDirectory(prefix="tune_cl-") as scratch:
-        written = error.write(Path(scratch))
-        address = storage.joined(folder, written.name)
-        storage.patiently(lambda: storage.upload_file(written, address))
+        file = error.write(Path(scratch))
+        address = storage.joined(folder, file.name)
+        storage.patiently(lambda: storage.upload_file(file, address))
     return address
 
 

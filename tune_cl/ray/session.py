@@ -105,5 +105,5 @@ def probe() -> None:
     """Starts a local Ray, has it compute something and ends it; prints its resources. For `tune-cl doctor`."""
     with ray_session(None):
         ray.get(ray.remote(lambda: None).remote())
-        found = ray.cluster_resources()
-        print(f"starts, with {found.get('CPU', 0):g} CPUs and {found.get('GPU', 0):g} GPUs")
+        resources = ray.cluster_resources()
+        print(f"starts, with {resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs")

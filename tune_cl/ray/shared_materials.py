@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
 
+from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem, UserError, WorkFailed, last_line
 from trainables.core.prose import say
-from trainables.curriculum.scoring import any_needs, no_vectors
+from trainables.curriculum.scoring import any_needs, difficulty, no_vectors
 from trainables.rankers.settings import TRAINED_VECTORS
+from trainables.training.batching import scored_of
 from trainables.training.device import Compute, here, limit_process
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials, changed_files, encoders_of, files_of, materials_key, prepare
 from trainables.training.pretrained import with_start, with_teacher
+from trainables.training.trainer import training_instances
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.ray.session import ray_session
@@ -78,8 +82,19 @@ def untrained(experiment: Experiment) -> dict[str, Materials]:
             by_key[key] = prepare(run, data)
             data = by_key[key].data
         training_notes(run, by_key[key])
+        _require_difficulty(experiment, run, by_key[key])
     _require_vectors(experiment)
     return by_key
+
+
+def _require_difficulty(experiment: Experiment, run: TrainingRun, materials: Materials) -> None:
+    """Reads the files of scoring `file` for the instances of a training. Raises ConfigError or DataError for a file
+    that is missing or wrong, or that lacks a value."""
+    if "file" not in experiment.scorings or run.grows_trees:
+        return
+    split, instances = training_instances(run, materials)
+    for name in dict.fromkeys(reader.curriculum.file for reader in experiment.file_readers() if reader.curriculum.file):
+        difficulty("file", replace(scored_of(run, materials.data, split, instances), file=name))
 
 
 def _require_vectors(experiment: Experiment) -> None:

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from trainables.config.objective import AnyRun
+
+Run = TypeVar("Run", bound=AnyRun)
 
 
 def curriculum_grace(run: AnyRun) -> int:
@@ -33,7 +35,7 @@ def curriculum_ends(run: AnyRun) -> dict[str, float]:
     return ends
 
 
-def scaled_run(run: AnyRun, iterations: int) -> AnyRun:
+def scaled_run(run: Run, iterations: int) -> Run:
     """The training with a whole budget of `iterations`, before which it does not end. m, and the trees before a switch,
     shrink in proportion, to 1 at least; T, a network's switch, the warm-up and a falling rate are shares of all steps
     and shrink by themselves."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from dataclasses import dataclass
 from itertools import product
 
 import torch
@@ -11,69 +12,85 @@ from torch import Tensor
 from trainables.training.losses import LOSSES, LossFunction, LossSettings, per_sample
 from tune_cl.testing.promises import alike, promise
 
-CASES, CLASSES = 12, 3
-STEPS, RATE = 400, 0.2
-SETTINGS = tuple(LossSettings(margin, level) for margin, level in product((0.5, 1.0), (1, 2)))
+NEAR = 1e-6
+CASES, WIDTH = 12, 3  # WIDTH: of a list, or classes
+STEPS, RATE = 150, 0.2
+SETTINGS = (LossSettings(margin=0.5, relevance_level=1), LossSettings(margin=1.0, relevance_level=2))
 
 
-def judged(kind: str, level: int) -> tuple[int, Tensor]:
-    """How many scores a case has (0: one without a dimension of its own), and what is judged of the cases."""
-    if kind == "classification":
-        return CLASSES, torch.arange(CASES) % CLASSES
-    return 0, torch.tensor([level, 0, -1]).repeat(CASES // 3)
+@dataclass(frozen=True)
+class Case:
+    """A loss function, and CASES samples for it. `other`: what it reads besides scores; of pairs, scores too."""
+
+    name: str
+    function: LossFunction
+    kind: str
+    reads_teacher: bool
+    settings: LossSettings
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the scores."""
+        return (CASES, WIDTH) if self.kind in ("listwise", "classification") else (CASES,)
+
+    @property
+    def other(self) -> Tensor:
+        level = self.settings.relevance_level
+        if self.kind == "classification":
+            return torch.arange(CASES) % WIDTH
+        if self.kind == "pairwise":
+            return torch.linspace(-1, 1, CASES)
+        if self.kind == "pointwise":
+            return torch.tensor([level, 0, -1]).repeat(CASES // 3)
+        labels = torch.tensor([level, *[0] * (WIDTH - 1)]).repeat(CASES, 1)
+        return labels.float() if self.reads_teacher else labels
+
+    def values(self, scores: Tensor, other: Tensor | None = None) -> Tensor:
+        return per_sample(self.name, self.function, scores, self.other if other is None else other, self.settings)
+
+    def learned(self) -> tuple[Tensor, Tensor]:
+        """Scores, and those of the pairs' negatives, that descending the loss leads to."""
+        torch.manual_seed(1)
+        scores, negatives = (0.1 * torch.randn(self.shape) for _ in range(2))
+        trained = [scores.requires_grad_(), negatives.requires_grad_()]
+        optimizer = torch.optim.SGD(trained, RATE)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            self.values(scores, negatives if self.kind == "pairwise" else None).sum().backward()
+            optimizer.step()
+        return scores.detach(), negatives.detach()
 
 
-def values(name: str, function: LossFunction, kind: str, scores: Tensor, settings: LossSettings) -> Tensor:
-    """The loss of each case; of a pair, the first half of the scores are the positives'."""
-    if kind == "pairwise":
-        positive, negative = scores.chunk(2)
-        return per_sample(name, function, positive, negative, settings)
-    return per_sample(name, function, scores, judged(kind, settings.relevance_level)[1], settings)
-
-
-def is_of_each_sample(name: str, function: LossFunction, kind: str, settings: LossSettings) -> None:
+def is_of_each_sample(case: Case) -> None:
     torch.manual_seed(0)
-    width, other = judged(kind, settings.relevance_level)
-    scores, order = torch.randn(CASES, *([width] if width else [])), torch.randperm(CASES)
-    if kind == "pairwise":
-        other = torch.randn(CASES)
-    loss = per_sample(name, function, scores, other, settings)
-    moved = per_sample(name, function, scores[order], other[order], settings)
-    promise(alike(moved, loss[order], 1e-6), "the loss of a sample does not depend on the others of the batch")
+    scores, order, other = torch.randn(case.shape), torch.randperm(CASES), case.other
+    moved = case.values(scores[order], other[order])
+    promise(alike(moved, case.values(scores)[order], NEAR), "a sample's loss does not depend on the rest of the batch")
 
 
-def bears_large_scores(name: str, function: LossFunction, kind: str, settings: LossSettings) -> None:
-    width, _ = judged(kind, settings.relevance_level)
+def bears_large_scores(case: Case) -> None:
     for scale in (0.0, 1.0, 80.0):
-        scores = (torch.linspace(-scale, scale, CASES * max(1, width))).requires_grad_()
-        loss = values(name, function, kind, scores.view(CASES, width) if width else scores, settings)
+        scores = torch.linspace(-scale, scale, math.prod(case.shape)).view(case.shape).requires_grad_()
+        loss = case.values(scores)
         promise(torch.isfinite(loss).all(), f"losses of scores up to {scale:g} are finite")
         loss.sum().backward()
         promise(scores.grad is not None and torch.isfinite(scores.grad).all(), "its gradient reaches the scores")
 
 
-def teaches_the_right_order(name: str, function: LossFunction, kind: str, settings: LossSettings) -> None:
-    torch.manual_seed(1)
-    width, other = judged(kind, settings.relevance_level)
-    scores = (0.1 * torch.randn(CASES, *([width] if width else []))).requires_grad_()
-    optimizer = torch.optim.SGD([scores], RATE)
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        values(name, function, kind, scores, settings).sum().backward()
-        optimizer.step()
-    learned = scores.detach()
-    if kind == "classification":
-        promise((learned.argmax(1) == other).all(), "descending it predicts the right classes")
-    elif kind == "pairwise":
-        positive, negative = learned.chunk(2)
-        promise((positive > negative).all(), "descending it ranks positives above negatives")
+def teaches_the_right_order(case: Case) -> None:
+    scores, negatives = case.learned()
+    if case.kind == "classification":
+        promise((scores.argmax(1) == case.other).all(), "descending it predicts the right classes")
+    elif case.kind == "pairwise":
+        promise((scores > negatives).all(), "descending it ranks positives above negatives")
+    elif case.kind == "listwise":
+        promise((scores[:, :1] > scores[:, 1:]).all(), "descending it ranks a list's positive first")
     else:
-        relevant = other >= settings.relevance_level
-        promise(learned[relevant].min() > learned[~relevant].max(), "descending it ranks relevant documents first")
+        relevant = case.other >= case.settings.relevance_level
+        promise(scores[relevant].min() > scores[~relevant].max(), "descending it ranks relevant documents first")
 
 
-Contract = Callable[[str, LossFunction, str, LossSettings], None]
-LOSS_CONTRACT: tuple[Contract, ...] = (is_of_each_sample, bears_large_scores, teaches_the_right_order)
+LOSS_CONTRACT = (is_of_each_sample, bears_large_scores, teaches_the_right_order)
 
 
 def check_loss(name: str) -> None:
@@ -82,4 +99,4 @@ def check_loss(name: str) -> None:
     functions: list[tuple[LossFunction, str]] = [(loss.function, loss.kind)]
     functions += [(loss.classes, "classification")] if loss.classes else []
     for contract, (function, kind), settings in product(LOSS_CONTRACT, functions, SETTINGS):
-        contract(name, function, kind, settings)
+        contract(Case(name, function, kind, loss.reads_teacher, settings))

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from functools import cache
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 
 from trainables.core.cache import digest_of
@@ -63,7 +69,21 @@ def score_of(row: np.ndarray) -> np.ndarray:
     return np.sin(row * 1.7).astype(np.float32) * 3
 
 
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    return TemporaryDirectory()
+
+
+def difficulty_file(data: RankingData) -> str:
+    """A file with a value for each query and document, as scoring `file` reads it."""
+    path = Path(_folder().name, f"{len(data.query_ids)}-{len(data.documents)}.tsv")
+    rows = product(enumerate(data.query_ids), enumerate(data.document_ids))
+    path.write_text("".join(f"{query}\t{document}\t{math.sin(7 * i + j)}\n" for (i, query), (j, document) in rows))
+    return str(path)
+
+
 def scored_of(data: RankingData, pairwise: bool = True, negatives: int | str = 1, **fields) -> Scored:
     split = data.splits["train"]
     instances = make_instances(split, pairwise, negatives, 1)
-    return Scored(data, split, instances, **({"seed": 0, "teacher": lambda: score_of(split.document)} | fields))
+    usual = {"seed": 0, "teacher": lambda: score_of(split.document), "file": difficulty_file(data)}
+    return Scored(data, split, instances, **(usual | fields))

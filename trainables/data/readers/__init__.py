@@ -10,7 +10,17 @@ from typing import Any, Protocol, get_args
 from trainables.core.errors import DataError, Problem
 from trainables.core.registry import Entry, Part, Registry, require_arguments
 from trainables.data.columns import RankingData, Task
-from trainables.data.readers import conversation, insurance_qa, letor, squad, trec, wikiqa
+from trainables.data.readers import (
+    beir,
+    conversation,
+    datasets_on_disk,
+    insurance_qa,
+    letor,
+    pairs,
+    squad,
+    trec,
+    wikiqa,
+)
 from trainables.data.readers.sentence_pairs import QUORA, SICK, SNLI
 from trainables.data.settings import DataConfig
 
@@ -41,6 +51,25 @@ class Reader(Protocol):
 READERS = Registry[Reader](
     "data.source",
     Entry("trec", trec, "TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt, run.SPLIT.txt", "trec_eval"),
+    Entry(
+        "beir",
+        beir,
+        "BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, run.SPLIT.txt",
+        "Thakur et al. 2021",
+    ),
+    Entry(
+        "pairs",
+        pairs,
+        "pairs and triples: {train,dev,test}.{jsonl,csv,tsv,parquet} with columns query, positive, negative or "
+        "query, document, label",
+        "sentence-transformers, MS MARCO",
+    ),
+    Entry(
+        "datasets",
+        datasets_on_disk,
+        "the same columns as datasets on disk: DatasetDict.save_to_disk with train, validation, test",
+        "Lhoest et al. 2021",
+    ),
     Entry("wikiqa", wikiqa, "WikiQA folder: WikiQA-train.tsv, WikiQA-dev.tsv, WikiQA-test.tsv", "Yang et al. 2015"),
     Entry(
         "conversation",
@@ -74,14 +103,14 @@ def reader(name: str, summary: str = "", source: str = "") -> Callable[[Part], P
     """Registers a class that defines what Reader lists."""
 
     def value(part: Any) -> Reader:
-        made: Any = part() if inspect.isclass(part) else part
-        if missing := [one for one in ("TASK", *METHODS) if not hasattr(made, one)]:
+        instance: Any = part() if inspect.isclass(part) else part
+        if missing := [one for one in ("TASK", *METHODS) if not hasattr(instance, one)]:
             raise ValueError(f"has no {', '.join(missing)}; what a reader defines: TASK, {', '.join(METHODS)}")
-        if made.TASK not in get_args(Task):
-            raise ValueError(f"TASK is {made.TASK!r}; {' or '.join(get_args(Task))}")
+        if instance.TASK not in get_args(Task):
+            raise ValueError(f"TASK is {instance.TASK!r}; {' or '.join(get_args(Task))}")
         for method, arguments in METHODS.items():
-            require_arguments(getattr(made, method), *arguments)
-        return made
+            require_arguments(getattr(instance, method), *arguments)
+        return instance
 
     return READERS.decorator(name, summary, source, value)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -23,20 +24,22 @@ NEARLY_ALL = 0.9  # share of the queries whose judgments name a non-relevant doc
 class RawSplit:
     """One split as read: queries (each one or more utterances), judgments and, if given, candidates.
 
-    run   candidates with first-stage scores
-    pool  candidates that the data gives without scores; the judgments may name other documents
+    run      candidates with first-stage scores
+    pool     candidates that the data gives without scores; the judgments may name other documents
+    teacher  a teacher's scores, of candidates and other documents
     """
 
-    query_ids: list[str]
-    contexts: list[tuple[str, ...]]
+    query_ids: Sequence[str]
+    contexts: Sequence[tuple[str, ...]]
     qrels: Rated
     run: Rated | None = None
     pool: Rated | None = None
+    teacher: Rated | None = None
 
     @property
-    def query_texts(self) -> list[str]:
+    def query_texts(self) -> Iterator[str]:
         """The utterances of each query joined by a space."""
-        return [" ".join(context) for context in self.contexts]
+        return (" ".join(context) for context in self.contexts)
 
 
 @dataclass(frozen=True)
@@ -74,27 +77,38 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
     sources = candidate_sources(raw, config)
     raw = _with_scores(raw, sources, config)
     notes = [*raw.notes, *_source_notes(sources, config)]
-    splits, queries, start = {}, [], 0
+    splits, rows, start = {}, {}, 0
     for name, raw_split in raw.splits.items():
         usable, candidates = _select(name, raw_split, sources[name], config, raw.document_ids, notes)
-        queries += [(raw_split, row) for row in np.flatnonzero(usable)]
-        splits[name] = _split(raw_split, candidates, usable, start)
-        start += int(usable.sum())
-    contexts = [split.contexts[row] for split, row in queries]
+        rows[name] = np.flatnonzero(usable)
+        splits[name] = _split(raw_split, candidates, usable, start, len(raw.documents))
+        start += len(rows[name])
+        notes += _teacher_notes(name, splits[name])
+
+    def contexts() -> Iterator[tuple[str, ...]]:
+        return (raw.splits[name].contexts[row] for name in rows for row in map(int, rows[name]))
+
     return RankingData(
         name=raw.name,
         digest="",
         document_ids=raw.document_ids,
         documents=raw.documents,
-        query_ids=TextColumn.of(split.query_ids[row] for split, row in queries),
-        utterances=TextColumn.of(utterance for context in contexts for utterance in context),
-        utterance_offsets=np.cumsum([0, *map(len, contexts)]).astype(np.int64),
-        domain=np.zeros(len(contexts), np.int16),
+        query_ids=TextColumn.of(raw.splits[name].query_ids[row] for name in rows for row in map(int, rows[name])),
+        utterances=TextColumn.of(utterance for context in contexts() for utterance in context),
+        utterance_offsets=np.cumsum(np.fromiter(chain([0], map(len, contexts())), np.int64, start + 1)),
+        domain=np.zeros(start, np.int16),
         domains=ONE_DOMAIN,
         splits=splits,
         notes=tuple(notes),
         retrieved=set(sources.values()) == {"bm25"},
     )
+
+
+def _teacher_notes(name: str, split: Split) -> list[str]:
+    if split.teacher is None:
+        return []
+    scored = int((~np.isnan(split.teacher)).sum())
+    return [f"{name}: a teacher's scores for {scored:,} of {counted(len(split.teacher), 'candidate')}"]
 
 
 def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
@@ -138,7 +152,7 @@ def _scored_qrels(raw: Raw, config: DataConfig) -> dict[str, Rated]:
 
 
 def _retrieved(raw: Raw, config: DataConfig) -> dict[str, Rated]:
-    queries = {name: split.query_texts for name, split in raw.splits.items()}
+    queries = {name: list(split.query_texts) for name, split in raw.splits.items()}
     runs = retrieve(raw.documents, queries, config.bm25.k1, config.bm25.b, config.top_k)
     return {name: Rated(*columns) for name, columns in runs.items()}
 
@@ -229,19 +243,24 @@ def _note(notes: list[str], count: int, split: str, noun: str, text: str) -> Non
 
 
 def grades_of(qrels: Rated, query: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
-    """Judged grade of each (query, document), UNJUDGED if it has none; int16 [n]."""
-    judged = qrels.where(qrels.document != MISSING)
-    keys = judged.query * documents + judged.document
+    """Judged grade of each (query, document), UNJUDGED if it has none; int16 [n]. `documents`: of the collection."""
+    return _values_at(qrels, query, document, documents, UNJUDGED).astype(np.int16)
+
+
+def _values_at(rated: Rated, query: np.ndarray, document: np.ndarray, documents: int, absent: float) -> np.ndarray:
+    """The value of each (query, document), `absent` if it has none; float64 [n]."""
+    rated = rated.where(rated.document != MISSING)
+    keys = rated.query * documents + rated.document
     order = np.argsort(keys)
     keys, wanted = keys[order], query * documents + document
     if not len(keys):
-        return np.full(len(query), UNJUDGED, np.int16)
+        return np.full(len(query), absent, np.float64)
     index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[index] == wanted, judged.value[order][index], UNJUDGED).astype(np.int16)
+    return np.where(keys[index] == wanted, rated.value[order][index], absent)
 
 
-def _split(raw: RawSplit, candidates: _Candidates, usable: np.ndarray, start: int) -> Split:
-    """The split's columns; its queries are numbered from `start` on."""
+def _split(raw: RawSplit, candidates: _Candidates, usable: np.ndarray, start: int, documents: int) -> Split:
+    """The split's columns; its queries are numbered from `start` on. `documents`: of the collection."""
     count, row = int(usable.sum()), np.cumsum(usable) - 1
     judged = raw.qrels.where(usable[raw.qrels.query])
     by_query = np.argsort(judged.query, kind="stable")
@@ -255,7 +274,12 @@ def _split(raw: RawSplit, candidates: _Candidates, usable: np.ndarray, start: in
         judged_grade=judged.value[by_query].astype(np.int16),
         judged_offsets=_offsets(row[judged.query], count),
         given=candidates.given,
+        teacher=None if raw.teacher is None else _teacher_scores(raw.teacher, candidates, documents),
     )
+
+
+def _teacher_scores(teacher: Rated, candidates: _Candidates, documents: int) -> np.ndarray:
+    return _values_at(teacher, candidates.query, candidates.document, documents, np.nan).astype(np.float32)
 
 
 def _offsets(owner: np.ndarray, count: int) -> np.ndarray:

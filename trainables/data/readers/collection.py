@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
 
 from trainables.data.columns import Rated, TextColumn
-from trainables.data.data_cache import TextWriter
-from trainables.data.readers.rows import MISSING, IdIndex, hash_of, usable_id
+from trainables.data.data_cache import TextWriter, rewritten
+from trainables.data.readers.repeats import Repeats
+from trainables.data.readers.rows import MISSING, IdIndex, Lines, hash_of, usable_id
 
 _BATCH = 1 << 16  # ratings whose ids are looked up together
 
@@ -23,6 +26,16 @@ class Collection:
     texts: TextColumn
     index: IdIndex
     lines: array
+
+    def without(self, rows: Sequence[int], workspace: Path) -> Collection:
+        """The collection without the given rows; their columns in `workspace` are written again."""
+        stays = np.ones(len(self.ids), bool)
+        stays[list(rows)] = False
+        ids = rewritten(workspace, "document_ids", compress(self.ids, stays))
+        texts = rewritten(workspace, "documents", compress(self.texts, stays))
+        return Collection(
+            ids, texts, IdIndex(ids, array("Q", map(hash_of, ids))), array("I", compress(self.lines, stays))
+        )
 
 
 class CollectionWriter:
@@ -44,6 +57,47 @@ class CollectionWriter:
         """Closes the columns; returns them memory-mapped, with the index of their ids."""
         ids = self._ids.finish()
         return Collection(ids, self._texts.finish(), IdIndex(ids, self._hashes), self._lines)
+
+
+Named = tuple[int, str, str]  # line, id, text
+
+
+def read_collection(lines: Lines, documents: Iterable[Named], notes: list[str], workspace: Path) -> Collection:
+    """The documents of a file, streamed into the workspace, each id once."""
+    writer = CollectionWriter(workspace)
+    for number, name, text in documents:
+        if wrong := wrong_text(name, text):
+            lines.problem(number, *wrong)
+        else:
+            writer.add(number, name, text)
+    collection = writer.finish()
+    repeats, texts, rows = Repeats(lines, notes), collection.texts, []
+    for row, first in collection.index.repeats():
+        wrong = None if texts[row] == texts[first] else _other_text(collection.ids[row])
+        repeats.add(collection.lines[row], collection.lines[first], wrong)
+        rows.append(row)
+    repeats.note()
+    return collection.without(rows, workspace) if rows else collection
+
+
+def read_texts(lines: Lines, queries: Iterable[Named], notes: list[str]) -> dict[str, str]:
+    """Texts by id, in the order of the file, each id once."""
+    first: dict[str, int] = {}
+    texts: dict[str, str] = {}
+    repeats = Repeats(lines, notes)
+    for number, name, text in queries:
+        if wrong := wrong_text(name, text):
+            lines.problem(number, *wrong)
+        elif name in texts:
+            repeats.add(number, first[name], None if texts[name] == text else _other_text(name))
+        else:
+            texts[name], first[name] = text, number
+    repeats.note()
+    return texts
+
+
+def _other_text(name: str) -> str:
+    return f"another text for id '{name}' than in"
 
 
 def wrong_text(name: str, text: str) -> tuple[str, str] | None:
@@ -92,10 +146,16 @@ class Ratings:
             np.array(self._query, np.int64), np.array(self._document, np.int64), np.array(self._value, np.float64)
         )
 
-    def repeats(self) -> list[tuple[int, int]]:
-        """(line, first line) of rows that repeat the query and document of an earlier row, by line."""
+    def repeats(self) -> tuple[np.ndarray, np.ndarray]:
+        """(rows that name the query and document of an earlier row, by line; the first such row of each)."""
         query, name, line = (np.array(each) for each in (self._query, self._hash, self._line))
         order = np.lexsort((line, name, query))
         same = (np.diff(query[order]) == 0) & (name[order][1:] == name[order][:-1])
         first = np.maximum.accumulate(np.where(np.concatenate([[True], ~same]), np.arange(len(order)), 0))
-        return sorted((int(line[order[row]]), int(line[order[first[row]]])) for row in np.flatnonzero(same) + 1)
+        later = np.flatnonzero(same) + 1
+        by_line = np.argsort(line[order[later]])
+        return order[later][by_line], order[first[later]][by_line]
+
+    def line(self, row: int) -> int:
+        """Where a rating stands in its file."""
+        return self._line[row]

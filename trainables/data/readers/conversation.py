@@ -14,6 +14,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.columns import RankingData, Rated, Task, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
+from trainables.data.readers.pairs import has_header
 from trainables.data.readers.rows import Lines, plain_or_gz
 from trainables.data.settings import DataConfig
 
@@ -23,7 +24,10 @@ FORM = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
 
 
 def recognises(folder: Path) -> bool:
-    """By valid.tsv; without it, by train.tsv or test.tsv, unless a dev.tsv makes them sentence pairs."""
+    """By valid.tsv; without it, by train.tsv or test.tsv, unless a dev.tsv makes them sentence pairs. A header makes
+    them pairs or triples."""
+    if has_header(files(folder)):
+        return False
     if plain_or_gz(folder, FILES["dev"]).exists():
         return True
     return bool(files(folder)) and not plain_or_gz(folder, "dev.tsv").exists()

@@ -171,7 +171,7 @@ def _rated(
             ratings.add(count, query_rows[query], document, float(value))
             count += 1
     rated, first = ratings.finish(), np.ones(count, bool)
-    repeats = [row for row, _ in ratings.repeats()]
+    repeats, _ = ratings.repeats()
     first[repeats] = False
     return rated.where(first), len(repeats)
 

@@ -20,6 +20,7 @@ from trainables.data.columns import MAX_GRADE, TextColumn
 
 FLOAT32_END = 2.0**128 - 2.0**103  # smallest number that rounds to an infinite float32, as which trec_eval keeps scores
 _WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
+_WHITE = re.compile(r"[ \t\r\n]+")
 _NUMBER = re.compile(r"[-+.eE0-9]+")
 
 
@@ -79,7 +80,11 @@ class Lines:
 
     def at(self, number: int, wrong: str, right: str) -> Problem:
         """A problem with one line, without noting it."""
-        return Problem(f"{self.path}:{number}", wrong, right)
+        return Problem(self.location(number), wrong, right)
+
+    def location(self, number: int) -> str:
+        """FILE:LINE."""
+        return f"{self.path}:{number}"
 
     def file_problem(self, wrong: str, right: str) -> None:
         """Notes what is wrong with the whole file."""
@@ -187,6 +192,13 @@ def is_text(value: object) -> TypeGuard[str]:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def one_line(text: str) -> str:
+    """The text with each run of spaces, tabs and line ends as one space, and none at either end."""
+    if "\n" in text or "  " in text or "\t" in text or "\r" in text:
+        text = _WHITE.sub(" ", text)
+    return text.strip(" ")
 
 
 def usable_id(name: str) -> bool:

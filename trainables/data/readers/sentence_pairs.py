@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, ONE_DOMAIN, SPLITS, RankingData, Split, Task, TextColumn
+from trainables.data.readers.pairs import has_header
+from trainables.data.readers.repeats import Repeats
 from trainables.data.readers.rows import Lines, Rows, is_text, plain_or_gz, usable_id
 from trainables.data.settings import DataConfig
 
@@ -118,12 +120,8 @@ def _existing(folder: Path, names: Mapping[str, str]) -> dict[str, Path]:
 Wrong = tuple[str, str]  # what is wrong, what would be right
 
 
-def _wrong_pair(
-    name: str, sentences: tuple[str, ...], earlier: Container[str], wrong_label: Wrong | None
-) -> Wrong | None:
-    """What is wrong with a row; None if it is fine. `earlier`: the names of the rows before it."""
-    if name in earlier:
-        return f"pair '{name[:40]}' a second time", "keep one row a pair"
+def _wrong_pair(name: str, sentences: tuple[str, ...], wrong_label: Wrong | None) -> Wrong | None:
+    """What is wrong with a row; None if it is fine."""
     if wrong_label:
         return wrong_label
     if not usable_id(name):
@@ -131,6 +129,24 @@ def _wrong_pair(
     if not all(sentence.strip() for sentence in sentences):
         return "an empty sentence", "give a text or leave the row out"
     return None
+
+
+class _Named(Repeats):
+    """The pairs of a file by their ids."""
+
+    def __init__(self, lines: Lines, notes: list[str]):
+        super().__init__(lines, notes)
+        self._first: dict[str, tuple[int, object]] = {}
+
+    def is_new(self, number: int, name: str, content: object) -> bool:
+        """Whether no row before this one has the id. A row that has and says something else is a problem."""
+        first, known = self._first.setdefault(name, (number, content))
+        if first == number:
+            return True
+        self.add(
+            number, first, None if known == content else f"pair '{name[:40]}' has other sentences or another label in"
+        )
+        return False
 
 
 SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
@@ -153,17 +169,17 @@ def _read_sick(folder: Path, problems: list[Problem], notes: list[str]) -> Split
     """Pairs with the entailment label as class; trial is dev. The relatedness score is not read."""
     splits: Splits = {}
     if not (paths := _existing(folder, SICK_FILES)):
-        return _read_sick_file(Rows(plain_or_gz(folder, SICK_WHOLE), SICK_WHOLE_COLUMNS, "\t", problems), None)
+        return _read_sick_file(Rows(plain_or_gz(folder, SICK_WHOLE), SICK_WHOLE_COLUMNS, "\t", problems), None, notes)
     for split, path in paths.items():
-        splits |= _read_sick_file(Rows(path, SICK_COLUMNS, "\t", problems), split)
+        splits |= _read_sick_file(Rows(path, SICK_COLUMNS, "\t", problems), split, notes)
     return splits
 
 
-def _read_sick_file(rows: Rows, split: str | None) -> Splits:
+def _read_sick_file(rows: Rows, split: str | None, notes: list[str]) -> Splits:
     """The pairs of a file by split. `split`: the split of all pairs; None: a column gives each pair's."""
     label_column = rows.columns.index("entailment_label" if split is None else "entailment_judgment")
     splits: Splits = {name: [] for name in (SPLITS if split is None else (split,))}
-    names: set[str] = set()
+    named = _Named(rows, notes)
     header = True
     for number, fields in rows:
         if header:
@@ -178,12 +194,12 @@ def _read_sick_file(rows: Rows, split: str | None) -> Splits:
             wrong_label = f"judgment '{fields[label_column][:40]}'", f"write {', '.join(NLI)} in capitals"
         elif not pair_split:
             wrong_label = f"SemEval_set '{fields[-1][:40]}'", f"write {', '.join(SICK_SETS)}"
-        if wrong := _wrong_pair(name, (first, second), names, wrong_label):
+        if wrong := _wrong_pair(name, (first, second), wrong_label):
             rows.problem(number, *wrong)
-        else:
-            names.add(name)
+        elif named.is_new(number, name, (first, second, label, pair_split)):
             splits[pair_split].append(Pair(name, first, second, NLI.index(label)))
-    if not names and not rows.problems:
+    named.note()
+    if not any(splits.values()) and not rows.problems:
         rows.file_problem("no pairs", "give rows behind the header")
     return {name: pairs for name, pairs in splits.items() if pairs}
 
@@ -211,22 +227,23 @@ def _read_snli(folder: Path, problems: list[Problem], notes: list[str]) -> Split
 def _read_snli_file(split: str, path: Path, problems: list[Problem], notes: list[str]) -> list[Pair]:
     structured = ".jsonl" in path.suffixes
     lines = Lines(path, f"JSON with {', '.join(SNLI_KEYS)}" if structured else " TAB ".join(SNLI_KEYS), problems)
-    pairs: dict[str, Pair] = {}
+    named, pairs = _Named(lines, notes), []
     dropped = 0
     for number, (label, first, second, name) in _json_rows(lines) if structured else _table_rows(lines):
         unknown = f"gold label '{label[:40]}'", f"write {', '.join(NLI)} or {NO_GOLD}"
         wrong_label = None if label in (*NLI, NO_GOLD) else unknown
-        if wrong := _wrong_pair(name, (first, second), pairs, wrong_label):
+        if wrong := _wrong_pair(name, (first, second), wrong_label):
             lines.problem(number, *wrong)
-        elif label == NO_GOLD:
-            dropped += 1
-        else:
-            pairs[name] = Pair(name, first, second, NLI.index(label))
+        elif named.is_new(number, name, (first, second, label)):
+            dropped += label == NO_GOLD
+            if label != NO_GOLD:
+                pairs.append(Pair(name, first, second, NLI.index(label)))
+    named.note()
     if dropped:
         notes.append(f"{split}: {counted(dropped, 'pair')} without a gold label dropped")
     if not pairs and not lines.problems:
         lines.file_problem("no pairs with a gold label", f"each row is {lines.form}")
-    return list(pairs.values())
+    return pairs
 
 
 def _json_rows(lines: Lines) -> Iterator[tuple[int, list[str]]]:
@@ -268,7 +285,8 @@ HELD_OUT = 0.1  # share of the pairs in dev, and the same in test
 def _quora_files(folder: Path) -> list[Path]:
     """The splits of Wang et al. 2017 if dev.tsv exists, else the whole file as published."""
     given = _existing(folder, {split: f"{split}.tsv" for split in SPLITS})
-    return list((given if "dev" in given else _existing(folder, {"": QUORA_WHOLE})).values())
+    of_two_questions = "dev" in given and not has_header(list(given.values()))
+    return list((given if of_two_questions else _existing(folder, {"": QUORA_WHOLE})).values())
 
 
 def _read_quora(folder: Path, problems: list[Problem], notes: list[str]) -> Splits:
@@ -289,16 +307,17 @@ def _read_quora(folder: Path, problems: list[Problem], notes: list[str]) -> Spli
 
 def _read_quora_split(path: Path, problems: list[Problem], notes: list[str]) -> list[Pair]:
     rows = Rows(path, QUORA_SPLIT_COLUMNS, "\t", problems)
-    pairs: dict[str, Pair | None] = {}
+    named = _Named(rows, notes)
+    pairs: list[Pair | None] = []
     for number, (label, first, second, name) in rows:
-        _add_questions(rows, number, (name, first, second, label), pairs)
-    return _complete(rows, pairs, notes, fewest=1)
+        _add_questions(named, number, (name, first, second, label), pairs)
+    return _complete(named, pairs, fewest=1)
 
 
 def _read_quora_whole(lines: Lines, notes: list[str]) -> list[Pair]:
     """Fields may be quoted, and a quoted question may hold line ends."""
-    pairs: dict[str, Pair | None] = {}
-    number = 0
+    named, number = _Named(lines, notes), 0
+    pairs: list[Pair | None] = []
 
     def raw_lines() -> Iterator[str]:
         nonlocal number
@@ -314,31 +333,35 @@ def _read_quora_whole(lines: Lines, notes: list[str]) -> list[Pair]:
             elif len(fields) != len(QUORA_COLUMNS):
                 lines.problem(number, f"{len(fields)} columns instead of {len(QUORA_COLUMNS)}", lines.form)
             else:
-                _add_questions(lines, number, (fields[0], fields[3], fields[4], fields[5]), pairs)
+                _add_questions(named, number, (fields[0], fields[3], fields[4], fields[5]), pairs)
     except csv.Error as error:
         lines.problem(number, f"quotation marks or fields that cannot be read ({error})", lines.form)
-    return _complete(lines, pairs, notes, fewest=len(SPLITS))
+    return _complete(named, pairs, fewest=len(SPLITS))
 
 
-def _add_questions(lines: Lines, number: int, fields: tuple[str, str, str, str], pairs: dict[str, Pair | None]) -> None:
+def _add_questions(named: _Named, number: int, fields: tuple[str, str, str, str], pairs: list[Pair | None]) -> None:
     """Adds a pair (id, question, question, label), as None if it lacks a question."""
     name, first, second, label = fields
     complete = bool(first.strip() and second.strip())
     wrong_label = None if label in ("0", "1") else (f"label '{label[:40]}'", "write 0 or 1")
-    if wrong := _wrong_pair(name, (), pairs, wrong_label):  # empty questions are dropped, and no problem
-        lines.problem(number, *wrong)
-    else:
-        pair = Pair(name, " ".join(first.split()), " ".join(second.split()), int(label))
-        pairs[name] = pair if complete else None
+    if wrong := _wrong_pair(name, (), wrong_label):  # empty questions are dropped, and no problem
+        named.lines.problem(number, *wrong)
+        return
+    pair = Pair(name, " ".join(first.split()), " ".join(second.split()), int(label))
+    if named.is_new(number, name, pair):
+        pairs.append(pair if complete else None)
 
 
-def _complete(lines: Lines, pairs: dict[str, Pair | None], notes: list[str], fewest: int) -> list[Pair]:
+def _complete(named: _Named, pairs: list[Pair | None], fewest: int) -> list[Pair]:
     """The pairs that have both questions; the number of the others becomes a note."""
-    complete = [pair for pair in pairs.values() if pair is not None]
+    named.note()
+    complete, lines = [pair for pair in pairs if pair is not None], named.lines
     if len(complete) < fewest and not lines.problems:
         lines.file_problem(f"{len(complete)} pairs with two questions", f"give {fewest} or more")
     if len(complete) < len(pairs):
-        notes.append(f"{lines.path.name}: {counted(len(pairs) - len(complete), 'pair')} with an empty question dropped")
+        named.notes.append(
+            f"{lines.path.name}: {counted(len(pairs) - len(complete), 'pair')} with an empty question dropped"
+        )
     return complete
 
 

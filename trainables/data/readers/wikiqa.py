@@ -9,6 +9,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.columns import SPLITS, RankingData, Rated, Task, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
+from trainables.data.readers.repeats import Repeats
 from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
 from trainables.data.settings import DataConfig
 
@@ -22,6 +23,9 @@ def recognises(folder: Path) -> bool:
 
 def files(folder: Path) -> list[Path]:
     return [path for split in SPLITS if (path := plain_or_gz(folder, f"WikiQA-{split}.tsv")).exists()]
+
+
+_Text = tuple[str, str]  # a text and where it stands first
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,12 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     sentence may serve several questions. Raises DataError with the problems of all files.
     """
     problems: list[Problem] = []
-    texts: dict[str, str] = {}
+    texts: dict[str, _Text] = {}
     splits = {}
     notes: list[str] = []
     for path in files(folder):
         name = path.name.removeprefix("WikiQA-").partition(".")[0]
-        everything = _read_labels(Rows(path, COLUMNS, "\t", problems), texts)
+        everything = _read_labels(Rows(path, COLUMNS, "\t", problems), texts, notes)
         splits[name] = everything.answered()
         dropped = len(everything.questions) - len(splits[name].questions)
         if dropped:
@@ -60,7 +64,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     if problems:
         raise DataError(problems)
     rows = {sentence: row for row, sentence in enumerate(_sentences(splits))}
-    ids, documents = TextColumn.of(rows), TextColumn.of(texts[sentence] for sentence in rows)
+    ids, documents = TextColumn.of(rows), TextColumn.of(texts[sentence][0] for sentence in rows)
     raw_splits = {name: _raw_split(split, rows) for name, split in splits.items()}
     return assemble(Raw(folder.name, ids, documents, raw_splits, tuple(notes)), config)
 
@@ -76,10 +80,12 @@ def _raw_split(split: _Labels, rows: dict[str, int]) -> RawSplit:
     return RawSplit(list(split.questions), [(text,) for text in split.questions.values()], Rated.of(rated))
 
 
-def _read_labels(rows: Rows, sentences: dict[str, str]) -> _Labels:
+def _read_labels(rows: Rows, sentences: dict[str, _Text], notes: list[str]) -> _Labels:
     """The rows of one file; adds its sentences to those of the other files."""
-    questions: dict[str, str] = {}
+    questions: dict[str, _Text] = {}
     labels: dict[tuple[str, str], bool] = {}
+    lines: dict[tuple[str, str], int] = {}
+    repeats = Repeats(rows, notes)
     header = True
     for number, fields in rows:
         if header:
@@ -88,24 +94,30 @@ def _read_labels(rows: Rows, sentences: dict[str, str]) -> _Labels:
                 rows.problem(number, "not the WikiQA header", " TAB ".join(COLUMNS))
             continue
         question, text, _, _, sentence, answer, label = fields
-        wrong = _wrong(fields, questions.setdefault(question, text), sentences.setdefault(sentence, answer))
-        if (question, sentence) in labels:
-            wrong = (f"'{question}' with sentence '{sentence}' a second time", "keep one row a question and sentence")
-        if wrong:
+        here, pair = rows.location(number), (question, sentence)
+        known = questions.setdefault(question, (text, here)), sentences.setdefault(sentence, (answer, here))
+        if wrong := _wrong(fields, *known):
             rows.problem(number, *wrong)
-        labels[question, sentence] = label == "1"
-    return _Labels(questions, labels)
+        elif pair in lines:
+            other = f"label {label} for '{question}' with sentence '{sentence}', which has another label in"
+            repeats.add(number, lines[pair], None if labels[pair] == (label == "1") else other)
+        else:
+            lines[pair] = number
+        labels.setdefault(pair, label == "1")
+    repeats.note()
+    return _Labels({question: text for question, (text, _) in questions.items()}, labels)
 
 
-def _wrong(fields: list[str], question_text: str, sentence_text: str) -> tuple[str, str] | None:
+def _wrong(fields: list[str], first_question: _Text, first_sentence: _Text) -> tuple[str, str] | None:
     """What is wrong with a row, given the first texts of its question and sentence."""
     question, text, _, _, sentence, answer, label = fields
     if not usable_id(question) or not usable_id(sentence):
         return f"id '{question}' or '{sentence}' is empty or holds white space", "use ids without"
     if not text.strip() or not answer.strip():
         return "an empty question or sentence", "give a text or leave the row out"
-    if text != question_text or answer != sentence_text:
-        return f"another text for '{question}' or '{sentence}' than before", "give each id one text"
+    for name, given, (first, place) in ((question, text, first_question), (sentence, answer, first_sentence)):
+        if given != first:
+            return f"another text for '{name}' than in {place}", "give each id one text"
     if label not in ("0", "1"):
         return f"label '{label}'", "write 0 or 1"
     return None

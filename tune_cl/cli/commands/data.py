@@ -1,7 +1,7 @@
 """Example: tune-cl data ../data/wikiqa
 
-Shows the size of each split, the overlap of splits, and two examples from each. Queries or texts in two splits make
-the test too easy."""
+Shows the form as which the data is read and its files, the size of each split, the overlap of splits, and two examples
+from each. Queries or texts in two splits make the test too easy."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = 2  # of each split
 SHOWN = 2  # candidates of an example
+FILES = 12  # named, of those that are read
 WIDTH = 100  # characters of a text, at most
 
 
@@ -26,14 +27,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    from trainables.data import load_data
+    from trainables.data import load_data, recognised
     from trainables.data.hygiene import hygiene
     from tune_cl.experiment.load import load_training_run
 
     run = load_training_run(None, options.overrides, options.data)
     data = load_data(run.data)
+    form, recognised_by, files = recognised(run.data.source)
     return {
         "data": data.name,
+        "form": form,
+        "recognised_by": recognised_by,
+        "files": files,
         "digest": data.digest,
         "task": data.task,
         "documents": len(data.documents),
@@ -67,7 +72,8 @@ def _examples(data: RankingData, split: Split) -> list[dict[str, Any]]:
 
 def render(document: dict[str, Any]) -> str:
     features = f", {document['features']} features" if document["features"] else ""
-    parts = [f"{document['data']}: {document['task']}, {document['documents']:,} documents{features}", ""]
+    parts = [f"{document['data']}: {document['task']}, {document['documents']:,} documents{features}"]
+    parts += [f"read as {document['form']} ({document['recognised_by']})", *_files_line(document["files"]), ""]
     ranking = document["task"] == "ranking"
     parts += [_ranking_table(document["splits"]) if ranking else _class_table(document["splits"]), ""]
     if document["shared"]:
@@ -77,6 +83,11 @@ def render(document: dict[str, Any]) -> str:
         for example in examples:
             parts += _example_lines(split, example)
     return "\n".join(parts).rstrip("\n")
+
+
+def _files_line(files: list[str]) -> list[str]:
+    more = f" and {len(files) - FILES} more" if len(files) > FILES else ""
+    return [f"from {', '.join(files[:FILES])}{more}"] if files else []
 
 
 def _ranking_table(splits: dict[str, Any]) -> str:

