@@ -17,6 +17,7 @@ from trainables.config.objective import OBJECTIVE
 from trainables.core.cache import ROOT, cache_root, digest_of
 from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, nearest
 from trainables.core.files import folder_on_the_way, names_folder, opened, require_folder, unwritable
+from trainables.core.plugins import plugin_options
 from trainables.core.storage import exists, folders_in, is_remote, joined, size
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
