@@ -203,7 +203,10 @@ class TestRepeats:
         data = load(write_folder(tmp_path / "same", files | {"train.jsonl": "".join([*lines, lines[1], lines[0]])}))
         assert_equal(load(write_folder(tmp_path / "plain", files)), data)
         [note] = [note for note in data.notes if "repeated" in note]
-        assert note.startswith("train.jsonl: 2 repeated rows left out (the first: ") and note.endswith("train.jsonl:2)")
+        first = "train.jsonl:4 repeats train.jsonl:2"
+        assert note == f"train.jsonl: 2 repeated rows left out (the first: {first})", (
+            "the cache serves other folders too"
+        )
         turned = json.dumps(
             {"query": "train cat", "positive": "a bird flew", "negative_1": "the cat sat", "negative_2": "new"}
         )

@@ -17,6 +17,7 @@ from tune_cl.tracking import delivery as module
 from tune_cl.tracking import layout
 from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.delivery import Delivery
+from tune_cl.tracking.layout import data_set
 from tune_cl.tracking.mlflow_store import RunStore
 
 SEARCH = search_event("memory")
@@ -29,6 +30,7 @@ class Memory(RunStore):
         self.runs: dict[str, SimpleNamespace] = {}
         self.checks: list[bool] = []
         self.copied: list[tuple[str, str, str | None]] = []
+        self.data: dict[str, dict[str, str]] = {}
         self.looks = 0
         self.fails = ""
         self.spend: Callable[[], None] = lambda: None
@@ -70,6 +72,9 @@ class Memory(RunStore):
 
     def log_tags(self, run: str, tags: Mapping[str, str]) -> None:
         self.runs[run].data.tags.update(tags)
+
+    def log_data(self, run: str, fields: Mapping[str, str]) -> None:
+        self.data[run] = dict(fields)
 
     def log_metrics(self, run: str, metrics: Sequence[Metric], check: bool) -> bool:
         self.checks.append(check)
@@ -292,3 +297,16 @@ def test_a_confirmation_has_its_parameters_and_its_values_at_step_zero(begun: De
     run = store.runs[sent(begun, confirmed).cursor.runs[layout.confirmation_key(confirmed)]]
     assert run.data.params["curriculum.n"] == "2" and ("test_mrr_at_10", 0, 0.5) in run.points
     assert run.data.tags["tune_cl.trial_id"] == "t0001" and run.status == "FINISHED"
+
+
+def test_the_data_is_named_on_the_search_and_on_its_trials(begun: Delivery, store: Memory) -> None:
+    begun.journal.append(trial_event(0, {}))
+    sent(begun)
+    assert list(store.data) == [begun.cursor.runs["search"], begun.cursor.runs["t0000"]]
+    fields = {"name": "docstrings", "digest": "sha-1", "source_type": "local", "source": '{"uri": "docstrings"}'}
+    assert all(one == fields for one in store.data.values())
+
+
+def test_the_source_of_the_data_is_that_of_the_space() -> None:
+    of_folder = SEARCH | {"yaml": "data: {source: /data/wikiqa}", "data": {"name": "wikiqa", "digest": "f" * 64}}
+    assert data_set(of_folder)["source"] == '{"uri": "/data/wikiqa"}' and len(data_set(of_folder)["digest"]) == 36

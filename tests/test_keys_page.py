@@ -10,7 +10,7 @@ import pytest
 
 from trainables.config.keys import NEEDS, configuration_fields, ranker_fields
 from trainables.core.registry import Registry
-from trainables.core.validation import expected
+from trainables.core.validation import expected, validate_value
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
@@ -46,6 +46,14 @@ def test_every_key_stands_on_the_page_once() -> None:
 @pytest.mark.parametrize("key", FIELDS)
 def test_the_page_has_the_default(key: str) -> None:
     assert DEFAULTS[key] == written(FIELDS[key].get_default(call_default_factory=True))
+
+
+def test_every_default_is_a_value_that_its_key_takes() -> None:
+    of_rankers = [pair for ranker in RANKERS for pair in ranker_fields(ranker).items()]
+    for key, field in [*FIELDS.items(), *of_rankers]:
+        default = field.get_default(call_default_factory=True)
+        if default is not None and not field.is_required():
+            validate_value(key, field, default)
 
 
 @pytest.mark.parametrize("key", [key for key in FIELDS if "number" in VALUES[key]])

@@ -35,6 +35,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "tune_cl.tracking",
     "tune_cl.search",
     "tune_cl.confirmation",
+    "tune_cl.model_card",
     "tune_cl.ray",
     "tune_cl.report",
     "tune_cl.search_document",
@@ -44,6 +45,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "tune_cl.run_training",
     "tune_cl.templates",
     "tune_cl.api",
+    "tune_cl.integrations",
     "tune_cl.cli",
     "tune_cl",
 )

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.tiny_ranker import save_tiny_bert
 from tests.support.tracking_cases import (
     SECRET,
     Server,
@@ -33,6 +34,7 @@ from tests.support.tracking_cases import (
     snapshot,
     trial_event,
 )
+from tune_cl.api.rankers import load_ranker
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.tracking import writer as mlflow_writer
@@ -280,3 +282,36 @@ def test_fresh_database_is_made_quietly_beside_the_runs(tmp_path: Path) -> None:
     assert not list((tmp_path / "elsewhere").iterdir())
     kept = sorted(path.name for path in (tmp_path / "runs" / "mlartifacts").glob("*/artifacts/*"))
     assert kept == ["best_checkpoint", "run.dev.txt", "search.yaml"]
+
+
+def test_the_best_ranker_is_a_model_that_can_be_registered(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+    import pandas as pd
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    journal = journal_of(tmp_path / "pacing", events("model", tmp_path / "pacing"))
+    folder = save_tiny_bert(tmp_path / "pacing" / "best-ranker")
+    best = {"trial_id": "t0001", "params": {}, "dev": 0.75, "iteration": 2}
+    end = {"event": "search_end", "best": best, "cost": {}, "seconds": 1.0, "time": 1300.0, "checkpoint": str(folder)}
+    journal_of(tmp_path / "pacing", [end])
+    assert caught_up(journal, server.uri) == 0
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(server.uri)
+    try:
+        [run] = mlflow.search_runs(search_all_experiments=True, filter_string="tags.`tune_cl.kind` = 'search'",
+                                   output_format="list")[:1]  # fmt: skip
+        [data] = run.inputs.dataset_inputs
+        assert (data.dataset.name, data.dataset.digest) == ("docstrings", "sha-1")
+        model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/best_checkpoint")
+        pairs = pd.DataFrame({"query": ["w1 w2", "w3"], "document": ["w1", "w3 w4"]})
+        expected = load_ranker(folder).predict(list(pairs.itertuples(index=False, name=None)))
+        assert model.predict(pairs) == pytest.approx(expected)
+        assert model.metadata.signature is not None and list(model.input_example.columns) == ["query", "document"]
+        registered = mlflow.register_model(f"runs:/{run.info.run_id}/best_checkpoint", "best")
+        again = mlflow.pyfunc.load_model(f"models:/best/{registered.version}")
+        assert again.predict(pairs) == pytest.approx(expected)
+        assert not [path for path in folder.rglob("*") if path.suffix == ".pkl"]
+    finally:
+        mlflow.set_tracking_uri(before)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,11 @@ from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import values_of
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.state import Dev
+from tune_cl.model_card import Facts, write_card
 from tune_cl.ray.functions import require_sendable
 from tune_cl.ray.shared_materials import completed, fingerprint, require_unchanged, untrained
-from tune_cl.search_document import BEST_RANKER
+from tune_cl.search_document import BEST_RANKER, CONFIG
 
 
 @contextmanager
@@ -53,7 +56,7 @@ class Artifacts(ABC):
         """Writes a trial's files from its checkpoint; returns their folder."""
         folder = self.folder / trial
         self.write(folder, checkpoint, run)
-        write_text(folder / "config.yaml", yaml.safe_dump(run.model_dump(), sort_keys=False))
+        write_text(folder / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
         return folder
 
     @abstractmethod
@@ -63,6 +66,10 @@ class Artifacts(ABC):
     @abstractmethod
     def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path | None:
         """Saves what a trial's best iteration has trained; returns its folder, or None if there is nothing."""
+
+    def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun) -> None:
+        """Writes a card for what `ranker` saved."""
+        return
 
 
 class RankerArtifacts(Artifacts):
@@ -94,6 +101,12 @@ class RankerArtifacts(Artifacts):
             patiently(lambda: training.load(saved))
         training.save_ranker(self.folder / BEST_RANKER)
         return self.folder / BEST_RANKER
+
+    def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun) -> None:
+        data = next(iter(self.materials.values())).data
+        command = f"tune-cl train {quote(str(self.folder / trial / CONFIG))}"
+        if isinstance(run, TrainingRun):
+            write_card(ranker, Facts(run, data, best.dev, best.iteration, command))
 
 
 class ObjectiveArtifacts(Artifacts):

@@ -37,14 +37,16 @@ from tune_cl.confirmation.training import ended_result, is_trained, result_of
 from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
-from tune_cl.history.search_folder import SearchFolder, stopped
+from tune_cl.history.search_folder import TRIALS, SearchFolder, stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import inputs_of
+from tune_cl.model_card import write_verdict
 from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.slots import require_room
 from tune_cl.report.page import write_report
+from tune_cl.search_document import BEST_RANKER
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 
@@ -299,6 +301,9 @@ def confirm_search(
                     cluster = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
+                write_verdict(
+                    search_folder.folder / TRIALS / BEST_RANKER, document, request.command(search_folder, None)
+                )
                 write_report(search_folder, journal)
                 return document
     except KeyboardInterrupt:

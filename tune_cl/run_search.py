@@ -186,6 +186,8 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     if best := state.best():
         run = search.run_of(best[0])
         ranker = search.from_sound_checkpoint(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
+        if ranker:
+            artifacts.describe(Path(ranker), best[0].trial, best[1], run)
     hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
     if priced := cost_so_far(search.experiment.search, state):

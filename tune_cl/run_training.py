@@ -5,16 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from trainables.config.keys import NEEDS, TrainingRun, without_effect
 from trainables.core.errors import ConfigError, Problem
+from trainables.core.files import write_text
 from trainables.core.plugins import code_digests, plugin_files
 from trainables.core.prose import say
 from trainables.core.validation import with_needs
 from trainables.evaluation.metrics import dev_key
 from tune_cl.history.search_folder import DEFAULT_STORAGE
+from tune_cl.model_card import Facts, write_card
 from tune_cl.process import stop_if_asked
 from tune_cl.space.space import Flat
 
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 
 STATES = "state"  # folder within the output
 RANKER = "ranker"  # likewise, of the trained ranker
+CONFIG = "config.yaml"  # the complete configuration, in the output
 
 
 def train_and_test(run: TrainingRun, output: Path, overrides: Flat) -> dict[str, Any]:
@@ -132,11 +138,16 @@ def _finish(training: RankerTraining, output: Path) -> dict[str, Any]:
     scores = training.score(split)
     run_file = scores_file(output, name, data)
     write_scores(run_file, split, data, scores, run.ranker["name"])
+    tested = test_metrics(run, training.materials, split, scores) if name == "test" else None
+    command = f"tune-cl train {quote(str(output / CONFIG))}"
+    write_text(output / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
+    best = training.best_value, training.best_iteration
+    write_card(output / RANKER, Facts(run, data, *best, command, tested))
     return {
         "dev": [row[dev_key(run.metric)] for row in training.history],
         "best_iteration": training.best_iteration,
         "dev_best": training.best_value,
-        "test": test_metrics(run, training.materials, split, scores) if name == "test" else None,
+        "test": tested,
         "run_file": str(run_file),
         "checkpoint": str(output / RANKER),
         "samples_per_second": fmean(row["samples_per_second"] for row in training.history),

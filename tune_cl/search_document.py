@@ -16,6 +16,7 @@ from tune_cl.search.analysis import pareto, selection_bias
 from tune_cl.tracking.cursor import load
 from tune_cl.tracking.layout import PARENT, target, view_path
 
+CONFIG = "config.yaml"  # in a trial's folder: its complete configuration
 BEST_RANKER = "best-ranker"  # the folder of the best trial's ranker, in TRIALS
 
 

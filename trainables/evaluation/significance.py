@@ -52,12 +52,10 @@ def _error(values: np.ndarray) -> float:
     return float(values.std(ddof=1)) / math.sqrt(len(values)) if np.ptp(values) else 0.0
 
 
-def _p(mean: float, error: float, count: int) -> float:
-    """Two-sided p of Student's t on count - 1 degrees of freedom. Equal differences show no error to divide by; random
-    signs (Fisher 1935) would make all of them alike in 2 of 2^count cases."""
-    if error == 0:
-        return 2.0 ** (1 - count) if mean else 1.0
-    return float(2 * stdtr(count - 1, -abs(mean / error)))
+def _random_signs_p(count: int) -> float:
+    """Two-sided p of `count` equal differences, which show no error to divide by: random signs (Fisher 1935) would make
+    all of them alike in 2 of 2^count cases."""
+    return 2.0 ** (1 - count)
 
 
 @dataclass(frozen=True)
@@ -239,7 +237,7 @@ def _seeded(values: np.ndarray, reference: np.ndarray, crossed: CrossedTest | No
     """`crossed`: None where the seed changes nothing."""
     over_queries = paired_t_test(values.mean(axis=0), reference.mean(axis=0))
     equal = math.isinf(over_queries.t)
-    p_value = _p(over_queries.difference, 0.0, values.shape[1]) if equal else over_queries.p
+    p_value = _random_signs_p(values.shape[1]) if equal else over_queries.p
     per_seed = tuple(paired_t_test(*pair).p for pair in zip(values, reference, strict=True))
     if crossed is None:
         variance = float((values - reference).mean(axis=0).var(ddof=1))
@@ -260,7 +258,7 @@ def bootstrap_ci(differences: np.ndarray, resamples: int = RESAMPLES) -> tuple[f
     mean = float(values.mean())
     error = _error(values)
     if error == 0:  # metrics lie in [0, 1], so their differences in [-1, 1]
-        return (-1.0, 1.0) if mean and _p(mean, error, len(values)) > 1 - LEVEL else (mean, mean)
+        return (-1.0, 1.0) if mean and _random_signs_p(len(values)) > 1 - LEVEL else (mean, mean)
     furthest = np.quantile(_resampled_t(values - mean, resamples), LEVEL, method="higher")
     half = max(float(furthest), float(stdtrit(len(values) - 1, (1 + LEVEL) / 2))) * error
     return mean - half, mean + half

@@ -26,12 +26,14 @@ from tune_cl.history.tracking_uri import masked
 from tune_cl.tracking import layout
 from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.layout import PARENT, milliseconds
+from tune_cl.tracking.logged_model import HISTORY, describe_model, scores_texts
 from tune_cl.tracking.mlflow_store import Refused, RunStore
 
 CHUNK, SECONDS = 500, 2.0  # of a step: the most events, the time for taking them in, and that between saves
 COMPARED = 250  # the length of a parameter that every server stores
 Params = Mapping[str, str]
 NONE: Params = {}
+BEST_CHECKPOINT = "best_checkpoint"  # the folder of the best ranker among the parent run's artifacts
 log = logging.getLogger(__name__)
 
 
@@ -181,12 +183,16 @@ class Delivery:
         return self.cursor.runs[key]
 
     def begin_search(self, event: Event) -> None:
-        self.parent()
+        self.log_data(self.parent())
         path = self.folder / "search.yaml"
         if not path.exists():
             write_text(path, masked(event["yaml"]))
         self.owe(PARENT, str(path), None)
         self.store.tag_experiment(self.experiment(), *layout.view(self.search))
+
+    def log_data(self, run: str) -> None:
+        with self.skip_refused("the name of the data"):
+            self.store.log_data(run, layout.data_set(self.search))
 
     def begin_session(self, _: Event) -> None:
         self.set_status("RUNNING")
@@ -212,6 +218,8 @@ class Delivery:
         self.store.log_params(run, params)
         if resumed:
             self.store.set_status(run, "RUNNING")
+        else:
+            self.log_data(run)
         if key not in self.cursor.open:
             self.cursor.open.append(key)
 
@@ -265,7 +273,7 @@ class Delivery:
             with self.skip_refused(f"tag of {priced['trial_id']}"):
                 self.store.log_tags(self.run_of(priced["trial_id"]), layout.tags({"pareto": True}))
         if event.get("checkpoint"):
-            self.owe(PARENT, event["checkpoint"], "best_checkpoint")
+            self.owe(PARENT, event["checkpoint"], BEST_CHECKPOINT)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
         self.delete_duplicates()
 
@@ -310,7 +318,10 @@ class Delivery:
             try:
                 with self.skip_refused(path):
                     here = self.artifact_path(path)
-                    self.store.log_artifact(self.run_of(key), here, folder)
+                    run = self.run_of(key)
+                    if folder == BEST_CHECKPOINT and scores_texts(here):
+                        self.store.log_tags(run, {HISTORY: describe_model(here, run, folder)})
+                    self.store.log_artifact(run, here, folder)
             except Exception:
                 self.cursor.owed.append(self.cursor.owed.pop(0))  # the next attempt begins with another one
                 self.save()

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
+import yaml
+
 from trainables.config.keys import flatten
 from trainables.evaluation.metrics import dev_key
 from tune_cl.history.journal import Event
@@ -16,6 +18,7 @@ from tune_cl.space.wording import in_order, rankers, trial_words
 PARENT = "search"  # key of the parent run; a child's is its trial id, or `confirmation_key`
 PARAM_LENGTH = 6000  # mlflow.utils.validation.MAX_PARAM_VAL_LENGTH
 TAG_LENGTH = 5000  # the smallest limit of the stores that MLflow supports
+DATA_NAME_LENGTH, DIGEST_LENGTH = 500, 36  # of a data set
 NAME_LENGTH = 250  # of a run, in the tables of every store
 COLUMNS = tuple(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "delta", "T", "weighting", "m"))
 FEWEST_COLUMNS, MOST_COLUMNS = 3, 24  # of the prepared view: with fewer opened keys, COLUMNS are shown as well
@@ -86,6 +89,15 @@ def search_tags(search: Event) -> dict[str, str]:
     commit = {"mlflow.source.git.commit": search["git_commit"]} if search.get("git_commit") else {}
     source = {"mlflow.source.name": f"tune-cl run {search['space']}", "mlflow.source.type": "LOCAL"}
     return tags(values | {key: search.get(key) for key in keys}) | commit | source
+
+
+def data_set(search: Event) -> dict[str, str]:
+    """The search's data as MLflow's data set: name, digest (at most as long as MLflow stores) and source."""
+    given = (yaml.safe_load(search["yaml"]) or {}).get("data", "docstrings")
+    source = str(given.get("source", "docstrings") if isinstance(given, Mapping) else given)
+    data = search["data"]
+    fields = {"name": cut(str(data["name"]), DATA_NAME_LENGTH), "digest": str(data["digest"])[:DIGEST_LENGTH]}
+    return fields | {"source_type": "local", "source": json.dumps({"uri": masked(source)})}
 
 
 def trial_tags(search: Event, trial: Event) -> dict[str, str]:

@@ -10,10 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from mlflow.entities import Metric, Param, Run, RunTag, ViewType
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag, ViewType
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.tracking import MlflowClient
 from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 from requests import HTTPError
 
 from tune_cl.history.tracking_uri import SQLITE
@@ -110,6 +111,12 @@ class RunStore:
         with self.refusals():
             for part in parts(tags.items(), TAGS):
                 self.client.log_batch(run, tags=[RunTag(*pair) for pair in part], synchronous=True)
+
+    def log_data(self, run: str, fields: Mapping[str, str]) -> None:
+        """Names the data that a run trains on; again, it changes nothing. `fields`: of mlflow.entities.Dataset."""
+        context = InputTag(MLFLOW_DATASET_CONTEXT, "training")
+        with self.refusals():
+            self.client.log_inputs(run, datasets=[DatasetInput(Dataset(**fields), [context])])
 
     def log_metrics(self, run: str, metrics: Sequence[Metric], check: bool) -> bool:
         """Adds points; with `check` only those that MLflow does not have. Returns whether it had none of them."""

@@ -193,7 +193,9 @@ def _note_repeated_rows(table: Table, row: np.ndarray, key: np.ndarray, grade: n
     first = _first_equal(whole)
     repeated = np.flatnonzero(first != np.arange(len(first)))
     if len(repeated):
-        here, there = (table.location(int(row[begins[index]])) for index in (repeated[0], first[repeated[0]]))
+        here, there = (
+            Path(table.location(int(row[begins[index]]))).name for index in (repeated[0], first[repeated[0]])
+        )
         notes.append(repeat_note(table.path, len(repeated), f"{here} repeats {there}"))
 
 

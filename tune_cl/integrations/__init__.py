@@ -1,0 +1,1 @@
+"""Rankers of tune_cl as parts of other programs."""

@@ -1,0 +1,152 @@
+"""README.md beside a saved ranker: what it was trained on, how, and how good it is, for people and for model hubs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainables.config.keys import TrainingRun
+from trainables.core.files import read_text, write_text
+from trainables.data.columns import RankingData
+from trainables.training.ranker_folder import HUB_NAME, is_shared_form
+from tune_cl.confirmation.verdict import notes_of, of_these_seeds, sentence
+
+CARD = "README.md"
+PACKAGES = ("tune-cl", "torch", "transformers", "tokenizers", "lightgbm", "numpy")
+BEGIN, END = "<!-- verdict -->", "<!-- end of verdict -->"
+UNCONFIRMED = "Not confirmed: the values above are of one training, and dev selected it."
+
+WITH_CROSS_ENCODER = """```python
+from sentence_transformers import CrossEncoder
+
+ranker = CrossEncoder("{folder}")  # this folder
+scores = ranker.predict([("a query", "a document")])
+```
+
+"""
+WITH_TUNE_CL = """```python
+import tune_cl
+
+ranker = tune_cl.load_ranker("{folder}")  # this folder
+scores = ranker.predict([("a query", "a document")])
+```
+"""
+TREES = "Rank LETOR data with `tune-cl rerank {folder} --data DATA`.\n"
+LINEAR = (
+    "The scoring layer is linear on [CLS], saved as an extra layer that changes nothing. Before training it further "
+    "with another program, give it a new head; tune_cl goes on with `ranker.head: pretrained`."
+)
+PASSAGES = (
+    "tune_cl averages the passages of a long document; other programs read its first tokens, so they score long ones "
+    "differently."
+)
+OWN_FORM = "It is in tune_cl's own form, because no other library has this architecture with this scoring layer."
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a card says. `command`: what trains the ranker again; `test`: its metrics there, if it was applied."""
+
+    run: TrainingRun
+    data: RankingData
+    dev: float
+    iteration: int
+    command: str
+    test: Mapping[str, float] | None = None
+
+
+def write_card(folder: Path, facts: Facts) -> None:
+    """Writes the card of the ranker that was saved in the folder."""
+    write_text(folder / CARD, _header(folder, facts.run) + _body(folder, facts))
+
+
+def _header(folder: Path, run: TrainingRun) -> str:
+    """The YAML that model hubs read. Without a license: nobody said which."""
+    shared = is_shared_form(folder)
+    fields: dict[str, Any] = {"library_name": "sentence-transformers" if shared else "tune_cl"}
+    fields |= {"pipeline_tag": "text-classification" if run.metric == "accuracy" else "text-ranking"}
+    fields |= {"tags": ["tune_cl", "curriculum-learning", *(["cross-encoder"] if shared else [])]}
+    model = str(run.ranker.get("model", ""))
+    if HUB_NAME.fullmatch(model) and not Path(model).exists():
+        fields["base_model"] = model
+    return f"---\n{yaml.safe_dump(fields, sort_keys=False)}---\n\n"
+
+
+def _body(folder: Path, facts: Facts) -> str:
+    run, name = facts.run, facts.run.ranker["name"]
+    use = TREES if run.grows_trees else (WITH_CROSS_ENCODER if is_shared_form(folder) else "") + WITH_TUNE_CL
+    parts = [
+        f"# {name} trained on {facts.data.name}\n",
+        use.format(folder=folder.name),
+        "\n".join(f"- {remark}" for remark in _remarks(folder, run)),
+        "## Data\n",
+        _data(facts),
+        "## Results\n",
+        _table(("metric", "value"), _results(facts)),
+        f"{BEGIN}\n{UNCONFIRMED}\n{END}\n",
+        "## Curriculum and configuration\n",
+        _table(("key", "value"), [(f"`{key}`", f"`{_short(value)}`") for key, value in run.in_force().items()]),
+        "## Made with\n",
+        f"{_versions()}.\n\n```sh\n{facts.command}\n```\n",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _remarks(folder: Path, run: TrainingRun) -> list[str]:
+    if run.grows_trees:
+        return []
+    if not is_shared_form(folder):
+        return [f"{OWN_FORM}\n"]
+    remarks = [LINEAR] if run.ranker.get("head") == "cls" else []
+    remarks += [PASSAGES] if run.ranker.get("passages") == "average" else []
+    return [*remarks, f"Pairs are cut at {run.training.max_length} tokens.\n"]
+
+
+def _data(facts: Facts) -> str:
+    sizes = [(name, f"{len(split):,}", f"{len(split.document):,}") for name, split in facts.data.splits.items()]
+    source = f"`{facts.run.data.source}`, digest `{facts.data.digest}`.\n"
+    return f"{source}\n{_table(('split', 'queries', 'candidates'), sizes)}"
+
+
+def _results(facts: Facts) -> list[tuple[str, ...]]:
+    dev = (f"dev {facts.run.metric}, best of iteration {facts.iteration}", f"{facts.dev:.4f}")
+    return [dev, *((f"test {name}", f"{value:.4f}") for name, value in (facts.test or {}).items())]
+
+
+def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [columns, tuple("---" for _ in columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _short(value: Any) -> str:
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _versions() -> str:
+    known = []
+    for package in PACKAGES:
+        try:
+            known.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(known)
+
+
+def write_verdict(folder: Path, document: Mapping[str, Any], command: str) -> None:
+    """Puts a confirmation's verdict into the card in the folder, in place of an earlier one. Without a card, or where
+    its marks were removed, nothing is written. `command`: what confirmed it."""
+    path = folder / CARD
+    if not path.is_file():
+        return
+    sentences = [sentence(document), of_these_seeds(document), *(f"Note: {note}." for note in notes_of(document))]
+    words = f"{' '.join(one for one in sentences if one)} (On {document['split']}, by `{command}`.)"
+    verdict = f"{BEGIN}\n**Verdict on the search that this ranker is the best of.** {words}\n{END}"
+    text = read_text(path)
+    write_text(path, re.sub(f"{BEGIN}.*?{END}", lambda _: verdict, text, count=1, flags=re.DOTALL))
