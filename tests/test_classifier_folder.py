@@ -16,6 +16,7 @@ import transformers
 
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import KINDS, save_encoder
+from tests.support.faults import flip_the_last_bit
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker
@@ -107,6 +108,15 @@ def test_transformers_gives_equal_scores(encoder: Encoder, head: str, classes: t
     if is_shared_form(tmp_path / "ranker"):
         logits = their_logits(tmp_path / "ranker")
         assert (logits if classes else logits[:, 0]) == pytest.approx(ours, abs=1e-4)
+
+
+def test_damaged_weights_are_noticed_in_either_form(encoder: Encoder, tmp_path: Path) -> None:
+    run = encoder.run()
+    module, text = module_of(run)
+    write_ranker(run, module, text, tmp_path / "ranker")
+    flip_the_last_bit(tmp_path / "ranker" / "model.safetensors")
+    with pytest.raises(ValueError, match=r"model\.safetensors is not as it was written"):
+        load_weights(tmp_path / "ranker", run)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli_calls import errors
 from tests.support.encoder_folders import save_encoder
 from trainables.core.errors import ConfigError
 from trainables.rankers import hub
@@ -32,6 +33,18 @@ def test_a_name_of_a_hub_that_cannot_be_reached_is_refused_at_once_in_one_line()
     (line,) = str(refused.value).splitlines()
     wrong = f"'someone/model' is no folder and not in the cache, and the hub ({NOWHERE}) does not answer"
     assert line.startswith(f"error: ranker.model: {wrong}; tiny, the folder of an encoder")
+
+
+@pytest.mark.parametrize("command", [["train"], ["run", "quickstart"], ["check", "quickstart"]])
+def test_a_command_refuses_it_before_it_loads_anything(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    options = ["--data", "docstrings", "--ranker", "bert", "--set", "ranker.model=someone/model"]
+    (line,) = errors(capfd, *command, *options)
+    assert line.startswith("error: ranker.model: 'someone/model' is no folder and not in the cache, and the hub")
+
+
+def test_paths_and_names_that_need_no_hub_pass(tmp_path: Path) -> None:
+    for model in (None, "tiny", "./nowhere", str(tmp_path), "/nowhere"):
+        hub.require_model(model)
 
 
 def test_offline_mode_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

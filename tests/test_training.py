@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -93,6 +94,17 @@ def test_state_of_another_configuration_is_refused(data, tmp_path: Path) -> None
     training.save(tmp_path)
     with pytest.raises(DataError, match="another configuration"):
         start(make_run(seed=2), data).load(tmp_path)
+
+
+def test_state_with_keys_of_another_version_is_of_another_configuration(data, tmp_path: Path) -> None:
+    training = start(make_run(seed=1), data)
+    training.iterate()
+    training.save(tmp_path)
+    assert training.same_run(tmp_path)
+    state = json.loads((tmp_path / "state.json").read_text())
+    state["run"]["training"]["of_another_version"] = 1
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    assert not training.same_run(tmp_path)
 
 
 def test_the_checkpoint_holds_the_best_dev_scores(data, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
-from trainables.evaluation.metrics import METRICS
+from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRICS, our_name
 from trainables.rankers import RANKERS, ranker_settings
 from trainables.training.losses import LOSSES
 
@@ -308,6 +308,14 @@ class EvaluationConfig(Section):
 DEFAULT_RANKER = "conv_knrm"
 
 
+def metric_name(value: Any) -> Any:
+    """Our name of a metric that is written as in ir_measures. A level in the name would stand beside another one, in
+    evaluation.relevance_level, so it is refused."""
+    if isinstance(value, str) and "(rel=" in value:
+        raise ValueError(f"'{value}' sets a relevance level; {LEVEL_ELSEWHERE}")
+    return our_name(value) if isinstance(value, str) else value
+
+
 class TrainingRun(Section):
     """Everything that determines one training."""
 
@@ -316,7 +324,7 @@ class TrainingRun(Section):
     curriculum: CurriculumConfig = CurriculumConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
-    metric: Annotated[str, one_of(METRICS)] = "map"
+    metric: Annotated[str, BeforeValidator(metric_name), one_of(METRICS)] = "map"
     seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="before")

@@ -124,10 +124,11 @@ def read_text(path: Path) -> str:
         return file.read().decode()
 
 
-def write_text(path: str | Path, text: str) -> None:
-    """Writes UTF-8 text through a temporary file beside it, so that no reader sees half a file. Makes the folder."""
+def write_text(path: str | Path, text: str | bytes) -> None:
+    """Writes UTF-8 text, or bytes, through a temporary file beside it, so that no reader sees half a file. Makes the
+    folder."""
     with replacing(Path(path)) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def _without_value(
 
 
 @dataclass(frozen=True)
-class _Table:
+class Table:
     """Values by the 64-bit hash of query and document, sorted. Of ten million rows, two have the same hash with a
     probability of 1 in 300,000."""
 
@@ -83,7 +83,7 @@ class _Table:
         return np.where(self.keys[index] == keys, self.value[index], np.nan)
 
 
-def _read(path: Path) -> _Table:
+def _read(path: Path) -> Table:
     """The file's rows; those without a document, which `tune-cl score` writes for drawn negatives, name nothing.
 
     Raises DataError for wrong rows, and for rows that give a query and document another value than an earlier one.
@@ -113,7 +113,7 @@ def _read(path: Path) -> _Table:
             rows.problem(line[here], wrong, "keep the row that is right")
     if problems:
         raise DataError(problems)
-    return _Table(keys[order], values[order])
+    return Table(keys[order], values[order])
 
 
 def _hashes(document: str) -> list[int]:

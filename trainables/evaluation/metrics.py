@@ -147,7 +147,13 @@ class Family:
     cut: bool  # may be written with one
 
 
-METRIC_FORMS = "known: map[@K], mrr[@K], ndcg[@K], p@K, recall@K, rprec, accuracy"
+METRIC_FORMS = (
+    "known: map[@K], mrr[@K], ndcg[@K], p@K, recall@K, rprec, accuracy; or as ir_measures writes them: "
+    "AP, RR@K, nDCG@K, P@K, R@K, Rprec"
+)
+IR_MEASURES = {"AP": "map", "MAP": "map", "RR": "mrr", "MRR": "mrr", "nDCG": "ndcg", "NDCG": "ndcg",
+               "P": "p", "R": "recall", "Recall": "recall", "Rprec": "rprec", "RPrec": "rprec"}  # fmt: skip
+GRADED = ("ndcg",)  # families that read the grades themselves, and no relevance level
 FAMILIES = {
     "map": Family(average_precision, bare=True, cut=True),
     "mrr": Family(reciprocal_rank, bare=True, cut=True),
@@ -161,10 +167,11 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Metric:
-    """A measure with its cut, such as mrr@10."""
+    """A measure with its cut, such as mrr@10. `level`: the lowest relevant grade, if its name has one (`AP(rel=2)`)."""
 
     family: str
     cut: int | None = None
+    level: int | None = None
 
     def __str__(self) -> str:
         return self.family if self.cut is None else f"{self.family}@{self.cut}"
@@ -219,12 +226,27 @@ def parse_metrics(names: Iterable[str], location: str = METRICS.location) -> dic
     return metrics
 
 
+def our_name(name: str) -> str:
+    """A metric's name here, of one as ir_measures writes it: nDCG@10 is ndcg@10. Other names stay as they are, and so
+    do those that set a relevance level."""
+    parsed = _parse(name)
+    return name if parsed is None or parsed.level is not None else str(parsed)
+
+
 def _parse(name: str) -> Metric | None:
-    parts = re.fullmatch(r"([a-z]+)(?:@([1-9][0-9]{0,8}))?", name)
-    family = FAMILIES.get(parts[1]) if parts else None
-    if parts is None or family is None or not (family.bare if parts[2] is None else family.cut):
+    parts = re.fullmatch(r"([A-Za-z]+)(?:\(rel=([1-9][0-9]{0,4})\))?(?:@([1-9][0-9]{0,8}))?", name)
+    if parts is None:
         return None
-    return Metric(parts[1], int(parts[2]) if parts[2] else None)
+    key = IR_MEASURES.get(parts[1], parts[1])
+    family, level, cut = FAMILIES.get(key), parts[2], parts[3]
+    if family is None or not (family.bare if cut is None else family.cut):
+        return None
+    if level is not None and (parts[1] not in IR_MEASURES or key in GRADED):
+        return None
+    return Metric(key, int(cut) if cut else None, int(level) if level else None)
+
+
+LEVEL_ELSEWHERE = "the name without (rel=N), and evaluation.relevance_level: N"
 
 
 class TrecOrder:
@@ -298,6 +320,10 @@ class Evaluator:
         Raises ConfigError for an unknown metric, WorkFailed for scores that are not finite.
         """
         parsed = parse_metrics(metrics)
+        if leveled := [name for name, metric in parsed.items() if metric.level is not None]:
+            raise ConfigError(
+                Problem("metric", f"'{name}' sets a relevance level", LEVEL_ELSEWHERE) for name in leveled
+            )
         order, rows = self.order, self._retrieved
         grade = self._grade[order(scores)[rows]]
         ranking = Ranking(self._judged, order.owner[rows], order.rank[rows], grade, self.relevance_level)

@@ -274,7 +274,8 @@ class WholeClassifier(RankerModule):
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> np.ndarray:
         lengths = queries.lengths[query_rows], documents.lengths[document_rows]
-        return sum(self.template.lengths(*lengths, self.max_length)) + self.template.specials
+        query, document = self.template.lengths(*lengths, self.max_length)
+        return query + document + self.template.specials
 
     def forward(self, **inputs: Any) -> Tensor:
         logits = self.model(**inputs).logits.float()
@@ -297,7 +298,7 @@ def read_cross_encoder(model: str) -> CrossEncoder:
     Raises ConfigError if it is none."""
     files = _hub_files(model, from_front=False)
     fields, template = json.loads(files[CONFIG]), PairTemplate.from_json(files[PAIRS])
-    settings = BertSettings(model=model, head="pretrained")
+    settings = BertSettings.model_validate({"model": model, "head": "pretrained"})
     if fields["model_type"] in LAYOUTS and fields.get("classifier_pooling", "cls") == "cls":
         text = TextSide(Tokens.of(()), Tokens.of(()), files)
         module: RankerModule = Bert().build(text, settings, template.longest)

@@ -22,7 +22,7 @@ from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import require_regular
 from trainables.data.columns import RankingData, required_split
-from trainables.rankers.hub import hub_answers, out_of_reach
+from trainables.rankers.hub import hub_answers, missing, unusable
 from trainables.rankers.ranker import Tokens
 from trainables.rankers.settings import TINY
 
@@ -139,7 +139,7 @@ def _load(kind: Any, model: str, **options: Any) -> Any:
             return kind.from_pretrained(model, trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         if not folder and not online:
-            raise unusable(model, f"is no folder and not in the cache, and {out_of_reach()}") from error
+            raise missing(model) from error
         raise unusable(model, f"cannot be loaded ({str(error).splitlines()[0]})") from error
 
 
@@ -164,11 +164,6 @@ def _require_own_kernels(model: str, config: PretrainedConfig) -> None:
             if asked not in own:
                 right = f"leave {key} out of its config.json"
                 raise ConfigError(Problem("ranker.model", f"'{model}' asks for {key} {str(asked)[:80]!r}", right))
-
-
-def unusable(model: str, wrong: str) -> ConfigError:
-    right = f"{TINY}, the folder of an encoder (config.json, tokenizer.json, model.safetensors) or its hub name"
-    return ConfigError(Problem("ranker.model", f"'{model}' {wrong}", right))
 
 
 CHUNK = 8192  # texts handed to the tokenizer's threads at a time

@@ -169,7 +169,7 @@ def load_cross_encoder(model: str) -> SavedRanker:
     cross_encoder = read_cross_encoder(model)
     run = TrainingRun.model_validate(
         {
-            "ranker": BertSettings(model=model, head="pretrained").model_dump(),
+            "ranker": BertSettings.model_validate({"model": model, "head": "pretrained"}).model_dump(),
             "training": {"max_length": cross_encoder.max_length},
         }
     )

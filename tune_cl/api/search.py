@@ -256,13 +256,22 @@ class Search:
             document = confirm_search(self.search_folder, request, uri, address, self._objective)
         return Verdict(document)
 
-    def report(self, output: str | Path | None = None, format: str = "html", progress: bool = True) -> Path:
+    def report(self, output: str | Path | None = None, format: str | None = None, progress: bool = True) -> Path:
         """Writes the report to a file (by default in the search's folder) and returns its path. `format`: html, one
-        page that opens offline; latex, the table of configurations; csv, a row for each trial."""
+        page that opens offline; latex, the table of configurations; csv or parquet, a row for each trial; by default
+        that of the file's suffix, else html."""
         from tune_cl.report.output import write_output  # imports SciPy
 
         with working(progress):
             return write_output(self.search_folder, None if output is None else Path(output), format)
+
+    def to_optuna(self, storage: str, study_name: str | None = None) -> Any:
+        """Writes the search as a study (by default of its own name) to an Optuna storage, such as
+        `sqlite:///optuna.db`, for optuna-dashboard; returns the `optuna.Study`. Raises ConfigError if there is one of
+        that name."""
+        from tune_cl.api.optuna_study import write_study  # imports Optuna
+
+        return write_study(self._state, storage, study_name or self.name)
 
     def __repr__(self) -> str:
         ended = "finished" if self.finished else "not finished"

@@ -15,6 +15,7 @@ from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.randomness import generator
 from trainables.data import require_source, task_of
+from trainables.rankers.hub import require_model
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import ends_no_trial, unused
 from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve
@@ -61,7 +62,9 @@ def requested_experiment(
     given = {key: value for key, value in options.items() if value is not None} | parse_overrides(overrides)
     experiment = load_experiment(space, given, data, ranker, objective)
     if objective is None:
-        require_source(experiment.base_ranker().data.source)
+        base = experiment.base_ranker()
+        require_source(base.data.source)
+        require_model(base.ranker.get("model"))
     return experiment
 
 

@@ -83,18 +83,24 @@ def evaluate(
 
 def per_query(qrels: Qrels, run: Run, metrics: Mapping[str, Metric], relevance_level: int = 1) -> dict[str, np.ndarray]:
     """Values by pytrec_eval, float64 [Q] for each metric, in the order of the qrels; 0 for a query the run lacks."""
-    measures = {_measure(metric) for metric in metrics.values()}
     # A negative grade counts as 0 in all these measures, but pytrec_eval crashes or hangs on a query with no other.
     judged = {query: {document: max(grade, 0) for document, grade in grades.items()} for query, grades in qrels.items()}
-    evaluator = pytrec_eval.RelevanceEvaluator(judged, measures, relevance_level=relevance_level)
-    results = evaluator.evaluate({query: ranked for query, ranked in run.items() if query in qrels})
-    values = {}
-    for name, metric in metrics.items():
-        key = _measure(metric).replace(".", "_")
-        values[name] = np.array([results[query][key] if query in results else 0.0 for query in qrels])
-        if metric.family == "mrr" and metric.cut is not None:
-            values[name][values[name] < 1 / metric.cut] = 0.0  # the first relevant document is below the cut
-    return values
+    ranked = {query: documents for query, documents in run.items() if query in qrels}
+    values: dict[str, np.ndarray] = {}
+    for level in dict.fromkeys(metric.level or relevance_level for metric in metrics.values()):
+        of_level = {name: metric for name, metric in metrics.items() if (metric.level or relevance_level) == level}
+        measures = {_measure(metric) for metric in of_level.values()}
+        results = pytrec_eval.RelevanceEvaluator(judged, measures, relevance_level=level).evaluate(ranked)
+        values |= {name: _column(results, metric, qrels) for name, metric in of_level.items()}
+    return {name: values[name] for name in metrics}
+
+
+def _column(results: Mapping[str, Mapping[str, float]], metric: Metric, qrels: Qrels) -> np.ndarray:
+    key = _measure(metric).replace(".", "_")
+    column = np.array([results[query][key] if query in results else 0.0 for query in qrels])
+    if metric.family == "mrr" and metric.cut is not None:
+        column[column < 1 / metric.cut] = 0.0  # the first relevant document is below the cut
+    return column
 
 
 def _measure(metric: Metric) -> str:
