@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from trainables.config.function import Objective
 from trainables.core.errors import ConfigError, Problem
 from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, of_repeats, plan_of, seconds_of
 from tune_cl.confirmation.request import Request, last_verdict
@@ -22,13 +23,15 @@ def plan_seeds(
     top: int,
     pilot: int | None,
     address: str | None,
+    objective: Objective | None = None,
 ) -> dict[str, Any]:
-    """The document of `tune-cl plan`. `pilot`: how often the baseline is trained first, to measure the variances.
+    """The document of `tune-cl plan`. `pilot`: how often the baseline is trained first, to measure the variances, by the
+    `objective` if the search trains by one.
 
     Raises ConfigError for numbers that make no sense, or if nothing is known of the variances.
     """
     _require_sense(difference, power, top, pilot)
-    variances = _measured(search_folder, pilot, address) if pilot else _recorded(search_folder)
+    variances = _measured(search_folder, pilot, address, objective) if pilot else _recorded(search_folder)
     if not any(asdict(variances.components).values()):
         wrong = f"the values do not vary: {variances.source}"
         raise ConfigError(Problem("NAME", wrong, "a search whose trainings differ; see training.lr"))
@@ -67,7 +70,9 @@ def _recorded(search_folder: SearchFolder) -> Variances:
     raise ConfigError(Problem("NAME", wrong, right))
 
 
-def _measured(search_folder: SearchFolder, trainings: int, address: str | None) -> Variances:
+def _measured(
+    search_folder: SearchFolder, trainings: int, address: str | None, objective: Objective | None
+) -> Variances:
     from tune_cl.run_confirmation import pilot  # imports Ray and torch
 
-    return of_pilot(pilot(search_folder, trainings, address))
+    return of_pilot(pilot(search_folder, trainings, address, objective))

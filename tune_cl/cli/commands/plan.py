@@ -15,7 +15,7 @@ from typing import Any
 
 from trainables.core.prose import counted, wrapped
 from tune_cl.api.search import open_search
-from tune_cl.cli.options import add_name
+from tune_cl.cli.options import add_name, add_objective, objective_option
 from tune_cl.cli.plots import require_format, save_figure
 from tune_cl.cli.tables import table
 from tune_cl.confirmation.request import Request
@@ -31,6 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG of the table")
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
     parser.add_argument("--address", help="of a Ray cluster for --pilot: auto, or host:port (default: a local Ray)")
+    add_objective(parser)
     parser.add_argument("--allow-open-ray", action="store_true", help="as in tune-cl run; for --pilot")
 
 
@@ -53,7 +54,7 @@ def execute(options: Namespace) -> dict[str, Any]:
         require_format(options.plot)
     search = open_search(options.name, options.storage)
     names = ("difference", "power", "top", "pilot", "address", "allow_open_ray")
-    document = search.plan(**{name: getattr(options, name) for name in names})
+    document = search.plan(**{name: getattr(options, name) for name in names}, objective=objective_option(options))
     if options.plot:
         _plot(options.plot, document)
     return document
