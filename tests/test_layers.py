@@ -39,6 +39,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "tune_cl.ray",
     "tune_cl.report",
     "tune_cl.search_document",
+    "tune_cl.inputs",
     "tune_cl.run_search",
     "tune_cl.run_confirmation",
     "tune_cl.run_training",

@@ -62,7 +62,7 @@ def completed(
     """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained on
     the cluster at `address`, or else here."""
     compute = on_cluster(address, experiment.search.resources) if address else here
-    by_key, base = dict(by_key), experiment.base_run()
+    by_key, base = dict(by_key), experiment.base_ranker()
     for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
         by_key[materials_key(run)] = with_start(base, run, by_key[materials_key(run)], compute)
     return with_teacher(base, by_key, compute) if experiment.needs_teacher else by_key

@@ -20,7 +20,7 @@ from ray.tune.search import Searcher
 from trainables.core import storage
 from trainables.core.storage import CHECKPOINTS, addressed, is_remote
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
-from trainables.training.materials import Materials
+from trainables.training.factory import AnyMaterials
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import NO_STANDING, SearchState, TrialState
 from tune_cl.process import stop_if_asked
@@ -313,7 +313,7 @@ def _reason(trial: Any) -> str:
 
 
 def run_trials(
-    search: Search, materials: Mapping[str, Materials], storage: str, session: int, slots: Callable[[], int]
+    search: Search, materials: Mapping[str, AnyMaterials], storage: str, session: int, slots: Callable[[], int]
 ) -> None:
     """Runs the search's trials until there are no more, or raises what stopped it.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted, wrapped
-from tune_cl.cli.options import add_name
+from tune_cl.cli.options import add_name, add_objective, objective_option
 from tune_cl.cli.plots import require_format, save_figure
 from tune_cl.cli.tables import table
 from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, of_repeats, plan_of, seconds_of
@@ -38,6 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG of the table")
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
     parser.add_argument("--address", help="of a Ray cluster for --pilot: auto, or host:port (default: a local Ray)")
+    add_objective(parser)
     parser.add_argument("--allow-open-ray", action="store_true", help="as in tune-cl run; for --pilot")
 
 
@@ -100,7 +101,7 @@ def _measured(search_folder: SearchFolder, options: Namespace) -> Variances:
     require_ray(options.address, options.allow_open_ray)
     from tune_cl.run_confirmation import pilot  # imports Ray and torch
 
-    return of_pilot(pilot(search_folder, options.pilot, options.address))
+    return of_pilot(pilot(search_folder, options.pilot, options.address, objective_option(options)))
 
 
 def _plot(path: Path, document: dict[str, Any]) -> None:
