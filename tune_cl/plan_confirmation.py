@@ -25,8 +25,8 @@ def plan_seeds(
     address: str | None,
     objective: Objective | None = None,
 ) -> dict[str, Any]:
-    """The document of `tune-cl plan`. `pilot`: how often the baseline is trained first, to measure the variances, by the
-    `objective` if the search trains by one.
+    """The document of `tune-cl plan`. `pilot`: how often the baseline is trained first, to measure the variances;
+    `objective`: the function of a search that trains by one.
 
     Raises ConfigError for numbers that make no sense, or if nothing is known of the variances.
     """
