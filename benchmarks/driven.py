@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
 from trainables.training.materials import Materials
 from trainables.training.trainer import Training
@@ -53,7 +54,7 @@ def _first_event(experiment: Experiment) -> dict[str, Any]:
 
 def _begun(plan: Plan, materials: Materials) -> Training:
     """A trial's training, taken up from the plan's checkpoint if it has one."""
-    training = Training(plan.run, materials, device="cpu")
+    training = Training(TrainingRun.model_validate(plan.as_config()["run"]), materials, device="cpu")
     if plan.checkpoint:
         (training.adopt if plan.adopt else training.load)(Path(plan.checkpoint))
     return training

@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 from ray import tune
 
-from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun
 from trainables.ranker_trainable import ClusterTrainable
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import build
@@ -150,10 +150,10 @@ class CountedJournal(Journal):
             self.marks.at(self.results)
 
 
-def artifacts_in(folder: Path) -> Callable[[str, str, TrainingRun], Path]:
+def artifacts_in(folder: Path) -> Callable[[str, str, AnyRun], Path]:
     """Leaves one small file for each trial, for MLflow to copy."""
 
-    def write(trial: str, checkpoint: str, run: TrainingRun) -> Path:
+    def write(trial: str, checkpoint: str, run: AnyRun) -> Path:
         made = folder / "trials" / trial
         made.mkdir(parents=True, exist_ok=True)
         (made / "run.txt").write_text(trial)

@@ -62,7 +62,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     tree = SPACE | {"data": options.data}
-    run = build("space", tree, {}).base_run()
+    run = build("space", tree, {}).base_ranker()
     materials = prepare(run, with_fewer_dev_queries(load_data(run.data), options.dev))
     found: dict[tuple[str, float], list[tuple[float, float]]] = {}
     for number in range(options.searches):
@@ -105,7 +105,7 @@ def searched(tree: dict[str, Any], way: str, seed: int, materials: Materials) ->
     baseline: Find | None = None
     finds: dict[float, Find] = {}
     for made, now in enumerate(driven(tree | {"seed": seed, "search": WAYS[way]}, materials), 1):
-        find = Find(now.best, now.plan.run)
+        find = Find(now.best, TrainingRun.model_validate(now.plan.run.model_dump()))
         if best is None or find.value > best.value:
             best = find
         if now.plan.trial == BASELINE_TRIAL:

@@ -115,7 +115,7 @@ def real(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Searches with real trainings: random search first, whose final values set the target."""
     torch.set_num_threads(1)
     tree = SPACE | {"data": options.data}
-    run = build("space", tree, {}).base_run()
+    run = build("space", tree, {}).base_ranker()
     materials = prepare(run, with_fewer_dev_queries(load_data(run.data), options.dev))
     seeds = range(options.real)
     values = {seed: told(RANDOM, seed, seen(tree, RANDOM, seed, materials, math.inf, math.inf)) for seed in seeds}

@@ -34,7 +34,7 @@ from trainables.training.trainer import Training
 from tune_cl.cli.commands.rerank import execute as rerank
 from tune_cl.confirmation.training import confirm_run, read_values
 from tune_cl.experiment.load import build
-from tune_cl.run_search import Artifacts
+from tune_cl.inputs import RankerArtifacts as Artifacts
 
 SMALL = {"max_iterations": 3, "batches_per_iteration": 10, "batch_size": 16, "lr": 1e-2, "loss": "cross_entropy"}
 

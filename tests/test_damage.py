@@ -34,7 +34,7 @@ from trainables.training.trees import TreeTraining
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from tune_cl.confirmation.training import STATE
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.run_search import Artifacts
+from tune_cl.inputs import RankerArtifacts as Artifacts
 
 __all__ = ["crew", "data", "search_folder"]  # fixtures
 

@@ -26,7 +26,7 @@ from trainables.training.materials import materials_key, prepare
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import FILE, parse, read_events
 from tune_cl.history.tracking_uri import resolve_tracking_uri
-from tune_cl.run_search import Artifacts
+from tune_cl.inputs import RankerArtifacts as Artifacts
 
 ROOT = Path(__file__).resolve().parents[1]
 __all__ = ["experiment"]  # a fixture

@@ -16,9 +16,9 @@ from trainables.training.materials import materials_key, prepare
 from tune_cl.cli import main
 from tune_cl.confirmation.training import confirm_run, result_of
 from tune_cl.experiment.load import load_experiment
+from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray.shared_materials import untrained
 from tune_cl.report.trials import Needed, needed
-from tune_cl.run_search import Artifacts
 from tune_cl.schedulers.scheduler import curriculum_grace, scaled_run
 
 SMALL = ["--set", "ranker.leaves=6", "--set", "ranker.min_data_in_leaf=5", "--set", "ranker.trees_per_iteration=4"]

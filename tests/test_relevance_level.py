@@ -39,7 +39,7 @@ from tune_cl.cli.commands.baseline import grid_best, rank
 from tune_cl.cli.commands.evaluate import evaluate
 from tune_cl.confirmation.training import confirm_run
 from tune_cl.experiment.load import load_experiment
-from tune_cl.run_search import Artifacts
+from tune_cl.inputs import RankerArtifacts as Artifacts
 
 LEVEL_2 = {"relevance_level": 2}
 

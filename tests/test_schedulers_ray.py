@@ -18,11 +18,11 @@ from trainables.training.materials import Materials
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import FILE, Event, Journal, read_events
 from tune_cl.history.state import SearchState, TrialState, replay
+from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray import tuner as ray_tune
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_materials import untrained
 from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, run_trials
-from tune_cl.run_search import Artifacts
 from tune_cl.search.driver import BASELINE_TRIAL, Search
 
 pytestmark = pytest.mark.slow

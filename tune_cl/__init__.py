@@ -18,9 +18,11 @@ HOMES = {  # the module that each public name comes from
     "Curriculum": "trainables.loops.curriculum",
     "DataError": "trainables.core.errors",
     "Interrupted": "trainables.core.errors",
+    "ObjectiveTrial": "trainables.training.objective",
     "Ranker": "tune_cl.api.rankers",
     "Search": "tune_cl.api.search",
     "TrainedRun": "tune_cl.api.training",
+    "TrainingEnded": "trainables.training.calls",
     "Trial": "tune_cl.api.search",
     "Verdict": "tune_cl.api.verdict",
     "WorkFailed": "trainables.core.errors",
@@ -51,7 +53,9 @@ if TYPE_CHECKING:
     from trainables.data.readers import reader as reader
     from trainables.loops.curriculum import Curriculum as Curriculum
     from trainables.rankers.registration import ranker as ranker
+    from trainables.training.calls import TrainingEnded as TrainingEnded
     from trainables.training.losses import loss as loss
+    from trainables.training.objective import ObjectiveTrial as ObjectiveTrial
     from tune_cl.api.instances import difficulty as difficulty
     from tune_cl.api.instances import instances as instances
     from tune_cl.api.rankers import Ranker as Ranker

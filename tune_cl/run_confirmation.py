@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.errors import DataError, Problem, WorkFailed
+from trainables.config.function import Objective
+from trainables.core.errors import WorkFailed
 from trainables.core.prose import say
-from trainables.data.columns import RankingData, required_split
 from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
-from trainables.training.materials import Materials
 from trainables.training.saves import DAMAGED
-from tune_cl.confirmation.against import rows_of, values_of
+from tune_cl.confirmation.against import rows_of
 from tune_cl.confirmation.document import Compared, ablations, document_of, failure, survivors
 from tune_cl.confirmation.looks import Look, look_at
 from tune_cl.confirmation.request import (
@@ -38,16 +37,16 @@ from tune_cl.confirmation.training import ended_result, is_trained, result_of
 from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
-from tune_cl.history.search_folder import SearchFolder, stopped
+from tune_cl.history.search_folder import TRIALS, SearchFolder, stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
+from tune_cl.inputs import inputs_of
 from tune_cl.model_card import write_verdict
 from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.shared_materials import completed, require_unchanged, untrained
 from tune_cl.ray.slots import require_room
 from tune_cl.report.page import write_report
-from tune_cl.search_document import BEST_RANKER, TRIALS
+from tune_cl.search_document import BEST_RANKER
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 
@@ -87,12 +86,12 @@ class Confirmation:
     def prepare(self) -> None:
         """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
         is too small for a test."""
-        materials = untrained(self.experiment)
-        require_unchanged(self.experiment, materials, self.state.data)
-        data = require_queries(next(iter(materials.values())), self.request.split)
-        level = self.experiment.base_run().evaluation.relevance_level
-        self.present = values_of(self.request.against, data, self.request.split, self.state.metric, level)
-        self.materials = completed(self.experiment, materials, self.address)
+        inputs = inputs_of(self.experiment, confirms=True)
+        inputs.require_unchanged(self.state.data)
+        inputs.require_queries(self.request.split)
+        self.present = inputs.present(self.request.against, self.request.split, self.state.metric)
+        inputs.complete(self.address)
+        self.materials = inputs.by_key
 
     @property
     def rows(self) -> list[Configuration]:
@@ -277,16 +276,21 @@ def text_of(look: Mapping[str, Any]) -> str:
 
 
 def confirm_search(
-    search_folder: SearchFolder, request: Request, tracking_uri: str, address: str | None
+    search_folder: SearchFolder,
+    request: Request,
+    tracking_uri: str,
+    address: str | None,
+    objective: Objective | None = None,
 ) -> dict[str, Any]:
     """Trains the best configurations and the baseline with new seeds; returns the document of `tune-cl confirm`.
+    `objective`: the function of a search that trains by one.
 
     Trainings that an earlier confirmation finished are reused. Raises Interrupted on Ctrl-C.
     """
     cluster = address
     try:
         with search_folder.open() as journal:
-            work = prepared(search_folder, journal, request, address)
+            work = prepared(search_folder, journal, request, address, objective)
             tell(work.state, work)
             writer = MlflowWriter(journal, tracking_uri)
             with ExitStack() as closing:
@@ -307,23 +311,33 @@ def confirm_search(
 
 
 def prepared(
-    search_folder: SearchFolder, journal: Journal, request: Request, address: str | None, pilot: bool = False
+    search_folder: SearchFolder,
+    journal: Journal,
+    request: Request,
+    address: str | None,
+    objective: Objective | None,
+    pilot: bool = False,
 ) -> Confirmation:
     """A confirmation, or a pilot, whose data is read."""
     state = replay(journal.events())
-    work = Confirmation(search_folder, state, experiment_of(state, same=True), request, address, pilot)
+    work = Confirmation(
+        search_folder, state, experiment_of(state, same=True, objective=objective), request, address, pilot
+    )
     work.prepare()
     return work
 
 
-def pilot(search_folder: SearchFolder, seeds: int, address: str | None) -> np.ndarray:
+def pilot(
+    search_folder: SearchFolder, seeds: int, address: str | None, objective: Objective | None = None
+) -> np.ndarray:
     """Trains the baseline with the first `seeds` seeds of a confirmation; returns its per-query values on dev, [N, Q].
 
     A confirmation reuses the trainings. Raises Interrupted on Ctrl-C, WorkFailed if a training fails.
     """
     try:
         with search_folder.open() as journal:
-            work = prepared(search_folder, journal, Request(seeds=seeds, split="dev"), address, pilot=True)
+            request = Request(seeds=seeds, split="dev")
+            work = prepared(search_folder, journal, request, address, objective, pilot=True)
             work.train(journal)
             if work.failed:
                 raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))
@@ -345,13 +359,6 @@ def tell(state: SearchState, work: Confirmation) -> None:
         say("note: one seed shows nothing of how much the seed matters")
     if work.request.most > 1 and not work.draws:
         say("note: the seed changes nothing in these trainings: --seeds 1 tells as much")
-
-
-def require_queries(materials: Materials, split: str) -> RankingData:
-    """The data; raises DataError if a split is too small for a test."""
-    if len(required_split(materials.data, split)) < 2:
-        raise DataError(Problem("--split", f"'{split}' has one query only", "two or more, for a paired test"))
-    return materials.data
 
 
 def reported(state: SearchState) -> dict[tuple[str, int], set[str]]:

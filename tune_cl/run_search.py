@@ -5,37 +5,28 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import yaml
 
-from trainables.config.keys import TrainingRun
-from trainables.core.errors import DamagedCheckpoint, Interrupted
-from trainables.core.files import write_text
+from trainables.config.function import Objective
+from trainables.core.errors import Interrupted
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
-from trainables.core.storage import fetched, patiently
 from trainables.data import form_of
-from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, write_evaluated
-from trainables.training.checkpoint import BEST, best_scores, require_whole
-from trainables.training.factory import make_training, training_notes
-from trainables.training.materials import Materials, materials_for
-from trainables.training.saves import DAMAGED
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import SearchFolder, has_event, name_exists, stopped
+from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
-from tune_cl.model_card import Facts, write_card
+from tune_cl.inputs import Artifacts, Inputs, inputs_of
 from tune_cl.ray.nodes import PACKAGES, versions
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.shared_materials import completed, fingerprint, require_unchanged, untrained
 from tune_cl.ray.slots import Slots, at_a_time, require_room
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
 from tune_cl.report.page import report_is_current, write_report
@@ -44,51 +35,8 @@ from tune_cl.search.budget import cost_so_far
 from tune_cl.search.driver import BASELINE_TRIAL, Search
 from tune_cl.search.progress_panel import Panel
 from tune_cl.search.warm_start import notes_of, warm_start
-from tune_cl.search_document import BEST_RANKER, CONFIG, TRIALS, best_of, search_document
+from tune_cl.search_document import best_of, search_document
 from tune_cl.tracking.writer import MlflowWriter, finish
-
-
-@contextmanager
-def reading(checkpoint: str | Path) -> Iterator[None]:
-    """Turns the errors of reading a damaged checkpoint into DamagedCheckpoint."""
-    try:
-        yield
-    except DAMAGED as error:
-        raise DamagedCheckpoint(f"{checkpoint} is damaged ({error})") from error
-
-
-class Artifacts:
-    """Writes trials' files to `folder`/TRIAL. `materials`: by materials_key. A checkpoint is a folder, here or in S3;
-    raises DamagedCheckpoint before anything is written."""
-
-    def __init__(self, folder: Path, materials: Mapping[str, Materials]):
-        self.folder, self.materials = folder, materials
-        self._evaluators: dict[
-            int, SplitEvaluator
-        ] = {}  # of dev, by relevance level: one knows the order of ties, slow to find
-
-    def __call__(self, trial: str, checkpoint: str | Path, run: TrainingRun) -> Path:
-        """Writes a trial's files from its checkpoint; returns their folder."""
-        data = next(iter(self.materials.values())).data  # that of all; the text side may have to be made first
-        with reading(checkpoint), fetched(checkpoint, BEST) as saved:
-            patiently(lambda: require_whole(saved, BEST))
-            scores = patiently(lambda: best_scores(saved))
-        folder = self.folder / trial
-        level = run.evaluation.relevance_level
-        if level not in self._evaluators:
-            self._evaluators[level] = evaluator_of(data, data.splits["dev"], level)
-        write_evaluated(folder, "dev", data, scores, trial, self._evaluators[level])
-        write_text(folder / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
-        return folder
-
-    def ranker(self, checkpoint: str | Path, run: TrainingRun) -> Path:
-        """Saves a trial's best weights as a ranker for `tune-cl rerank`; returns its folder."""
-        training = make_training(run, materials_for(run, self.materials), device="cpu")
-        with reading(checkpoint), fetched(checkpoint) as saved:
-            patiently(lambda: training.load(saved))
-        training.save_ranker(self.folder / BEST_RANKER)
-        return self.folder / BEST_RANKER
-
 
 PanelKind = Callable[[int, int, SearchState], Panel]
 OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
@@ -106,19 +54,20 @@ def start_search(
     if address is None:
         require_room(experiment.search.resources)
     require_sendable(parts_of(experiment))
-    materials = completed(experiment, untrained(experiment), address)
-    warm = warm_start(experiment, next(iter(materials.values())).data.digest, search_folder)
+    inputs = inputs_of(experiment)
+    inputs.complete(address)
+    warm = warm_start(experiment, inputs.digest, search_folder)
     if search_folder.exists():  # another `run` took the name while this one read its data
         raise name_exists(search_folder)
     try:
         with search_folder.open() as journal:
             if journal.size:  # or since the check above
                 raise name_exists(search_folder)
-            journal.append(_search_event(experiment, search_folder, materials, tracking_uri, address))
+            journal.append(_search_event(experiment, search_folder, inputs, tracking_uri, address))
             if warm:
                 say("\n".join(f"note: {note}" for note in notes_of(warm)))
                 journal.append(warm | {"time": time.time()})
-            return _session(experiment, search_folder, journal, materials, tracking_uri, address, panel)
+            return _session(experiment, search_folder, journal, inputs, tracking_uri, address, panel)
     except Interrupted:
         raise
     except KeyboardInterrupt:
@@ -128,25 +77,30 @@ def start_search(
 
 
 def resume_search(
-    search_folder: SearchFolder, tracking_uri: str, address: str | None, panel: PanelKind = Panel
+    search_folder: SearchFolder,
+    tracking_uri: str,
+    address: str | None,
+    panel: PanelKind = Panel,
+    objective: Objective | None = None,
 ) -> dict[str, Any]:
     """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
+    `objective`: the function of a search that trains by one.
 
     Raises DataError if the data or a plug-in has changed: trials before and after could not be compared.
     """
     try:
         state = replay(read_events(search_folder.journal))
-        experiment = experiment_of(state, same=not state.end)
+        experiment = experiment_of(state, same=not state.end, objective=objective)
         if address is None and not state.end:
             require_room(experiment.search.resources)
-        materials = {} if state.end else untrained(experiment)
-        if materials:
-            require_unchanged(experiment, materials, state.data)
-            materials = completed(experiment, materials, address)
+        inputs = None if state.end else inputs_of(experiment)
+        if inputs:
+            inputs.require_unchanged(state.data)
+            inputs.complete(address)
         with search_folder.open() as journal:
             if journal.note:
                 say(journal.note)
-            return _session(experiment, search_folder, journal, materials, tracking_uri, address, panel)
+            return _session(experiment, search_folder, journal, inputs, tracking_uri, address, panel)
     except Interrupted:
         raise
     except KeyboardInterrupt:
@@ -161,15 +115,15 @@ def _session(
     experiment: Experiment,
     search_folder: SearchFolder,
     journal: Journal,
-    materials: dict[str, Materials],
+    inputs: Inputs | None,
     tracking_uri: str,
     address: str | None,
     panel: PanelKind = Panel,
 ) -> dict[str, Any]:
-    """One sitting of a search, from its first event or from where the last sitting ended. `materials`: empty for a
+    """One sitting of a search, from its first event or from where the last sitting ended. `inputs`: None for a
     search that is done."""
-    if first := next(iter(materials.values()), None):
-        for note in (*experiment.notes, *first.data.notes, *training_notes(experiment.base_run(), first)):
+    if inputs:
+        for note in (*experiment.notes, *inputs.notes()):
             say(f"note: {note}")
     if search_folder.remote and not search_folder.elsewhere(tracking_uri):
         say(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all")
@@ -178,10 +132,9 @@ def _session(
     try:
         writer.start()
         state = replay(journal.events())
-        works = not state.end
-        if works:
-            state = _run(experiment, search_folder, journal, materials, address, state, panel)
-        if works or not report_is_current(search_folder, state):  # stopped earlier, between its end and its report
+        if inputs:
+            state = _run(experiment, search_folder, journal, inputs, address, state, panel)
+        if inputs or not report_is_current(search_folder, state):  # stopped earlier, between its end and its report
             write_report(search_folder, journal)
         cluster = None  # only tracking may be left, which needs no cluster
     except KeyboardInterrupt:
@@ -200,7 +153,7 @@ def _run(
     experiment: Experiment,
     search_folder: SearchFolder,
     journal: Journal,
-    materials: dict[str, Materials],
+    inputs: Inputs,
     address: str | None,
     before: SearchState,
     panel: PanelKind,
@@ -210,7 +163,7 @@ def _run(
     `before`: the search as earlier sessions left it.
     """
     journal.append({"event": "session", "number": before.sessions + 1, "time": time.time()})
-    artifacts = Artifacts(search_folder.folder / TRIALS, materials)
+    artifacts = inputs.artifacts(search_folder.folder / TRIALS)
     limits = experiment.search
     with ray_session(address):
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
@@ -221,7 +174,7 @@ def _run(
             search = Search(experiment, journal, slots(), artifacts, progress.update)
             for address in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
-            run_trials(search, materials, search_folder.below("ray"), search.state.sessions, slots)
+            run_trials(search, inputs.by_key, search_folder.below("ray"), search.state.sessions, slots)
     _close(search, artifacts)
     return search.state
 
@@ -233,10 +186,8 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     if best := state.best():
         run = search.run_of(best[0])
         ranker = search.from_sound_checkpoint(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
-        materials = next(iter(artifacts.materials.values()))
-        if ranker and isinstance(materials, Materials):  # a function of the user's saves what it likes
-            command = f"tune-cl train {quote(str(artifacts.folder / best[0].trial / CONFIG))}"
-            write_card(Path(ranker), Facts(run, materials.data, best[1].dev, best[1].iteration, command))
+        if ranker:
+            artifacts.describe(Path(ranker), best[0].trial, best[1], run)
     hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
     if priced := cost_so_far(search.experiment.search, state):
@@ -249,7 +200,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
 def _search_event(
     experiment: Experiment,
     search_folder: SearchFolder,
-    materials: Mapping[str, Materials],
+    inputs: Inputs,
     tracking_uri: str,
     address: str | None,
 ) -> dict[str, Any]:
@@ -259,7 +210,7 @@ def _search_event(
         "event": "search",
         "name": search_folder.name,
         "space": experiment.name,
-        "data": fingerprint(experiment, materials),
+        "data": inputs.fingerprint(),
         "ranker": run.ranker["name"],
         "rankers": experiment.rankers,
         "opened": list(experiment.space.leaves),
@@ -268,6 +219,7 @@ def _search_event(
         "seed": experiment.seed,
         "baseline": BASELINE_TRIAL,
         "yaml": experiment.to_yaml(),
+        **({"objective": experiment.objective.record} if experiment.objective else {}),
         "plugins": [plugin.record for plugin in plugins_of(parts_of(experiment))],
         "versions": _versions(),
         "git_commit": _git_commit(),
@@ -280,7 +232,8 @@ def _search_event(
 
 def parts_of(experiment: Experiment) -> list[object]:
     """A tree with the names of all parts that a search may use, among others."""
-    return [yaml.safe_load(experiment.to_yaml()), form_of(experiment.base_run().data.source)]
+    parts: list[object] = [yaml.safe_load(experiment.to_yaml())]
+    return parts if experiment.objective else [*parts, form_of(experiment.base_ranker().data.source)]
 
 
 def _versions() -> dict[str, str]:

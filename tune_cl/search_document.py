@@ -9,16 +9,15 @@ from trainables.core.errors import WorkFailed
 from tune_cl.confirmation.plan import of_repeats, outlook
 from tune_cl.confirmation.request import Request
 from tune_cl.history.journal import read_events
-from tune_cl.history.search_folder import SearchFolder
+from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.search.analysis import pareto, selection_bias
 from tune_cl.tracking.cursor import load
 from tune_cl.tracking.layout import PARENT, target, view_path
 
-TRIALS = "trials"  # the folder of all artifacts, in that of the search
 CONFIG = "config.yaml"  # in a trial's folder: its complete configuration
-BEST_RANKER = "best-ranker"  # that of the best trial, in the same folder
+BEST_RANKER = "best-ranker"  # the folder of the best trial's ranker, in TRIALS
 
 
 def best_of(state: SearchState) -> dict[str, Any] | None:

@@ -48,7 +48,7 @@ class Objective:
     @property
     def option(self) -> str:
         """What a user types to name it."""
-        return f"{self.file or 'FILE.py'}:{self.name.rpartition('.')[2]}"
+        return option_of(self.record)
 
     def required(self) -> Function:
         """The function. Raises ConfigError if only its record was read."""
@@ -60,6 +60,11 @@ class Objective:
     def module(self) -> ModuleType | None:
         """The module that defines the function."""
         return sys.modules.get(_code(self.function).__module__)
+
+
+def option_of(record: Mapping[str, str | None] | None) -> str:
+    """What a user types after OPTION to name a recorded function; empty without one."""
+    return f"{record['file'] or 'FILE.py'}:{str(record['name']).rpartition('.')[2]}" if record else ""
 
 
 def missing(objective: Objective) -> Problem:
@@ -86,8 +91,10 @@ def same(record: Objective, given: Objective) -> Objective:
     return replace(record, function=given.function)
 
 
-def objective_of(function: Function) -> Objective:
+def objective_of(function: Function | Objective) -> Objective:
     """The objective of a function `(config, trial)`. Raises ConfigError for anything else."""
+    if isinstance(function, Objective):
+        return function
     if not callable(function):
         right = "a function (config, trial)"
         raise ConfigError(Problem("objective", f"{function!r} is no function", right))

@@ -19,7 +19,7 @@ from trainables.config.keys import (
     unflatten,
 )
 from trainables.core.errors import ConfigError
-from trainables.core.validation import Section, active_values, problems_of
+from trainables.core.validation import Section, is_active, problems_of
 
 OBJECTIVE = "objective"  # the key that only such a configuration has
 PARAMETERS = "parameters"
@@ -40,10 +40,6 @@ class ObjectiveCurriculum(CurriculumConfig):
         default="none", min_length=1, description="none, difficulty, or which ease that the function names"
     )
 
-    @property
-    def follows_reference(self) -> bool:
-        return False
-
 
 class ObjectiveTrainingConfig(Section):
     max_iterations: int = Field(default=20, ge=1, description="reports of a training at most")
@@ -60,7 +56,7 @@ class ObjectiveRun(Section):
 
     objective: str = Field(description="name of the function")
     data: ObjectiveData = ObjectiveData()
-    ranker: dict[str, str]
+    ranker: dict[str, Any]
     curriculum: ObjectiveCurriculum = ObjectiveCurriculum()
     parameters: dict[str, Any] = Field(default_factory=dict)
     training: ObjectiveTrainingConfig = ObjectiveTrainingConfig()
@@ -69,24 +65,23 @@ class ObjectiveRun(Section):
 
     grows_trees: ClassVar[bool] = False
     draws: ClassVar[bool] = True
+    evaluation: ClassVar[None] = None
 
     @field_validator("ranker")
     @classmethod
-    def only_a_name(cls, value: dict[str, str]) -> dict[str, str]:
+    def only_a_name(cls, value: dict[str, Any]) -> dict[str, Any]:
         if value.keys() != {"name"}:
             raise ValueError("a function's own keys are not ranker.*; its keys are parameters.*")
         return value
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values."""
-        values = active_values(self, self)
-        values["curriculum"] = {key: value for key, value in values["curriculum"].items() if key in CURRICULUM_KEYS}
-        if values["curriculum"].get("scoring") == "none":
-            del values["curriculum"]["scoring"]
-        if self.data.source is None:
-            del values["data"]
-        del values[OBJECTIVE]
-        return flatten(values)
+        fields = ObjectiveCurriculum.model_fields
+        values = {key: getattr(self.curriculum, key) for key in CURRICULUM_KEYS if is_active(fields[key], self)}
+        curriculum = {key: value for key, value in values.items() if (key, value) != ("scoring", "none")}
+        named = {"ranker": self.ranker, **({"data": self.data.model_dump()} if self.data.source else {})}
+        rest = {"training": self.training.model_dump(), "metric": self.metric, "seed": self.seed}
+        return flatten({**named, "curriculum": curriculum, "parameters": self.parameters, **rest})
 
     def config(self) -> dict[str, Any]:
         """What the function gets: a nested mapping with every key, whether in force or not."""

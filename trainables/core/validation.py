@@ -105,11 +105,16 @@ def with_needs(keys: Iterable[str], conditions: Mapping[str, str]) -> str:
     return ", ".join(f"{key} (needs {conditions[key]})" if key in conditions else key for key in keys)
 
 
+def is_active(field: FieldInfo, whole: BaseModel) -> bool:
+    """Whether a key has an effect under the configuration `whole`."""
+    return all(item.holds(whole) for item in field.metadata if isinstance(item, ActiveIf))
+
+
 def active_values(section: BaseModel, whole: BaseModel) -> dict[str, Any]:
     """A section as a nested mapping, without the keys that have no effect under the configuration `whole`."""
     values: dict[str, Any] = {}
     for name, field in type(section).model_fields.items():
-        if all(item.holds(whole) for item in field.metadata if isinstance(item, ActiveIf)):
+        if is_active(field, whole):
             value = getattr(section, name)
             values[name] = active_values(value, whole) if isinstance(value, BaseModel) else value
     return values
@@ -140,7 +145,7 @@ def too_large(key: str, value: Any) -> list[Problem]:
 
 def accepts_bool(annotation: Any) -> bool:
     """Whether true and false are values of the type. Where a number is due, pydantic reads them as 1 and 0."""
-    return annotation is bool or any(accepts_bool(part) for part in get_args(annotation))
+    return annotation in (bool, Any) or any(accepts_bool(part) for part in get_args(annotation))
 
 
 def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainables.config.function import Function, Objective, objective_of
 from trainables.core.plugins import Names, load_plugins
 from trainables.core.prose import say
 from tune_cl.api.session import panel_kind, working
@@ -17,6 +18,7 @@ from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
+    TRIALS,
     SearchFolder,
     existing_search_folder,
     new_search_folder,
@@ -26,7 +28,7 @@ from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
 from tune_cl.ray.access import require_ray
 from tune_cl.search.progress_panel import standing
-from tune_cl.search_document import BEST_RANKER, TRIALS, baseline_result, best_of, recorded_document
+from tune_cl.search_document import BEST_RANKER, baseline_result, best_of, recorded_document
 from tune_cl.tracking.layout import metric_name
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ def run(
     overrides: Overrides | None = None,
     progress: bool = True,
     allow_open_ray: bool = False,
+    objective: Function | Objective | None = None,
     plugins: Names = (),
 ) -> Search:
     """Runs a search to its end, as `tune-cl run` does.
@@ -73,6 +76,8 @@ def run(
     address         of a Ray cluster; by default a local Ray, which is gone when the search ends
     overrides       dotted keys with their values, e.g. {"training.lr": 1e-4}; they win over everything else
     progress        False: nothing is printed
+    objective       a training function `(config, trial)` of your own (trial: ObjectiveTrial), in place of our rankers;
+                    its keys are `parameters.*`
     plugins         files and modules with parts of one's own, one or several
 
     Raises ConfigError or DataError with all problems before anything is written, WorkFailed if no trial gave a value,
@@ -80,16 +85,17 @@ def run(
     """
     load_plugins(plugins)
     with working(progress):
-        experiment = requested_experiment(space, data, ranker, trials, max_iterations, seed, overrides or {})
+        own = objective_of(objective) if objective else None
+        experiment = requested_experiment(space, data, ranker, trials, max_iterations, seed, overrides or {}, own)
         experiment = in_any_folder(experiment)
         search_folder = new_search_folder(str(storage), name, experiment.name)
         tracking_uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
-        search_folder = replace(search_folder, tracking_uri=tracking_uri)
+        search_folder = replace(search_folder, tracking_uri=tracking_uri, objective=own.option if own else "")
         require_ray(address, allow_open_ray)
         from tune_cl.run_search import start_search  # imports Ray and torch: only after the input is checked
 
         document = start_search(experiment, search_folder, tracking_uri, address, panel_kind(progress))
-    return Search(search_folder, document)
+    return Search(search_folder, document, own)
 
 
 def open_search(
@@ -107,9 +113,11 @@ def open_search(
 class Search:
     """A search as its journal has it now: trials, curves and the best trial can be read while it runs, too."""
 
-    def __init__(self, search_folder: SearchFolder, document: dict[str, Any] | None = None):
+    def __init__(
+        self, search_folder: SearchFolder, document: dict[str, Any] | None = None, objective: Objective | None = None
+    ):
         self.search_folder = search_folder
-        self._document = document
+        self._document, self._objective = document, objective
 
     @property
     def name(self) -> str:
@@ -187,18 +195,30 @@ class Search:
         folder = self.search_folder.folder / TRIALS / BEST_RANKER
         return folder if folder.is_dir() else None
 
-    def resume(self, address: str | None = None, progress: bool = True, allow_open_ray: bool = False) -> Search:
+    def resume(
+        self,
+        address: str | None = None,
+        progress: bool = True,
+        allow_open_ray: bool = False,
+        objective: Function | Objective | None = None,
+    ) -> Search:
         """Goes on after a stop, a crash or a kill; nothing finished is done again. Of a finished search only the report
-        and MLflow's records are completed. Returns this search. Raises what `tune_cl.run` raises."""
+        and MLflow's records are completed. `objective`: the function of a search that trains by one, if this is not
+        what `run` returned. Returns this search. Raises what `tune_cl.run` raises."""
         with working(progress):
+            self._remember(objective)
             require_ray(address, allow_open_ray)
             if self.finished:
                 say(f"'{self.name}' is finished; completing its report and MLflow's records")
             from tune_cl.run_search import resume_search  # imports Ray and torch
 
             uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
-            self._document = resume_search(self.search_folder, uri, address, kind)
+            self._document = resume_search(self.search_folder, uri, address, kind, self._objective)
         return self
+
+    def _remember(self, objective: Function | Objective | None) -> None:
+        if objective is not None:
+            self._objective = objective_of(objective)
 
     def confirm(
         self,
@@ -210,9 +230,11 @@ class Search:
         max_seeds: int = Request.max_seeds,
         race: bool = False,
         ablate: bool = False,
+        against: Sequence[str] = (),
         address: str | None = None,
         progress: bool = True,
         allow_open_ray: bool = False,
+        objective: Function | Objective | None = None,
     ) -> Verdict:
         """Trains the `top` best configurations and the baseline with new seeds, and tests on the split whether their
         differences hold for new queries and new trainings. Trainings that an earlier call finished are used again.
@@ -220,16 +242,20 @@ class Search:
         until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
         race           no more seeds for configurations that can no longer win on dev
         ablate         trains each configuration without its curriculum, too
+        against        TREC runs, or folders or hub names of cross-encoders, that the best on dev is compared with
+        objective      the function of a search that trains by one, if this is not what `run` returned
 
         Raises ConfigError for values that make no sense, DataError if the data has changed, WorkFailed if too many
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
-        request = Request(top, seeds, split, correction, race, ablate, until_settled, max_seeds)
+        request = Request(top, seeds, split, correction, race, ablate, until_settled, max_seeds, tuple(against))
         with working(progress):
+            self._remember(objective)
             require_ray(address, allow_open_ray)
             from tune_cl.run_confirmation import confirm_search  # imports Ray and torch
 
-            document = confirm_search(self.search_folder, request, self.search_folder.tracking_uri, address)
+            uri = self.search_folder.tracking_uri
+            document = confirm_search(self.search_folder, request, uri, address, self._objective)
         return Verdict(document)
 
     def report(self, output: str | Path | None = None, format: str | None = None, progress: bool = True) -> Path:
@@ -240,6 +266,35 @@ class Search:
 
         with working(progress):
             return write_output(self.search_folder, None if output is None else Path(output), format)
+
+    def plan(
+        self,
+        difference: float | None = None,
+        power: float = 0.8,
+        top: int = Request.top,
+        pilot: int | None = None,
+        address: str | None = None,
+        progress: bool = True,
+        allow_open_ray: bool = False,
+        objective: Function | Objective | None = None,
+    ) -> dict[str, Any]:
+        """How many seeds `confirm` needs: the document of `tune-cl plan --json`, whose `table` has the smallest
+        difference that each number of seeds and queries would show with probability `power`; `seeds_needed` is for
+        `difference`. How much seeds and queries vary comes from the last confirmation, else from the search's repeats,
+        else from `pilot` trainings of the baseline (2 or more; `objective` as in `confirm`). Raises ConfigError without
+        any of these."""
+        from tune_cl.plan_confirmation import plan_seeds
+
+        with working(progress):
+            self._remember(objective)
+            if pilot is not None:
+                require_ray(address, allow_open_ray)
+            return plan_seeds(self.search_folder, difference, power, top, pilot, address, self._objective)
+
+    def _repr_html_(self) -> str:
+        from tune_cl.report.notebook import search_html  # imports SciPy
+
+        return search_html(self.search_folder)
 
     def to_optuna(self, storage: str, study_name: str | None = None) -> Any:
         """Writes the search as a study (by default of its own name) to an Optuna storage, such as

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from trainables.config.function import Objective, load_objective
 from tune_cl.experiment.load import parse_overrides
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
 
@@ -30,6 +31,19 @@ def add_split(parser: ArgumentParser, default: str, what: str) -> None:
     """The option for a split; `what`: how it is used."""
     explained = f"whose {what} (default {default})"
     parser.add_argument("--split", default=default, choices=["train", "dev", "test"], help=explained)
+
+
+def add_objective(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--objective",
+        metavar="FILE.py:FUNCTION",
+        help="a training function of your own, of which the file is run: see docs/how-to/own-trainer.md",
+    )
+
+
+def objective_option(options: Namespace) -> Objective | None:
+    """The function that the option of `add_objective` names. Raises ConfigError if it cannot be loaded."""
+    return load_objective(options.objective) if options.objective else None
 
 
 def add_overrides(parser: ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from trainables.core.prose import counted
 from trainables.evaluation.significance import bootstrap_ci
 from tune_cl.confirmation.looks import at_look
 from tune_cl.confirmation.request import Configuration, SeedRun, configurations, setting
-from tune_cl.confirmation.training import ended_result, read_values
+from tune_cl.confirmation.training import ended_result, values_by_query
 from tune_cl.confirmation.verdict import (
     Corrected,
     comparison,
@@ -31,6 +31,7 @@ from tune_cl.history.state import CURRICULUM, SearchState, differences, seedless
 from tune_cl.space.space import Flat
 
 Runs = Sequence[SeedRun]
+SHOWN = 3  # ids in a message
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,23 @@ class Compared:
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
         """Per-query values, [seeds, queries]."""
-        return {label: np.stack([self._values(run) for run in runs]) for label, runs in self.runs.items()}
+        every = {label: [self._values(run) for run in runs] for label, runs in self.runs.items()}
+        first = next(iter(every.values()))[0]
+        for label, runs in self.runs.items():
+            for run, values in zip(runs, every[label], strict=True):
+                require_same_queries(run, first.keys(), values.keys())
+        return {
+            label: np.array([[values[query] for query in first] for values in rows]) for label, rows in every.items()
+        }
 
-    def _values(self, run: SeedRun) -> np.ndarray:
-        """Raises WorkFailed for a value that is no number: nothing can be said with it."""
-        values = read_values(run.folder, self.split, self.metric)
+    def _values(self, run: SeedRun) -> dict[str, float]:
+        """By query. Raises WorkFailed for a value that is no number: nothing can be said with it."""
+        by_query = values_by_query(run.folder, self.split, self.metric)
+        values = np.array(list(by_query.values()))
         if wrong := int(np.count_nonzero(~np.isfinite(values))):
             which = f"{run.name}: {self.metric} on {self.split}"
             raise WorkFailed(f"{which} is not a number for {counted(wrong, 'query')} (see {run.folder})")
-        return values
+        return by_query
 
     def tests_over_looks(self, references: Mapping[str, str], dropped: int) -> dict[str, Corrected]:
         """The test of each label against its reference, corrected over all of `references` (`dropped`: see
@@ -92,6 +101,17 @@ class Compared:
         seeds, queries = self.values[label].shape
         level = first_level(self.correction, tested)
         return power_of(corrected, seeds, queries, level, self.seed_matters(label, reference))
+
+
+def require_same_queries(run: SeedRun, expected: Set[str], given: Set[str]) -> None:
+    """Raises WorkFailed if a training has values of other queries: the tests are paired."""
+    for more, queries in (("values of", given - expected), ("no value of", expected - given)):
+        if queries:
+            named = ", ".join(sorted(queries)[:SHOWN]) + (", ..." if len(queries) > SHOWN else "")
+            raise WorkFailed(
+                f"{run.name} has {more} {counted(len(queries), 'query')} unlike the first training: {named} (see "
+                f"{run.folder}); all trainings need the same queries"
+            )
 
 
 def document_of(

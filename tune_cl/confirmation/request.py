@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.evaluation.significance import CORRECTIONS, MOST_SEEDS
@@ -162,7 +162,7 @@ class SeedRun:
 
     configuration: Configuration
     seed: int
-    run: TrainingRun
+    run: AnyRun
     folder: Path
     remote: str | None = None
 

@@ -109,6 +109,11 @@ def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], Non
     seal(folder, TRAINING)
 
 
+def values_by_query(folder: Path, split: str, metric: str) -> dict[str, float]:
+    """The metric's values by query that `confirm_run` wrote, in the order of the split."""
+    return read_per_query(values_file(folder / split, split), metric)
+
+
 def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
-    """The metric's per-query values that `confirm_run` wrote, float64 [Q], in the order of the split."""
-    return np.array(list(read_per_query(values_file(folder / split, split), metric).values()))
+    """`values_by_query` without the ids, float64 [Q]."""
+    return np.array(list(values_by_query(folder, split, metric).values()))

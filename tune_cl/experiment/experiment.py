@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
+from trainables.config.function import Objective
 from trainables.config.keys import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
+from trainables.config.objective import OBJECTIVE, AnyRun, objective_fields, validated_objective
 from trainables.curriculum.scoring import any_needs
 from trainables.rankers import RANKERS
 from trainables.training.losses import LOSSES
@@ -18,12 +22,18 @@ from tune_cl.space.parameters import Range
 from tune_cl.space.space import Flat, Space
 from tune_cl.space.space_files import dump_yaml
 
-DEFAULTS = {key: field.get_default(call_default_factory=True) for key, field in configuration_fields(()).items()}
+
+def _defaults(fields: Mapping[str, FieldInfo]) -> Flat:
+    return {key: field.get_default(call_default_factory=True) for key, field in fields.items()}
+
+
+DEFAULTS, OBJECTIVE_DEFAULTS = _defaults(configuration_fields(())), _defaults(objective_fields({}))
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A checked search. `fixed`: flat keys; `baseline`: flat keys that make a training the baseline."""
+    """A checked search. `fixed`: flat keys; `baseline`: flat keys that make a training the baseline; `objective`: the
+    user's function that trains, if it is no ranker of ours."""
 
     name: str
     fixed: Flat
@@ -33,15 +43,25 @@ class Experiment:
     description: str = ""
     source: str = ""
     notes: tuple[str, ...] = ()
+    objective: Objective | None = None
 
     # -- trainings -----------------------------------------------------------------------------------------------
 
-    def training_run(self, point: Mapping[str, Any], seed: int | None = None) -> TrainingRun:
+    def training_run(self, point: Mapping[str, Any], seed: int | None = None) -> AnyRun:
         """The training with these values of the opened keys; raises ConfigError if they do not go together."""
-        flat = {"ranker.name": self.value("ranker.name"), **self.fixed, **point}
-        flat["seed"] = self.seed if seed is None else seed
+        if self.objective is None:
+            return self.ranker_run(point, seed)
+        return validated_objective({OBJECTIVE: self.objective.name, **self._flat(point, seed)})
+
+    def ranker_run(self, point: Mapping[str, Any], seed: int | None = None) -> TrainingRun:
+        """`training_run` of a search over rankers of ours."""
+        flat = self._flat(point, seed)
         own = ranker_fields(flat["ranker.name"])  # fixed keys of the space's other rankers stay out
         return validated(unflatten({key: flat[key] for key in flat if not key.startswith("ranker.") or key in own}))
+
+    def _flat(self, point: Mapping[str, Any], seed: int | None) -> Flat:
+        seed = self.seed if seed is None else seed
+        return {"ranker.name": self.value("ranker.name"), **self.fixed, **point, "seed": seed}
 
     def baseline_values(self) -> Flat:
         """The baseline's values: `baseline`, and a value of each opened key that it does not name.
@@ -65,11 +85,15 @@ class Experiment:
 
     def plain_run(self, values: Mapping[str, Any]) -> TrainingRun:
         """The baseline's training with these values of opened keys outside the curriculum."""
-        return self.training_run(self._without_curriculum({**self.baseline, **values}, {}))
+        return self.ranker_run(self._without_curriculum({**self.baseline, **values}, {}))
 
-    def base_run(self) -> TrainingRun:
+    def base_run(self) -> AnyRun:
         """The baseline's training."""
         return self.training_run(self.baseline_values())
+
+    def base_ranker(self) -> TrainingRun:
+        """`base_run` of a search over rankers of ours."""
+        return self.ranker_run(self.baseline_values())
 
     def distinct_rankers(self) -> list[TrainingRun]:
         """The baseline and a training for each combination of the opened keys that decide what trainings read: the
@@ -96,7 +120,7 @@ class Experiment:
         if (space.combinations() or 0) > self.search.trials:  # a trial makes what it does not share
             ranges = {key for key, leaf in self.space.leaves.items() if isinstance(leaf, Range)}
             space = self.space.only(deciding - ranges)
-        return [self.base_run(), *map(self.training_run, space.grid())]
+        return [self.base_ranker(), *map(self.ranker_run, space.grid())]
 
     def _text_keys(self) -> set[str]:
         """The `ranker.*` keys that decide which text preparation trials can share."""
@@ -109,7 +133,7 @@ class Experiment:
 
     def value(self, key: str) -> Any:
         """The value of a key that no trial changes."""
-        return self.fixed.get(key, DEFAULTS[key])
+        return self.fixed.get(key, (OBJECTIVE_DEFAULTS if self.objective else DEFAULTS)[key])
 
     @property
     def seed(self) -> int:
@@ -206,6 +230,7 @@ class Experiment:
         return dump_yaml(
             {
                 "name": self.name,
+                **({OBJECTIVE: self.objective.record} if self.objective else {}),
                 "description": self.description,
                 "source": self.source,
                 **self.fixed,

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trainables.config.function import Objective, missing, recorded, same
 from trainables.config.keys import TrainingRun
+from trainables.config.objective import OBJECTIVE, AnyRun
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
@@ -29,11 +31,15 @@ OWN_SPACE, DEFAULTS = "search", "defaults"  # names of a mapping without one, an
 
 
 def load_experiment(
-    space: Source, overrides: Overrides = (), data: str | Path | None = None, ranker: str | None = None
+    space: Source,
+    overrides: Overrides = (),
+    data: str | Path | None = None,
+    ranker: str | None = None,
+    objective: Objective | None = None,
 ) -> Experiment:
     """The experiment of a space, with what overrides it. Raises ConfigError with every problem found."""
     name, tree, repeated = read_source(space)
-    experiment = build(name, tree, command_line(overrides, data, ranker), repeated)
+    experiment = build(name, tree, command_line(overrides, data, ranker), repeated, objective)
     if not experiment.space.leaves:
         right = "open a key, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
         raise ConfigError(Problem(name if isinstance(space, Mapping) else str(space), "nothing to search", right))
@@ -48,15 +54,17 @@ def requested_experiment(
     max_iterations: int | None,
     seed: int | None,
     overrides: Overrides,
+    objective: Objective | None = None,
 ) -> Experiment:
     """The experiment that a user asks for with the options of `tune_cl.run`. Raises ConfigError if it is invalid,
     DataError if its data does not exist."""
     options = {"search.trials": trials, "training.max_iterations": max_iterations, "seed": seed}
     given = {key: value for key, value in options.items() if value is not None} | parse_overrides(overrides)
-    experiment = load_experiment(space, given, data, ranker)
-    base = experiment.base_run()
-    require_source(base.data.source)
-    require_model(base.ranker.get("model"))
+    experiment = load_experiment(space, given, data, ranker, objective)
+    if objective is None:
+        base = experiment.base_ranker()
+        require_source(base.data.source)
+        require_model(base.ranker.get("model"))
     return experiment
 
 
@@ -78,7 +86,7 @@ def load_training_run(
     name, tree, repeated = read_source(space)
     experiment = build(name, tree, command_line(overrides, data, ranker), repeated)
     baseline = experiment.baseline_values()
-    return experiment.training_run({key: baseline[key] for key in experiment.space.leaves if key in baseline})
+    return experiment.ranker_run({key: baseline[key] for key in experiment.space.leaves if key in baseline})
 
 
 def command_line(overrides: Overrides, data: str | Path | None, ranker: str | None) -> Flat:
@@ -106,17 +114,32 @@ def parse_overrides(overrides: Overrides) -> Flat:
     return flat
 
 
-def from_yaml(text: str) -> Experiment:
-    """The experiment that `Experiment.to_yaml` wrote."""
+def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
+    """The experiment that `Experiment.to_yaml` wrote. `objective`: the function of a search that trains by one; without
+    it, the experiment has the record of it. Raises ConfigError if it is another function."""
     tree = parse_yaml(text, "search space")
-    return build(tree["name"], tree, {})
+    record = recorded(tree[OBJECTIVE]) if OBJECTIVE in tree else None
+    if objective and not record:
+        wrong = f"the search trains rankers of ours, and not by {objective.name}"
+        raise ConfigError(Problem(OBJECTIVE, wrong, "left out"))
+    return build(tree["name"], tree, {}, objective=same(record, objective) if record and objective else record)
 
 
-def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Problem] = ()) -> Experiment:
+def build(
+    name: str,
+    tree: Mapping[str, Any],
+    given: Flat,
+    repeated: Sequence[Problem] = (),
+    objective: Objective | None = None,
+) -> Experiment:
     """The experiment of a search-space file's mapping (`tree`), overridden by the command line's dotted keys (`given`).
-    `name`: if the file has none; `repeated`: problems of the file's YAML, to be reported with all others."""
+    `name`: if the file has none; `repeated`: problems of the file's YAML, to be reported with all others; `objective`:
+    the user's function that trains, if one does."""
     file, line = parts(tree), parts(given)
-    done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"])
+    function = objective.name if objective else None
+    done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"], function)
+    if OBJECTIVE in tree and objective is None:
+        done.problems.append(missing(recorded(tree[OBJECTIVE])))
     keys = entries_of(file["search"], done.problems) | entries_of(line["search"], done.problems)
     search = search_config(keys, done.problems)
     name = tree.get("name", name)
@@ -138,7 +161,9 @@ def build(name: str, tree: Mapping[str, Any], given: Flat, repeated: Sequence[Pr
     search = search.model_copy(update={"points": tuple(first.points)})
     texts = {key: " ".join(str(tree.get(key, "")).split()) for key in ("description", "source")}
     notes = (*done.notes, *first.notes, *remarks(search))
-    experiment = Experiment(name, done.fixed, done.space, done.baseline, search, **texts, notes=notes)
+    experiment = Experiment(
+        name, done.fixed, done.space, done.baseline, search, **texts, notes=notes, objective=objective
+    )
     if problems := [*repeated, *done.problems, *misfits_of_parts(experiment)]:
         raise ConfigError(problems)
     of_trainings = [key for key in entries_of(line["configuration"], []) if key not in done.dropped]
@@ -151,7 +176,7 @@ def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:
     """The keys of `search`, of `baseline` and of the configuration as written: as mappings or dotted."""
     sections: dict[str, Flat] = {"search": {}, "baseline": {}, "configuration": {}}
     for key, value in tree.items():
-        if key not in TEXTS:
+        if key not in (*TEXTS, OBJECTIVE):
             head = str(key).partition(".")[0]
             sections[head if head in sections else "configuration"][str(key)] = value
     return sections
@@ -160,12 +185,18 @@ def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:
 def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     """Where the configuration, the space and the way it is searched do not fit together."""
     configurations = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
-    task = task_of(experiment.value("data.source"))
     points = [experiment.baseline_values(), *experiment.search.points, *configurations]
     problems: list[Problem] = []
     with gathering(problems):
-        map_all(lambda point: require_fit(experiment.training_run(point), task), points)
+        map_all(lambda point: fitting(experiment.training_run(point)), points)
     return [*problems, *unfit_space(experiment.search, experiment.space), *unfit_population(experiment)]
+
+
+def fitting(run: AnyRun) -> AnyRun:
+    """The training; raises ConfigError if a ranker's does not fit the task of its data."""
+    if isinstance(run, TrainingRun):
+        require_fit(run, task_of(run.data.source))
+    return run
 
 
 def with_whole_grid(experiment: Experiment) -> Experiment:
@@ -181,6 +212,9 @@ def unfit_population(experiment: Experiment) -> list[Problem]:
     """Problems that keep the trials of a space from going on from each other's weights (scheduler pbt)."""
     if experiment.search.scheduler != "pbt":
         return []
+    if experiment.objective:
+        wrong = "pbt copies weights between trials of different configurations, which a function does not offer"
+        return [Problem("search.scheduler", wrong, "another scheduler")]
     searched = [key for key in experiment.space.leaves if key.startswith("ranker.")]
     if searched or experiment.value("ranker.name") == "lambdamart":
         wrong = "pbt copies weights between trials, which must be those of one neural ranker"

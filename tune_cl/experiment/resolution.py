@@ -10,6 +10,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from trainables.config.keys import RankerName, configuration_fields, ranker_fields
+from trainables.config.objective import PARAMETERS, objective_fields
 from trainables.config.task_fit import class_values
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.validation import key_problem, near_key, shown, unknown_key, validate_value
@@ -23,6 +24,7 @@ SHORT = {"data": "data.source", "ranker": "ranker.name"}
 OFF: Flat = {"curriculum.pacing": "none", "curriculum.weighting": "none"}
 TURN_OFF = object()
 RATE = "training.lr"
+DEFAULT_NAME = RankerName.model_fields["name"].default
 TEXTS = ("name", "description", "source")
 MAPPINGS = ("curriculum.teacher.ranker",)  # keys whose value may be a mapping without opening a leaf
 # Trials that differ in these keys have dev values, or rungs, that cannot be compared.
@@ -55,6 +57,7 @@ class Resolution:
     dropped: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    objective: str | None = None  # name of the user's function that trains, if one does
 
     def collecting(self) -> AbstractContextManager[None]:
         """Collects the problems of a ConfigError and goes on after the block."""
@@ -73,34 +76,47 @@ class Resolution:
 
 
 def resolve(
-    tree: Mapping[str, Any], given: Mapping[str, Any], baseline: Mapping[str, Any], given_baseline: Mapping[str, Any]
+    tree: Mapping[str, Any],
+    given: Mapping[str, Any],
+    baseline: Mapping[str, Any],
+    given_baseline: Mapping[str, Any],
+    objective: str | None = None,
 ) -> Resolution:
     """`tree`: the configuration part of a space file; `baseline`: its key `baseline` and those that begin with
-    `baseline.`; `given` and `given_baseline`: the command line's, which override the file's. Wrong parts are left out
-    and reported in `problems`."""
-    done = Resolution()
+    `baseline.`; `given` and `given_baseline`: the command line's, which override the file's; `objective`: the name of
+    the function that trains, if it is a user's. Wrong parts are left out and reported in `problems`."""
+    done = Resolution(objective=objective)
     done.given = entries_of(given, done.problems)
     of_file = entries_of(tree, done.problems)
     done.entries = of_file | done.given
-    usual = RankerName.model_fields["name"].default
-    names = named_rankers(done.entries.get("ranker.name", usual))
-    rankers = [name for name in names if name in RANKERS]
-    done.fields = configuration_fields(rankers)
-    if len(rankers) < len(names):  # reported where values are checked; its own keys are no further problems
-        of_one, done.fields = done.fields, configuration_fields(RANKERS)
-        done.entries = {key: each for key, each in done.entries.items() if key in of_one or key not in done.fields}
+    rankers = add_fields(done)
     for key, value in done.entries.items():
         with done.collecting():
             add_entry(done, key, value, rankers)
-    suit_task(done)
+    if objective is None:
+        suit_task(done)
     with done.collecting():
         done.leaves = ordered(done.leaves)
         for key in list(done.leaves):
             with done.collecting():
                 check_condition(done, key)
     resolve_baseline(done, baseline, given_baseline)
-    note_rates(done, named_rankers(of_file.get("ranker.name", usual)), rankers)
+    note_rates(done, named_rankers(of_file.get("ranker.name", DEFAULT_NAME)), rankers)
     return done
+
+
+def add_fields(done: Resolution) -> list[str]:
+    """Adds the fields that the training has; returns the rankers that the entries name."""
+    if done.objective is not None:
+        done.fields, done.fixed = objective_fields(done.entries), {"ranker.name": done.objective}
+        return []
+    names = named_rankers(done.entries.get("ranker.name", DEFAULT_NAME))
+    rankers = [name for name in names if name in RANKERS]
+    done.fields = configuration_fields(rankers)
+    if len(rankers) < len(names):  # reported where values are checked; its own keys are no further problems
+        of_one, done.fields = done.fields, configuration_fields(RANKERS)
+        done.entries = {key: each for key, each in done.entries.items() if key in of_one or key not in done.fields}
+    return rankers
 
 
 def entries_of(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
@@ -145,7 +161,8 @@ def add_entry(done: Resolution, key: str, value: Any, rankers: list[str]) -> Non
     if key not in done.fields:
         if key.startswith("ranker.") and "ranker.name" in done.given and key not in done.given:
             return done.drop(key, f"it belongs to another ranker than {', '.join(rankers)}")
-        raise ConfigError(of_other_rankers(done, key, rankers) or key_problem(key, value, all_keys(done, key)))
+        elsewhere = of_other_trainings(done, key) or of_other_rankers(done, key, rankers)
+        raise ConfigError(elsewhere or key_problem(key, value, all_keys(done, key)))
     if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & KINDS.keys()):
         done.fixed[key] = validate_value(key, done.fields[key], value)
         return None
@@ -157,11 +174,23 @@ def add_entry(done: Resolution, key: str, value: Any, rankers: list[str]) -> Non
     return None
 
 
+def of_other_trainings(done: Resolution, key: str) -> Problem | None:
+    """The problem with a key of a ranker's training where a function trains, and the other way round."""
+    if done.objective is None:
+        right = "--objective FILE.py:FUNCTION, or objective= in Python"
+        own = key.partition(".")[0] == PARAMETERS
+        return Problem(key, "is a key of a training function, and none is given", right) if own else None
+    if key not in configuration_fields(RANKERS):
+        return None
+    right = f"{PARAMETERS}.{key.rpartition('.')[2]}, if {done.objective} reads it as config['{PARAMETERS}']"
+    return Problem(key, f"is a key of our own rankers, which {done.objective} does not train", right)
+
+
 def of_other_rankers(done: Resolution, key: str, rankers: list[str]) -> Problem | None:
     """The problem with a key that only other rankers have or, being like no key here, with one like a key of theirs."""
     theirs = {name for ranker in RANKERS for name in ranker_fields(ranker)}
     meant = key if key in theirs else None if near_key(key, all_keys(done, key)) else near_key(key, theirs)
-    if not key.startswith("ranker.") or meant is None:
+    if not key.startswith("ranker.") or meant is None or done.objective:
         return None
     owners, own = [name for name in RANKERS if meant in ranker_fields(name)], ", ".join(rankers)
     has = "it" if meant == key else meant

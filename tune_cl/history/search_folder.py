@@ -12,6 +12,8 @@ from shlex import quote
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from trainables.config.function import option_of
+from trainables.config.objective import OBJECTIVE
 from trainables.core.cache import ROOT, cache_root, digest_of
 from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, nearest
 from trainables.core.files import folder_on_the_way, names_folder, opened, require_folder, unwritable
@@ -22,6 +24,8 @@ from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
 from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked, moved, resolve_tracking_uri
 from tune_cl.process import program
 
+WITH_OBJECTIVE = ("resume", "confirm", "plan")  # commands that train
+TRIALS = "trials"  # the folder of all trials' files, in that of a search
 DEFAULT_STORAGE = "./tune_cl_runs"
 STORAGE_HELP = f"where state lives: a folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})"
 REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # errors of writing to a folder of others
@@ -36,6 +40,7 @@ class SearchFolder:
     name: str
     remote: str | None = None
     tracking_uri: str = ""
+    objective: str = ""  # what --objective takes, for a search that trains by a user's function
 
     @property
     def folder(self) -> Path:
@@ -113,7 +118,9 @@ class SearchFolder:
         cluster = f" --address {quote(address)}" if address else ""
         users = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
         tracking = "" if users else f" --tracking-uri {quote(masked(self.tracking_uri))}"
-        return f"{program('tune-cl')} {command} {quote(self.name)}{storage}{tracking}{cluster}{plugin_options()}"
+        function = f" --objective {quote(self.objective)}" if self.objective and command in WITH_OBJECTIVE else ""
+        options = f"{storage}{tracking}{cluster}{function}{plugin_options()}"
+        return f"{program('tune-cl')} {command} {quote(self.name)}{options}"
 
     def call(self, method: str, **options: Any) -> str:
         """What a user writes in Python to apply a method to this search; options that are None are left out."""
@@ -205,7 +212,8 @@ def with_tracking(search_folder: SearchFolder, given: str | None) -> SearchFolde
     """An existing search with its tracking address: the given one, else that of its first event."""
     first = next(read_events(search_folder.journal))
     named = moved(first["tracking_uri"], first["storage"], search_folder.storage)
-    return replace(search_folder, tracking_uri=resolve_tracking_uri(search_folder.storage, given, named))
+    uri = resolve_tracking_uri(search_folder.storage, given, named)
+    return replace(search_folder, tracking_uri=uri, objective=option_of(first.get(OBJECTIVE)))
 
 
 def local(storage: str) -> Path:

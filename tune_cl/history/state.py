@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any
 
+from trainables.config.function import Objective
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import names_folder
 from trainables.core.plugins import require_plugins
@@ -117,6 +118,8 @@ class SearchState:
     baseline: str
     yaml: str
     time: float  # of the newest event
+    objective: dict[str, Any] | None = None
+    """The record of the function, for a search that trains by a user's."""
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
@@ -316,11 +319,12 @@ def initial_state(event: Event) -> SearchState:
     return SearchState(**{key: value for key, value in event.items() if key in names})
 
 
-def experiment_of(state: SearchState, same: bool = False) -> Experiment:
-    """A search's experiment. Raises ConfigError naming each plug-in that it needs and that is not loaded; with `same`,
+def experiment_of(state: SearchState, same: bool = False, objective: Objective | None = None) -> Experiment:
+    """A search's experiment. `objective`: the function, for a search that trains by one; without it, only its record.
+    Raises ConfigError for another function, and naming each plug-in that it needs and that is not loaded; with `same`,
     DataError for one that has changed since the search began."""
     require_plugins(state.plugins, f"search '{state.name}'", same)
-    return from_yaml(state.yaml)
+    return from_yaml(state.yaml, objective)
 
 
 CURRICULUM = "curriculum."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +35,7 @@ def on_cluster(address: str, resources: Resources) -> Compute:
 
     def compute(function: Callable[..., Any], *arguments: Any) -> Any:
         name = function.__name__.replace("_", " ")
-        print(f"{name}: computed on the cluster, which all trials wait for", file=sys.stderr, flush=True)
+        say(f"{name}: computed on the cluster, which all trials wait for")
         with ray_session(address):
             task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
             try:
@@ -62,7 +61,7 @@ def completed(
     """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained on
     the cluster at `address`, or else here."""
     compute = on_cluster(address, experiment.search.resources) if address else here
-    by_key, base = dict(by_key), experiment.base_run()
+    by_key, base = dict(by_key), experiment.base_ranker()
     for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
         by_key[materials_key(run)] = with_start(base, run, by_key[materials_key(run)], compute)
     return with_teacher(base, by_key, compute) if experiment.needs_teacher else by_key

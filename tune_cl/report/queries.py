@@ -88,9 +88,11 @@ def per_query(findings: Findings) -> PerQuery:
 
     Raises NothingToShow if there is nothing to compare, DataError if data or files are missing or have changed.
     """
+    if findings.experiment.objective:
+        raise NothingToShow("The search trained by a function of its user: the texts of its queries are not known.")
     split, label, best, baseline = _files(findings)
     ours, theirs = _mean(best, findings.metric), _mean(baseline, findings.metric)
-    data = load_data(findings.experiment.base_run().data)
+    data = load_data(findings.experiment.base_ranker().data)
     _check(data, findings)
     ids = [data.query_ids[int(query)] for query in required_split(data, split).query]
     rows = [row for row, name in enumerate(ids) if name in ours and name in theirs]
@@ -269,7 +271,7 @@ def _query(index: int, findings: Findings, values: PerQuery) -> Markup:
 def _answer(row: int, findings: Findings, values: PerQuery) -> tuple[str, str]:
     """A label and the text of a query's first relevant candidate; for a pair, its class and its second sentence."""
     data, split = values.data, values.data.splits[values.split]
-    level = findings.experiment.base_run().evaluation.relevance_level
+    level = findings.experiment.base_ranker().evaluation.relevance_level
     start, end = int(split.offsets[row]), int(split.offsets[row + 1])
     pair = data.task == "classification"
     relevant = [0] if pair else np.flatnonzero(split.grade[start:end] >= level).tolist()

@@ -6,17 +6,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
-from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun
+
+Run = TypeVar("Run", bound=AnyRun)
 
 
-def curriculum_grace(run: TrainingRun) -> int:
+def curriculum_grace(run: AnyRun) -> int:
     """Iterations until a training's curriculum is over: the latest of `curriculum_ends`, at most all iterations."""
     return math.ceil(min(max(curriculum_ends(run).values(), default=0), run.training.max_iterations))
 
 
-def curriculum_ends(run: TrainingRun) -> dict[str, float]:
+def curriculum_ends(run: AnyRun) -> dict[str, float]:
     """Iterations until each part of a training's curriculum is over, by the key that sets it: T, m or a switch, if in
     force."""
     curriculum, iterations = run.curriculum, run.training.max_iterations
@@ -33,7 +35,7 @@ def curriculum_ends(run: TrainingRun) -> dict[str, float]:
     return ends
 
 
-def scaled_run(run: TrainingRun, iterations: int) -> TrainingRun:
+def scaled_run(run: Run, iterations: int) -> Run:
     """The training with a whole budget of `iterations`, before which it does not end. m, and the trees before a switch,
     shrink in proportion, to 1 at least; T, a network's switch, the warm-up and a falling rate are shares of all steps
     and shrink by themselves."""

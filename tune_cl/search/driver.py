@@ -14,14 +14,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from trainables.config.keys import TrainingRun
+from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
+from trainables.core.files import write_text
 from trainables.core.randomness import generator
 from trainables.core.storage import exists, patiently
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import expected_stops
 from tune_cl.history.journal import Event, Journal
+from tune_cl.history.search_folder import TRIALS
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, initial_state
 from tune_cl.samplers import Outcome
 from tune_cl.schedulers import Decision
@@ -189,7 +191,7 @@ class Plan:
     """A trial to start or to continue: its id, full configuration, and the checkpoint folder to go on from."""
 
     trial: str
-    run: TrainingRun
+    run: AnyRun
     checkpoint: str | None
     threads: int
     gpu: float  # GPUs that a trial reserves, or a share of one
@@ -209,7 +211,7 @@ class Search:
     experiment: Experiment
     journal: Journal
     slots: int
-    artifacts: Callable[[str, str, TrainingRun], Path]
+    artifacts: Callable[[str, str, AnyRun], Path]
     watch: Callable[[SearchState], None] = lambda state: None
 
     def __post_init__(self) -> None:
@@ -289,11 +291,9 @@ class Search:
         """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
         iteration = self.state.trials[trial].offset + metrics["iteration"]
         if "failed" in metrics:
-            self.stops[trial] = Stop(iteration, "failed", metrics["failed"])
+            self.stops[trial] = Stop(iteration, "failed", self._with_traceback(trial, metrics))
         elif iteration not in self.state.trials[trial].results:
-            there = (*self._metric_names, *(key for key in ON_A_DEVICE if key in metrics))
-            recorded = {key: float(metrics[key]) for key in there}
-            event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": recorded}
+            event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": self._recorded(metrics)}
             self.record(event | {key: metrics[key] for key in ("queries", "done") if metrics.get(key)})
             self._forecast(trial)
             if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
@@ -334,9 +334,23 @@ class Search:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    @property
-    def _metric_names(self) -> tuple[str, ...]:
-        return (dev_key(self.experiment.metric), *REPORTED)
+    def _recorded(self, metrics: dict[str, Any]) -> dict[str, float]:
+        """The metrics of a result: all that a user's function reported, or those that every ranker reports."""
+        own = metrics.get("reported")
+        ours = {key: metrics[key] for key in (dev_key(self.experiment.metric), *REPORTED)} if own is None else dict(own)
+        on_a_device = {key: metrics[key] for key in ON_A_DEVICE if key in metrics}
+        return {key: float(value) for key, value in (ours | on_a_device).items()}
+
+    def _with_traceback(self, trial: str, metrics: dict[str, Any]) -> str:
+        """Why a trial failed. Writes the traceback of a user's function, if it brings one, and says where it is."""
+        if "traceback" not in metrics:
+            return metrics["failed"]
+        path = self._files(trial) / "traceback.txt"
+        write_text(path, metrics["traceback"])
+        return f"{metrics['failed']} (traceback: {path})"
+
+    def _files(self, trial: str) -> Path:
+        return self.journal.path.parent / TRIALS / trial
 
     def _go_on(self, name: str) -> Plan:
         """A paused trial's plan: from its checkpoint, another's (pbt) or the start (`scaled`: more iterations)."""
@@ -385,7 +399,7 @@ class Search:
         threads, gpu = search.resources.threads, search.resources.gpu
         return Plan(trial, self.run_of(state), checkpoint, threads, gpu, queries, adopts)
 
-    def run_of(self, trial: TrialState) -> TrainingRun:
+    def run_of(self, trial: TrialState) -> AnyRun:
         """The training of a trial that counts: under grace `scaled` the one planned for its rung."""
         budget = trial.until - trial.offset if trial.until else self.scheduler.budget(trial.trial)
         return scaled_run(self.experiment.training_run(trial.point, trial.seed), budget)
@@ -406,11 +420,12 @@ class Search:
         """The newest of `checkpoints`; without one, None and the iteration after which the present training began."""
         return next(cls.checkpoints(trial), (None, trial.offset))
 
-    def from_sound_checkpoint(self, trial: TrialState, write: Callable[[str], Path]) -> str | None:
+    def from_sound_checkpoint(self, trial: TrialState, write: Callable[[str], Path | None]) -> str | None:
         """What `write` makes of the trial's newest sound checkpoint, else None; a note names each damaged one."""
         for checkpoint, _ in self.checkpoints(trial):
             try:
-                return str(write(checkpoint))
+                written = write(checkpoint)
+                return str(written) if written else None
             except DamagedCheckpoint as damage:
                 self.note(
                     trial.trial, f"{damage}; the trial's files come from the checkpoint before it, if there is one"
@@ -429,6 +444,8 @@ class Search:
         run, folder = self.run_of(state), None
         if outcome != "failed":
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
+        elif (self._files(trial) / "traceback.txt").exists():
+            folder = str(self._files(trial))
         best = None if outcome == "failed" else state.best(self.experiment.metric)
         self.running.discard(trial)
         self.record(

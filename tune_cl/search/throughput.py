@@ -79,7 +79,7 @@ def paces_of(experiment: Experiment, measure: Callable[[TrainingRun], float]) ->
     """Measures the baseline, and a training like it for each other kind that trials can be of. `measure`: gives a
     training's seconds an iteration."""
     kinds = Kinds.of(experiment)
-    seconds = {kinds.baseline: measure(experiment.base_run())}
+    seconds = {kinds.baseline: measure(experiment.base_ranker())}
     for kind in kinds.shares:
         if kind not in seconds:
             seconds[kind] = measure(experiment.plain_run(dict(kind)))

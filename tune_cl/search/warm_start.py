@@ -97,7 +97,13 @@ def within(space: Space, params: Mapping[str, Any]) -> Flat | None:
 
 def _comparable(experiment: Experiment, digest: str, state: SearchState) -> bool:
     new, old = experiment.base_run(), experiment_of(state).base_run()
-    return (state.data["digest"], state.metric, state.ranker, old.evaluation, old.training.max_iterations) == (
+    return bool(digest) and (
+        state.data["digest"],
+        state.metric,
+        state.ranker,
+        old.evaluation,
+        old.training.max_iterations,
+    ) == (
         digest,
         experiment.metric,
         new.ranker["name"],

@@ -40,7 +40,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.training.pretrained import prepare_teacher, teacher_run
     from tune_cl.ray.shared_materials import untrained
 
-    run, resources = experiment.base_run(), experiment.search.resources
+    run, resources = experiment.base_ranker(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
     pace = partial(seconds_per_iteration, threads=_threads(resources), device=device)
     by_key = untrained(experiment)

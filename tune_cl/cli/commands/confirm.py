@@ -22,7 +22,7 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted, wrapped
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.api.search import open_search
-from tune_cl.cli.options import add_name, add_session
+from tune_cl.cli.options import add_name, add_objective, add_session, objective_option
 from tune_cl.cli.tables import table
 from tune_cl.confirmation.request import ONE_TRAINING, Request
 from tune_cl.confirmation.verdict import (
@@ -58,6 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--ablate", action="store_true", help="train each configuration without its curriculum too")
     present = "a TREC run or a ranker (a folder, or a cross-encoder's hub name) to compare with (repeatable)"
     parser.add_argument("--against", action="append", default=[], metavar="RUN|MODEL", help=present)
+    add_objective(parser)
     add_session(parser)
 
 
@@ -65,6 +66,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     request = _request(options)
     search = open_search(options.name, options.storage, options.tracking_uri)
     session = {"address": options.address, "allow_open_ray": options.allow_open_ray}
+    session |= {"objective": objective_option(options)}
     return search.confirm(**asdict(request), **session).document
 
 

@@ -10,16 +10,18 @@ from typing import Any
 
 from tune_cl.api.search import open_search
 from tune_cl.cli import search_result as result
-from tune_cl.cli.options import add_name, add_session
+from tune_cl.cli.options import add_name, add_objective, add_session, objective_option
 
 render = result.render
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_name(parser)
+    add_objective(parser)
     add_session(parser)
 
 
 def execute(options: Namespace) -> dict[str, Any]:
     search = open_search(options.name, options.storage, options.tracking_uri)
-    return search.resume(options.address, allow_open_ray=options.allow_open_ray).document
+    objective = objective_option(options)
+    return search.resume(options.address, allow_open_ray=options.allow_open_ray, objective=objective).document

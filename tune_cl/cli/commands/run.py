@@ -14,9 +14,11 @@ from tune_cl.api.search import run
 from tune_cl.cli import search_result as result
 from tune_cl.cli.options import (
     add_experiment,
+    add_objective,
     add_overrides,
     add_session,
     experiment_options,
+    objective_option,
     session_options,
 )
 
@@ -26,10 +28,11 @@ render = result.render
 def add_arguments(parser: ArgumentParser) -> None:
     add_experiment(parser)
     parser.add_argument("--name", help="of the search (default: the space's name, numbered where it is taken)")
+    add_objective(parser)
     add_session(parser)
     add_overrides(parser)
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    session = session_options(options)
-    return run(**experiment_options(options), name=options.name, storage=options.storage, **session).document
+    own = {"name": options.name, "storage": options.storage, "objective": objective_option(options)}
+    return run(**experiment_options(options), **own, **session_options(options)).document

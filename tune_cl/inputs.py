@@ -1,0 +1,269 @@
+"""What the trainings of a search read, and the files that its trials leave: one class for each kind of training."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import numpy as np
+import yaml
+
+from trainables.config.keys import TrainingRun
+from trainables.config.objective import OBJECTIVE, AnyRun
+from trainables.core.cache import digest_of
+from trainables.core.errors import ConfigError, DamagedCheckpoint, DataError, Problem
+from trainables.core.files import write_text
+from trainables.core.storage import fetched, patiently
+from trainables.data.columns import required_split
+from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
+from trainables.evaluation.trec_files import write_per_query
+from trainables.training.checkpoint import BEST, best_scores, require_whole
+from trainables.training.factory import AnyMaterials, make_training, training_notes
+from trainables.training.materials import Materials, materials_for
+from trainables.training.objective import ObjectiveMaterials
+from trainables.training.progress import STATE, read_state
+from trainables.training.saves import DAMAGED
+from tune_cl.confirmation.against import values_of
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.state import Dev
+from tune_cl.model_card import Facts, write_card
+from tune_cl.ray.functions import require_sendable
+from tune_cl.ray.shared_materials import completed, fingerprint, require_unchanged, untrained
+from tune_cl.search_document import BEST_RANKER, CONFIG
+
+
+@contextmanager
+def reading(checkpoint: str | Path) -> Iterator[None]:
+    """Turns the errors of reading a damaged checkpoint into DamagedCheckpoint."""
+    try:
+        yield
+    except DAMAGED as error:
+        raise DamagedCheckpoint(f"{checkpoint} is damaged ({error})") from error
+
+
+class Artifacts(ABC):
+    """Writes trials' files to `folder`/TRIAL. A checkpoint is a folder, here or in S3; raises DamagedCheckpoint before
+    anything is written."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __call__(self, trial: str, checkpoint: str | Path, run: AnyRun) -> Path:
+        """Writes a trial's files from its checkpoint; returns their folder."""
+        folder = self.folder / trial
+        self.write(folder, checkpoint, run)
+        write_text(folder / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
+        return folder
+
+    @abstractmethod
+    def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
+        """Writes what the trial's best iteration gave on dev."""
+
+    @abstractmethod
+    def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path | None:
+        """Saves what a trial's best iteration has trained; returns its folder, or None if there is nothing."""
+
+    def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun) -> None:
+        """Writes a card for what `ranker` saved."""
+        return
+
+
+class RankerArtifacts(Artifacts):
+    """`materials`: by materials_key."""
+
+    def __init__(self, folder: Path, materials: Mapping[str, Materials]):
+        super().__init__(folder)
+        self.materials = materials
+        self._evaluators: dict[int, SplitEvaluator] = {}  # of dev, by relevance level: slow to make
+
+    def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
+        if not isinstance(run, TrainingRun):
+            raise TypeError("not a ranker's training")
+        data = next(iter(self.materials.values())).data  # that of all; the text side may have to be made first
+        with reading(checkpoint), fetched(checkpoint, BEST) as saved:
+            patiently(lambda: require_whole(saved, BEST))
+            scores = patiently(lambda: best_scores(saved))
+        level = run.evaluation.relevance_level
+        if level not in self._evaluators:
+            self._evaluators[level] = evaluator_of(data, data.splits["dev"], level)
+        write_evaluated(folder, "dev", data, scores, folder.name, self._evaluators[level])
+
+    def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path:
+        """The best weights, as a ranker for `tune-cl rerank`."""
+        if not isinstance(run, TrainingRun):
+            raise TypeError("not a ranker's training")
+        training = make_training(run, materials_for(run, self.materials), device="cpu")
+        with reading(checkpoint), fetched(checkpoint) as saved:
+            patiently(lambda: training.load(saved))
+        training.save_ranker(self.folder / BEST_RANKER)
+        return self.folder / BEST_RANKER
+
+    def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun) -> None:
+        data = next(iter(self.materials.values())).data
+        command = f"tune-cl train {quote(str(self.folder / trial / CONFIG))}"
+        if isinstance(run, TrainingRun):
+            write_card(ranker, Facts(run, data, best.dev, best.iteration, command))
+
+
+class ObjectiveArtifacts(Artifacts):
+    def __init__(self, folder: Path, materials: ObjectiveMaterials):
+        super().__init__(folder)
+        self.materials = materials
+
+    def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
+        """The dev values of the best iteration, if the function reported them by query."""
+        with reading(checkpoint), fetched(checkpoint, STATE) as saved:
+            patiently(lambda: require_whole(saved, STATE))
+            values = patiently(lambda: read_state(saved))["best_queries"]
+        if values:
+            ids = sorted(values)
+            columns = {run.metric: np.array([values[query] for query in ids])}
+            write_per_query(values_file(folder, "dev"), ids, columns)
+
+    def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path | None:
+        """The checkpoint of the best iteration; None if it has none."""
+        training = make_training(run, self.materials)
+        with reading(checkpoint), fetched(checkpoint) as saved:
+            if not patiently(lambda: read_state(saved))["best_checkpoint"]:
+                return None
+            patiently(lambda: training.load(saved))
+        training.save_ranker(self.folder / BEST_RANKER)
+        return self.folder / BEST_RANKER
+
+
+class Inputs(ABC):
+    """What the trainings of a search share. Raises DataError or ConfigError, when made, for whatever a training would
+    find wrong with it."""
+
+    experiment: Experiment
+    by_key: Mapping[str, AnyMaterials]
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """Of the data; '' if it is not known."""
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, Any]:
+        """What the journal records: the data's `name` and `digest`, and more that `require_unchanged` compares."""
+
+    @abstractmethod
+    def require_unchanged(self, recorded: Mapping[str, Any]) -> None:
+        """Raises DataError if anything has changed since the search began. `recorded`: its fingerprint then."""
+
+    @abstractmethod
+    def artifacts(self, folder: Path) -> Artifacts:
+        """What writes the trials' files."""
+
+    @abstractmethod
+    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
+        """Per-query values [Q] of run files and rankers that are there already, by their names (`--against`)."""
+
+    def complete(self, address: str | None) -> None:
+        """Adds what takes training, on the cluster at `address` or here."""
+        return
+
+    def notes(self) -> list[str]:
+        """What the user should know about the data."""
+        return []
+
+    def require_queries(self, split: str) -> None:
+        """Raises DataError if a split is too small for a test, as far as that is known before the trainings."""
+        return
+
+
+class RankerInputs(Inputs):
+    """Data and text sides, by materials_key."""
+
+    def __init__(self, experiment: Experiment):
+        self.experiment = experiment
+        self.by_key: dict[str, Materials] = untrained(experiment)
+
+    @property
+    def first(self) -> Materials:
+        return next(iter(self.by_key.values()))
+
+    @property
+    def digest(self) -> str:
+        return self.first.data.digest
+
+    def fingerprint(self) -> dict[str, Any]:
+        return fingerprint(self.experiment, self.by_key)
+
+    def require_unchanged(self, recorded: Mapping[str, Any]) -> None:
+        require_unchanged(self.experiment, self.by_key, recorded)
+
+    def artifacts(self, folder: Path) -> Artifacts:
+        return RankerArtifacts(folder, self.by_key)
+
+    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
+        level = self.experiment.base_ranker().evaluation.relevance_level
+        return values_of(against, self.first.data, split, metric, level)
+
+    def complete(self, address: str | None) -> None:
+        """Adds each ranker's pre-trained start and the search's one teacher."""
+        self.by_key = completed(self.experiment, self.by_key, address)
+
+    def notes(self) -> list[str]:
+        return [*self.first.data.notes, *training_notes(self.experiment.base_ranker(), self.first)]
+
+    def require_queries(self, split: str) -> None:
+        if len(required_split(self.first.data, split)) < 2:
+            raise DataError(Problem("--split", f"'{split}' has one query only", "two or more, for a paired test"))
+
+
+class ObjectiveInputs(Inputs):
+    """The user's function. Its data is its own: `data.source` may name a file or folder, of which a digest is taken."""
+
+    def __init__(self, experiment: Experiment, confirms: bool):
+        self.experiment, search = experiment, experiment.search
+        objective = experiment.objective
+        if objective is None:
+            raise TypeError("the experiment trains rankers")
+        require_sendable(objective)
+        paired = "search.compare: paired" if search.compare == "paired" else None
+        needs_queries = "search.repeats" if search.repeats > 1 else paired
+        self.source = experiment.value("data.source")
+        self.materials = ObjectiveMaterials(
+            objective, digest_of_source(self.source), None if confirms else needs_queries, confirms
+        )
+        self.by_key = {OBJECTIVE: self.materials}
+
+    @property
+    def digest(self) -> str:
+        return self.materials.data_digest
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"name": self.source or "its own data", "digest": self.digest}
+
+    def require_unchanged(self, recorded: Mapping[str, Any]) -> None:
+        if recorded.get("digest") != self.digest:
+            right = "the data that the search began with, or a new search"
+            raise DataError(Problem("data.source", "the data has changed since the search began", right))
+
+    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
+        if against:
+            wrong = "the queries and judgments of a training function are its own"
+            raise ConfigError(Problem("--against", wrong, "left out, or a search over rankers of ours"))
+        return {}
+
+    def artifacts(self, folder: Path) -> Artifacts:
+        return ObjectiveArtifacts(folder, self.materials)
+
+
+def digest_of_source(source: str | None) -> str:
+    """Of a file, or of all files in a folder; '' for what is neither."""
+    path = Path(source) if source else None
+    if path is None or not path.exists():
+        return ""
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    return digest_of({str(file.relative_to(path)): file for file in files})
+
+
+def inputs_of(experiment: Experiment, confirms: bool = False) -> Inputs:
+    """The inputs of a search's trials or, with `confirms`, of its confirmation."""
+    return ObjectiveInputs(experiment, confirms) if experiment.objective else RankerInputs(experiment)
