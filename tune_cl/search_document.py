@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
+from trainables.config.function import option_of
 from trainables.core.errors import WorkFailed
 from tune_cl.confirmation.plan import of_repeats, outlook
 from tune_cl.confirmation.request import Request
@@ -101,6 +102,7 @@ def search_document(
         "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
         if (state.end or {}).get("checkpoint")
         else None,
+        "objective": option_of(state.objective) or None,
         "storage": search_folder.address,
         "tracking_uri": masked(search_folder.tracking_uri),
         "mlflow_run_id": run_id,

@@ -15,6 +15,7 @@ from tune_cl.history.state import differences, over_shared_seeds, seedless
 from tune_cl.process import program
 from tune_cl.space.wording import rankers
 
+CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 PORT = 5000  # MLflow's own default
 OVER_SHARED = " over the seeds that both have"
 Shown = dict[str, Any]
@@ -88,7 +89,9 @@ def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bo
 
 def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
     search_folder = replace(
-        search_folder_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"]
+        search_folder_of(document["storage"], document["search"]),
+        tracking_uri=document["tracking_uri"],
+        objective=document.get("objective") or "",
     )
     ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
     plan = [wrapped(document["outlook"]), ""] if document.get("outlook") else []
@@ -99,13 +102,16 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
         *([] if plan else [f"How many seeds?       {search_folder.command('plan')} --pilot 3"] if best else []),
         f"Read the report:      {search_folder.command('report')}",
         *_open_mlflow(document),
-        f"Use the best ranker:  {_use(document)}",
+        f"{'Best checkpoint:' if document.get('objective') else 'Use the best ranker:':<22}{_use(document)}",
     ]
 
 
 def _use(document: Shown) -> str:
-    """The command that applies the best ranker, or why none was saved."""
-    if ranker := document["best_ranker"]:
+    """The command that applies the best ranker, or why none was saved. Of a user's function: its best checkpoint."""
+    ranker = document["best_ranker"]
+    if document.get("objective"):
+        return f"{ranker}/{CHECKPOINT}" if ranker else "not saved: the best iteration was reported without a checkpoint"
+    if ranker:
         return f"{program('tune-cl')} rerank {quote(ranker)} {_task(document)}{plugin_options()}"
     return f"not saved: no checkpoint of {document['best']['trial_id']} could be read"
 

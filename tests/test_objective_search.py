@@ -1,0 +1,140 @@
+"""A user's own training function through search, kill, resume, confirmation and MLflow, on real Ray."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+
+import tune_cl
+from tests.support import linear_trainer
+from tests.support.builders import tiny_data
+from tests.support.encoder_folders import POSITIONS, save_encoder
+from tests.support.trec_folder import write_trec_folder
+from trainables.config.function import load_objective
+from tune_cl.cli import main
+
+pytestmark = pytest.mark.slow
+
+OBJECTIVE = f"{linear_trainer.__file__}:train"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "own_trainer.py"
+SPACE = """
+curriculum:
+  pacing: {choice: [linear, root]}
+  delta: {uniform: [0.2, 0.6]}
+parameters: {lr: {loguniform: [0.05, 1]}}
+training: {max_iterations: 4}
+search: {trials: 5, max_concurrent: 1, scheduler: asha, promotion: false, grace: 1, reduction_factor: 2}
+metric: mrr
+"""
+
+
+@pytest.fixture(scope="module")
+def space(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("space") / "own.yaml"
+    path.write_text(SPACE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(space: Path, tmp_path_factory: pytest.TempPathFactory) -> tune_cl.Search:
+    storage = tmp_path_factory.mktemp("whole")
+    return tune_cl.run(str(space), objective=linear_trainer.train, name="own", storage=storage, progress=False)
+
+
+def courses(search: tune_cl.Search) -> list[tuple[Any, ...]]:
+    rows = search.curves.merge(search.trials[["trial_id", "outcome", "parameters.lr"]], on="trial_id")
+    return [tuple(row) for row in rows[["trial_id", "iteration", "dev_mrr", "loss", "outcome", "parameters.lr"]].values]
+
+
+def test_a_search_stops_trials_early_and_logs_what_the_function_reports(whole: tune_cl.Search) -> None:
+    outcomes = whole.trials["outcome"].tolist()
+    assert outcomes[0] == "baseline" and "stopped_early" in outcomes and "failed" not in outcomes
+    client = mlflow.MlflowClient(whole.tracking_uri)
+    parent = client.get_run(whole.document["mlflow_run_id"])
+    runs = client.search_runs([parent.info.experiment_id], "tags.`tune_cl.kind` = 'trial'")
+    assert len(runs) == len(outcomes) and {run.info.status for run in runs} == {"FINISHED"}
+    for run in runs:
+        points = client.get_metric_history(run.info.run_id, "dev_mrr")
+        own = whole.curves[whole.curves["trial_id"] == run.data.tags["tune_cl.trial_id"]]
+        assert [(point.step, point.value) for point in points] == list(
+            zip(own["iteration"], own["dev_mrr"], strict=True)
+        )
+        assert {"loss", "seconds"} <= run.data.metrics.keys() and "parameters.lr" in run.data.params
+        assert "dev.per_query.tsv" in {file.path for file in client.list_artifacts(run.info.run_id)}
+    assert (whole.best_ranker or Path()) / "checkpoint" / "weights.npy" in (whole.best_ranker or Path()).rglob("*")
+
+
+def test_a_killed_search_goes_on_from_the_command_line_with_the_same_numbers(
+    whole: tune_cl.Search, space: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, "-m", "tune_cl", "run", str(space), "--objective", OBJECTIVE, "--name", "own"]
+    running = subprocess.Popen(
+        [*command, "--storage", str(tmp_path)],
+        env={**os.environ, "PAUSE": "0.5"},
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    journal = tmp_path / "own" / "journal.jsonl"
+    deadline = time.monotonic() + 120
+    while not journal.exists() or journal.read_text().count('"event": "result"') < 6:
+        assert time.monotonic() < deadline and running.poll() is None
+        time.sleep(0.1)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    assert main(["resume", "own", "--storage", str(tmp_path)]) == 2
+    assert f"--objective {OBJECTIVE}" in capsys.readouterr().err
+    assert main(["resume", "own", "--storage", str(tmp_path), "--objective", OBJECTIVE]) == 0
+    assert courses(tune_cl.open_search("own", tmp_path)) == courses(whole)
+
+
+def test_a_confirmation_trains_by_the_function_and_tests_its_values(whole: tune_cl.Search) -> None:
+    verdict = tune_cl.open_search("own", whole.storage).confirm(
+        seeds=2, top=1, objective=linear_trainer.train, progress=False
+    )
+    assert verdict.verdict in ("better", "no difference shown", "worse") and len(verdict.table) == 2
+    values = verdict.per_query
+    assert len(values) == 2 * 2 * 40 and set(values["value"]) <= {1 / rank for rank in range(1, 9)}
+    assert {run["iterations"] for run in verdict.document["baseline"]["runs"]} == {4}
+    assert Path(verdict.document["baseline"]["runs"][0]["run_file"]).is_file()
+
+
+def test_a_function_that_fails_says_where(space: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objective = f"{linear_trainer.__file__}:fails"
+    options = ["--objective", objective, "--storage", str(tmp_path), "--trials", "2", "--name", "bad"]
+    assert main(["run", str(space), *options]) == 1
+    error = capsys.readouterr().err
+    trace = tmp_path / "bad" / "trials" / "t0000" / "traceback.txt"
+    assert f"KeyError: 'no such column' (traceback: {trace})" in error
+    assert 'raise KeyError("no such column")' in trace.read_text()
+    assert main(["run", str(space), *options[:4], "--set", "training.lr=1", "--name", "worse"]) == 2
+    assert "training.lr: is a key of our own rankers" in capsys.readouterr().err
+    assert not (tmp_path / "worse").exists()
+
+
+def test_the_example_of_the_documentation_comes_to_a_verdict(tmp_path: Path) -> None:
+    data = tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1)
+    save_encoder("bert", tmp_path / "bert")
+    own = {"parameters.model": str(tmp_path / "bert"), "parameters.max_length": POSITIONS, "search.scheduler": "none"}
+    own["search.resources.cpu"] = 2  # one process, which imports the libraries once
+    search = tune_cl.run(
+        vars(sys.modules[load_objective(f"{EXAMPLE}:train").required().__module__])["SPACE"],
+        objective=load_objective(f"{EXAMPLE}:train").required(),
+        data=write_trec_folder(data, tmp_path / "data"),
+        trials=2,
+        max_iterations=2,
+        storage=tmp_path / "runs",
+        overrides=own,
+        progress=False,
+    )
+    assert search.trials["outcome"].tolist() == ["baseline", "completed"]
+    verdict = search.confirm(seeds=1, top=1, progress=False)
+    assert verdict.verdict == "no difference shown" and len(verdict.per_query) == 2 * 6
