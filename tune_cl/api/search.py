@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -230,6 +230,7 @@ class Search:
         max_seeds: int = Request.max_seeds,
         race: bool = False,
         ablate: bool = False,
+        against: Sequence[str] = (),
         address: str | None = None,
         progress: bool = True,
         allow_open_ray: bool = False,
@@ -241,12 +242,13 @@ class Search:
         until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
         race           no more seeds for configurations that can no longer win on dev
         ablate         trains each configuration without its curriculum, too
+        against        TREC runs, or folders or hub names of cross-encoders, that the best on dev is compared with
         objective      the function of a search that trains by one, if this is not what `run` returned
 
         Raises ConfigError for values that make no sense, DataError if the data has changed, WorkFailed if too many
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
-        request = Request(top, seeds, split, correction, race, ablate, until_settled, max_seeds)
+        request = Request(top, seeds, split, correction, race, ablate, until_settled, max_seeds, tuple(against))
         with working(progress):
             self._remember(objective)
             require_ray(address, allow_open_ray)
