@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,12 @@ def test_type_checkers_see_the_same_names() -> None:
     blocks = [node for node in ast.parse(INIT.read_text()).body if isinstance(node, ast.If)]
     imports = [one for block in blocks for one in block.body if isinstance(one, ast.ImportFrom)]
     assert {alias.asname: one.module for one in imports for alias in one.names} == tune_cl.HOMES
+
+
+def test_every_public_name_is_on_the_page_of_the_library() -> None:
+    lines = (ROOT / "docs" / "reference" / "python.md").read_text().splitlines()
+    headings = "".join(line for line in lines if line.startswith("### "))
+    assert sorted(re.findall(r"`tune_cl\.(\w+)`", headings)) == sorted(tune_cl.__all__)
 
 
 def test_an_unknown_name_is_an_error() -> None:

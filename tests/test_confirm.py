@@ -371,7 +371,7 @@ def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: 
     journal_of(tmp_path / "toy", [search_event("toy", name="toy", tracking_uri=own)])
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////environment.db")
     used = []
-    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, uri, address: used.append(uri) or {})
+    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, uri, *_: used.append(uri) or {})
     monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
     for given in ([], ["--tracking-uri", "sqlite:////given.db"]):
         assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
@@ -383,7 +383,7 @@ def test_a_storage_that_was_moved_has_its_database_with_it(tmp_path: Path, monke
     event = search_event("toy", name="toy", tracking_uri="sqlite:////old/runs/mlflow.db", storage="/old/runs")
     journal_of(tmp_path / "toy", [event])
     used = []
-    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, uri, address: used.append(uri) or {})
+    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, uri, *_: used.append(uri) or {})
     monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
     assert used == [f"sqlite:///{tmp_path / 'mlflow.db'}"]

@@ -34,9 +34,7 @@ def test_it_confirms_three_configurations_with_five_seeds_on_test(
 ) -> None:
     journal_of(tmp_path / "toy", [search_event("toy", name="toy", tracking_uri="")])
     asked: list[Request] = []
-    monkeypatch.setattr(
-        runner, "confirm_search", lambda search_folder, request, uri, address: asked.append(request) or {}
-    )
+    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, *_: asked.append(request) or {})
     monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
     assert asked == [Request()] == [Request(3, 5, "test", "holm", race=False, ablate=False)]

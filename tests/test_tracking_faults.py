@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic.operations.batch import ApplyBatchImpl
+from mlflow import MlflowClient
 from requests import HTTPError, Response
 
 from tests.support.s3_cases import on_another_machine, s3, server
@@ -323,3 +325,22 @@ def test_a_writer_whose_journal_was_removed_hides_no_exception(
         journal.path.unlink()
         finish(writer, "tune-cl resume pacing")
     assert capfd.readouterr().err == ""
+
+
+def test_a_search_whose_user_asks_for_system_metrics_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "true")
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.2")
+    uri = resolve_tracking_uri(fresh_database(tmp_path))
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(search_event("watched"))
+        writer = MlflowWriter(journal, uri, poll=0.1)
+        writer.start()
+        deadline = time.monotonic() + 60
+        while not (writer.run_id and system_metrics(uri, writer.run_id)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert writer.run_id and "system/cpu_utilization_percentage" in system_metrics(uri, writer.run_id)
+        assert writer.close() == 0 and writer.trouble is None
+
+
+def system_metrics(uri: str, run: str) -> list[str]:
+    return [name for name in MlflowClient(uri).get_run(run).data.metrics if name.startswith("system/")]

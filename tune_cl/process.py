@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -73,6 +73,21 @@ def _leave_terminal() -> None:
             os.write(stream, b"")
         except OSError:
             silence(stream)
+
+
+@contextmanager
+def environment(values: Mapping[str, str], prefix: str | None = None) -> Iterator[None]:
+    """Sets environment variables, and puts back what they were; those with the prefix too, which a library sets."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in [name for name in os.environ if name in values or (prefix and name.startswith(prefix))]:
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                del os.environ[name]
 
 
 def silence(descriptor: int) -> None:

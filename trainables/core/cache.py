@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from uuid import uuid4
 import numpy as np
 
 from trainables.core.files import full_disk_named, no_link, opened, read_text, require_regular, unwritable, write_text
+from trainables.core.prose import say
 
 ROOT = "XDG_CACHE_HOME"
 _BLOCK = 1 << 20
@@ -110,7 +110,7 @@ def _remove_damaged(entry: Path) -> None:
                 aside = entry.with_name(f".{entry.name[:16]}-{uuid4().hex}")  # renamed first: its readers can go on
                 with _writing():
                     entry.rename(aside)
-                print(f"note: {entry} is damaged ({damage}); it is built again", file=sys.stderr, flush=True)
+                say(f"note: {entry} is damaged ({damage}); it is built again")
                 shutil.rmtree(aside, ignore_errors=True)
     except (FileNotFoundError, NotADirectoryError):
         return
@@ -220,7 +220,7 @@ def _lock_alone(lock: TextIO, kind: str) -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"waiting for another process that builds the same ({kind})", file=sys.stderr, flush=True)
+            say(f"waiting for another process that builds the same ({kind})")
             fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError:
         return False

@@ -20,6 +20,7 @@ import numpy as np
 from trainables.core.cache import cache_root, cached, digest_of
 from trainables.core.errors import WorkFailed
 from trainables.core.files import opened
+from trainables.core.prose import say
 from trainables.data.columns import NO_RANK, Rated, TextColumn
 
 JAVA_NEEDED = 21
@@ -78,7 +79,7 @@ def with_positives(
 
 def _index_and_search(documents: TextColumn, folder: Path, arguments: tuple[object, ...]) -> None:
     """Does both in one process, because starting Java takes seconds."""
-    print(f"indexing {len(documents):,} documents", file=sys.stderr, flush=True)
+    say(f"indexing {len(documents):,} documents")
     collection = folder / "collection.jsonl"
     _write_json_lines(collection, enumerate(documents))
     _run_python(folder, *arguments, "--collection", collection)
@@ -88,7 +89,7 @@ def _index_and_search(documents: TextColumn, folder: Path, arguments: tuple[obje
 def _write_queries(path: Path, queries: dict[str, list[str]], top_k: int) -> None:
     """The queries of all splits in one file, each named SPLIT/ROW."""
     count = sum(map(len, queries.values()))
-    print(f"retrieving {top_k} candidates for each of {count:,} queries", file=sys.stderr, flush=True)
+    say(f"retrieving {top_k} candidates for each of {count:,} queries")
     _write_json_lines(
         path, ((f"{split}/{row}", text) for split, rows in queries.items() for row, text in enumerate(rows))
     )
@@ -130,7 +131,7 @@ def _run_python(*arguments: object) -> None:
         try:
             for line in process.stdout or ():
                 if line.startswith(PROGRESS):
-                    print(line.decode().removeprefix(PROGRESS.decode()), end="", file=sys.stderr, flush=True)
+                    say(line.decode().removeprefix(PROGRESS.decode()).rstrip("\n"))
                 else:
                     output.append(line)
         except BaseException:  # Ctrl-C, too, must end the process

@@ -8,62 +8,117 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.core.errors import ConfigError, Problem
+from trainables.core.errors import ConfigError, DataError, Problem
+from trainables.core.files import output_file, require_file
 from trainables.core.plugins import Names, load_plugins
+from trainables.data import load_data
+from trainables.data.columns import RankingData
+from trainables.data.settings import DataConfig
+from trainables.evaluation.per_query import scores_file, write_scores
 from trainables.training.ranker_folder import require_ranker
 
 if TYPE_CHECKING:
-    from trainables.training.saved_ranker import SavedRanker
+    from trainables.training.saved_ranker import SavedRanker, SavedTrees
 
 
 class Ranker:
-    """A trained ranker. `folder`: where it is saved, or its hub name; `classes`: what it predicts, empty if it ranks.
-    `precision`: that of its scores, as in training.precision."""
+    """A trained ranker. `folder`: where it is saved, or its hub name; `precision`: that of the scores of texts, as in
+    training.precision, None for that of its training."""
 
-    def __init__(self, folder: Path, saved: SavedRanker, precision: str = "fp32"):
+    def __init__(self, folder: Path, saved: SavedRanker | SavedTrees, precision: str | None = "fp32"):
         self.folder, self.saved, self.precision = folder, saved, precision
 
     @property
+    def name(self) -> str:
+        """Its kind, e.g. `bert`."""
+        return self.saved.run.ranker["name"]
+
+    @property
     def classes(self) -> tuple[str, ...]:
+        """What it predicts, in the order of its logits; empty if it ranks."""
         return self.saved.classes
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
         """Scores of pairs of query and document, float32 [B], higher is better; of a ranker with K classes, their
         logits, float32 [B, K]. A cross-encoder that tune_cl did not write gives what sentence-transformers gives: the
         sigmoid of its logit unless it asks for none, and of two labels the probability of the second. A text that
-        stands in several pairs is read once."""
-        return self.saved.shown(self._scores(pairs))
+        stands in several pairs is read once.
 
-    def _scores(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-        queries, documents = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True)) if pairs else ([], [])
-        row_of = [{text: row for row, text in enumerate(texts)} for texts in (queries, documents)]
-        asked, read = (np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1))
-        return self.saved.score(queries, documents, asked, read, precision=self.precision)
+        Raises ConfigError if the ranker reads features or first-stage scores, which texts do not have.
+        """
+        ranker = self._of_texts()
+        return ranker.shown(self._scores(ranker, pairs))
 
     def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
         """The documents' indices with their scores, best first; of equal scores, the lower index first. Raises
-        ConfigError if the ranker predicts classes."""
+        ConfigError if the ranker predicts classes, or as `predict`."""
         if self.classes:
             raise ConfigError(Problem(str(self.folder), "predicts classes and ranks nothing", "predict(pairs)"))
-        scores = self._scores([(query, document) for document in documents])
-        shown = self.saved.shown(scores)
+        ranker = self._of_texts()
+        scores = self._scores(ranker, [(query, document) for document in documents])
+        shown = ranker.shown(scores)
         return [(int(row), float(shown[row])) for row in np.argsort(-scores, kind="stable")]
 
+    def _of_texts(self) -> SavedRanker:
+        from trainables.training.saved_ranker import SavedTrees
+
+        if isinstance(self.saved, SavedTrees):
+            raise ConfigError(Problem(str(self.folder), f"{self.name} reads features, no texts", "rerank(DATA)"))
+        return self.saved
+
+    def _scores(self, ranker: SavedRanker, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        if not pairs:
+            return np.empty((0, len(self.classes)) if self.classes else 0, np.float32)
+        queries, documents = (list(dict.fromkeys(texts)) for texts in zip(*pairs, strict=True))
+        row_of = [{text: row for row, text in enumerate(texts)} for texts in (queries, documents)]
+        asked, read = (np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1))
+        return ranker.score(queries, documents, asked, read, precision=self.precision)
+
+    def rerank(self, data: str | Path, split: str = "test", output: str | Path | None = None) -> Path:
+        """Scores the candidates of a split, and writes them as a TREC run; the predictions, if the ranker predicts
+        classes. Returns the file: `output`, or rerank.SPLIT.run.txt (.predictions.tsv) in the working folder.
+
+        Raises DataError for data of another task, or without this split.
+        """
+        config = self.saved.run.data
+        ranking = load_data(config if _same(str(data), config.source) else DataConfig(source=str(data)))
+        if split not in ranking.splits:
+            right = f"one of {', '.join(ranking.splits)}"
+            raise DataError(Problem("--split", f"'{ranking.name}' has no {split} split", right))
+        _require_task(ranking, self.classes)
+        path = scores_file(Path(), f"rerank.{split}", ranking) if output is None else Path(output)
+        require_file("--output", path)
+        scores = self.saved.score_split(ranking, split)
+        with output_file(path) as file:
+            write_scores(file, ranking.splits[split], ranking, scores, self.name)
+        return path
+
     def __repr__(self) -> str:
-        return f"<Ranker {self.saved.run.ranker['name']} from {self.folder}>"
+        return f"<Ranker {self.name} from {self.folder}>"
 
 
-def load_ranker(folder: str | Path, plugins: Names = (), precision: str = "fp32") -> Ranker:
+def _same(one: str, other: str) -> bool:
+    """Whether two data sources are the same: trainings record the absolute path of a folder."""
+    return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
+
+
+def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
+    """Raises DataError for data of another task than the ranker's, or with other classes."""
+    if data.classes == classes:
+        return
+    holds = f"pairs to classify ({', '.join(data.classes)})" if data.classes else "documents to rank"
+    learned = f"classify pairs ({', '.join(classes)})" if classes else "rank documents"
+    right = "data with these classes" if classes else "data with documents to rank"
+    raise DataError(Problem("--data", f"'{data.name}' is {holds}, and the ranker learned to {learned}", right))
+
+
+def load_ranker(folder: str | Path, plugins: Names = (), precision: str | None = "fp32") -> Ranker:
     """The trained ranker in a folder, as `tune_cl.train` and the commands save it; or a cross-encoder that another
     program trained, by its folder or hub name, with one label or two. `precision`: fp32, bf16, or auto (bf16 where the
-    hardware has it: faster, and scores have about three digits). Raises DataError or ConfigError if there is none or it
-    is broken."""
+    hardware has it: faster, and scores have about three digits); None: that of its training. Raises DataError or
+    ConfigError if there is none or it is broken."""
     load_plugins(plugins)
     require_ranker(Path(folder))
     from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first
-    from trainables.training.saved_ranker import SavedTrees
 
-    saved = load_saved(Path(folder))
-    if isinstance(saved, SavedTrees):
-        raise ConfigError(Problem(str(folder), "reads features, no texts", "tune-cl rerank FOLDER --data DATA"))
-    return Ranker(Path(folder), saved, precision)
+    return Ranker(Path(folder), load_saved(Path(folder)), precision)

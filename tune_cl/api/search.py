@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -230,6 +230,7 @@ class Search:
         max_seeds: int = Request.max_seeds,
         race: bool = False,
         ablate: bool = False,
+        against: Sequence[str] = (),
         address: str | None = None,
         progress: bool = True,
         allow_open_ray: bool = False,
@@ -241,12 +242,13 @@ class Search:
         until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
         race           no more seeds for configurations that can no longer win on dev
         ablate         trains each configuration without its curriculum, too
+        against        TREC runs, or folders or hub names of cross-encoders, that the best on dev is compared with
         objective      the function of a search that trains by one, if this is not what `run` returned
 
         Raises ConfigError for values that make no sense, DataError if the data has changed, WorkFailed if too many
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
-        request = Request(top, seeds, split, correction, race, ablate, until_settled, max_seeds)
+        request = Request(top, seeds, split, correction, race, ablate, until_settled, max_seeds, tuple(against))
         with working(progress):
             self._remember(objective)
             require_ray(address, allow_open_ray)
@@ -264,6 +266,35 @@ class Search:
 
         with working(progress):
             return write_output(self.search_folder, None if output is None else Path(output), format)
+
+    def plan(
+        self,
+        difference: float | None = None,
+        power: float = 0.8,
+        top: int = Request.top,
+        pilot: int | None = None,
+        address: str | None = None,
+        progress: bool = True,
+        allow_open_ray: bool = False,
+        objective: Function | Objective | None = None,
+    ) -> dict[str, Any]:
+        """How many seeds `confirm` needs: the document of `tune-cl plan --json`, whose `table` has the smallest
+        difference that each number of seeds and queries would show with probability `power`; `seeds_needed` is for
+        `difference`. How much seeds and queries vary comes from the last confirmation, else from the search's repeats,
+        else from `pilot` trainings of the baseline (2 or more; `objective` as in `confirm`). Raises ConfigError without
+        any of these."""
+        from tune_cl.plan_confirmation import plan_seeds
+
+        with working(progress):
+            self._remember(objective)
+            if pilot is not None:
+                require_ray(address, allow_open_ray)
+            return plan_seeds(self.search_folder, difference, power, top, pilot, address, self._objective)
+
+    def _repr_html_(self) -> str:
+        from tune_cl.report.notebook import search_html  # imports SciPy
+
+        return search_html(self.search_folder)
 
     def to_optuna(self, storage: str, study_name: str | None = None) -> Any:
         """Writes the search as a study (by default of its own name) to an Optuna storage, such as

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -27,6 +29,8 @@ def working(progress: bool) -> Iterator[None]:
             stack.enter_context(heard_by(lambda text: None))
         elif in_notebook():
             stack.enter_context(heard_by(NotebookLine().hear))
+        if in_notebook():
+            stack.enter_context(no_advice_on_widgets())
         try:
             yield
         except Interrupted as stop:
@@ -40,6 +44,20 @@ def panel_kind(progress: bool) -> Callable[[int, int, SearchState], Panel]:
     if not progress:
         return NoPanel
     return StatusPanel if in_notebook() else Panel
+
+
+@contextmanager
+def no_advice_on_widgets() -> Iterator[None]:
+    """Ray and tqdm, as a notebook imports them, advise to install ipywidgets, which nothing here needs."""
+    logger = logging.getLogger("ray.widgets.util")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "IProgress not found")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def in_notebook() -> bool:

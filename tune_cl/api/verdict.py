@@ -11,6 +11,7 @@ from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
 from tune_cl.confirmation.verdict import compare as compare
 from tune_cl.confirmation.verdict import notes_of, of_these_seeds, sentence
+from tune_cl.history.search_folder import search_folder_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,6 +73,11 @@ class Verdict:
         """The verdict in a few sentences."""
         notes = [f"Note: {note}." for note in self.notes]
         return " ".join(filter(None, (sentence(self.document), of_these_seeds(self.document), *notes)))
+
+    def _repr_html_(self) -> str:
+        from tune_cl.report.notebook import verdict_html  # imports SciPy
+
+        return verdict_html(search_folder_of(self.document["storage"], self.document["search"]), self.document)
 
     def __repr__(self) -> str:
         return f"<Verdict: {self.verdict}; {sentence(self.document)}>"

@@ -15,8 +15,10 @@ from typing import Any
 import ray
 import torch
 
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.plugins import Sent, sent
-from tune_cl.process import stop_if_asked
+from trainables.core.prose import say
+from tune_cl.process import environment, stop_if_asked
 from tune_cl.ray.access import protect_token, ray_folder
 from tune_cl.ray.nodes import require_plugins_on_nodes
 from tune_cl.ray.workarounds import deferred_signals, no_garbage_collection, own_process_groups, restored_sigterm
@@ -71,14 +73,42 @@ def with_plugins(options: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
+def only_errors_logged() -> Iterator[None]:
+    """Meanwhile Ray logs nothing below an error."""
+    loggers = [logging.getLogger(name) for name in ("ray", "ray.tune")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def use_present_ray(address: str | None) -> None:
+    """Says that the work runs on the Ray that the user has started in this process. Raises ConfigError if another one
+    is wanted, or if its processes lack the plug-ins, which only a new Ray loads."""
+    if address or sent():
+        lacks = "is not the cluster at the address" if address else "lacks the plug-ins, which load as it starts"
+        raise ConfigError(Problem("ray", f"the Ray of this process {lacks}", "ray.shutdown() first"))
+    say("note: the trials run on the Ray of this process, which stays up afterwards")
+
+
+@contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
-    """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray. Its processes load the
+    """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray. One that
+    the user has started in this process is used and left running. Its processes load the
     plug-ins of this one; raises WorkFailed naming a node that cannot."""
     stop_if_asked()
-    os.environ.update({key: value for key, value in QUIET.items() if key not in os.environ})
-    for name in ("ray", "ray.tune"):
-        logging.getLogger(name).setLevel(logging.ERROR)
     with ExitStack() as local:
+        quiet = {key: value for key, value in QUIET.items() if key not in os.environ}
+        local.enter_context(environment(quiet, prefix="RAY_"))
+        local.enter_context(only_errors_logged())
+        if ray.is_initialized():
+            use_present_ray(address)
+            yield
+            return
         options = {} if address else local_options(local.enter_context(ray_folder()))
         if not address:
             protect_token()

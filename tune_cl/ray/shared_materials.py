@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +35,7 @@ def on_cluster(address: str, resources: Resources) -> Compute:
 
     def compute(function: Callable[..., Any], *arguments: Any) -> Any:
         name = function.__name__.replace("_", " ")
-        print(f"{name}: computed on the cluster, which all trials wait for", file=sys.stderr, flush=True)
+        say(f"{name}: computed on the cluster, which all trials wait for")
         with ray_session(address):
             task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
             try:

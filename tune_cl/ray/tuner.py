@@ -4,7 +4,6 @@ old checkpoints."""
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial, wraps
@@ -23,7 +22,7 @@ from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyMaterials
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import NO_STANDING, SearchState, TrialState
-from tune_cl.process import stop_if_asked
+from tune_cl.process import environment, stop_if_asked
 from tune_cl.ray.workarounds import disable_running_means, retries_after_reset, shrink, trim_records, withhold_aws_keys
 from tune_cl.search.driver import FINISHED, Plan, Search
 
@@ -321,13 +320,13 @@ def run_trials(
     a node, now.
     """
     resources = search.experiment.search.resources
-    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(search.experiment.trials)  # `slots` is the limit, not Ray's guess
+    most = {"TUNE_MAX_PENDING_TRIALS_PG": str(search.experiment.trials)}  # `slots` is the limit, not Ray's guess
     withhold_aws_keys()
     trainable = tune.with_resources(
         tune.with_parameters(RankerTrainable, materials=dict(materials)), {"cpu": resources.cpu, "gpu": resources.gpu}
     )
     broken: list[Exception] = []
-    with background_deletion() as deletions, retries_after_reset():
+    with background_deletion() as deletions, retries_after_reset(), environment(most):
         recorder = _Recorder.into(search, broken, storage, deletions)
         recorder.read_earlier()
         tune.Tuner(
@@ -345,6 +344,7 @@ def run_trials(
                 callbacks=[recorder],
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result says so
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
+                progress_reporter=tune.CLIReporter(),  # in a notebook Ray would show an empty output
                 verbose=0,
             ),
         ).fit()

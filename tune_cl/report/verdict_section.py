@@ -72,19 +72,19 @@ def best_row(entries: list[Row]) -> Row | None:
 # -- sections ----------------------------------------------------------------------------------------------------
 
 
-def verdict_section(findings: Findings) -> Markup:
-    """The confirmation's verdict, or what dev shows so far and the command that confirms it."""
+def verdict_section(findings: Findings, in_python: bool = False) -> Markup:
+    """The confirmation's verdict, or what dev shows so far and the command that confirms it, or the call."""
     confirmed = findings.confirmation
     if confirmed:
         colour = "" if confirmed["split"] == "dev" else confirmed["verdict"].split()[0]
         headline, *others = _verdict(findings, confirmed)
         return BLOCKS.verdict(colour, headline, *(paragraph(text) for text in others if text))
     parts = [paragraph(_on_dev(findings))]
+    step = findings.search_folder.call if in_python else findings.search_folder.command
     if findings.ranked:
-        command = findings.search_folder.command("confirm")
-        parts += [paragraph("Confirm it on held-out queries with several seeds:"), code(command)]
+        parts += [paragraph("Confirm it on held-out queries with several seeds:"), code(step("confirm"))]
     elif not findings.state.end:
-        parts += [paragraph("The search has not ended. Go on with:"), code(findings.search_folder.command("resume"))]
+        parts += [paragraph("The search has not ended. Go on with:"), code(step("resume"))]
     return BLOCKS.verdict("", "No verdict yet: nothing has been confirmed", *parts)
 
 

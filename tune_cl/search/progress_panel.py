@@ -153,6 +153,11 @@ class StatusPanel(Panel):
     def _show(self) -> None:
         say(self._headline(self.latest, self.latest.ranked()).plain)
 
+    def _time_left(self, state: SearchState) -> str:
+        """Nothing is left once all trials have ended: the line stays as the last one said."""
+        ended = sum(trial.outcome is not None for trial in state.trials.values())
+        return "done" if ended >= self.trials else super()._time_left(state)
+
 
 class NoPanel(Panel):
     """For callers who want no progress: nothing is shown; what is said goes where notes go."""

@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 import time
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from trainables.core.prose import say
@@ -17,6 +18,8 @@ from tune_cl.history.tracking_uri import artifact_location, masked
 from tune_cl.tracking.layout import PARENT, view_path
 
 if TYPE_CHECKING:
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
     from tune_cl.tracking.delivery import Delivery
 
 log = logging.getLogger(__name__)
@@ -29,6 +32,14 @@ DEFAULTS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # with each run that ends, and with the password if it has one
 }
+
+
+WATCHES = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"  # MLflow's own variable
+
+
+def watches_machine() -> bool:
+    """Whether the user asks for system metrics: processor, memory, disk, network and GPU of the driver's machine."""
+    return os.environ.get(WATCHES, "").lower() in ("true", "1")
 
 
 class MlflowWriter(threading.Thread):
@@ -51,6 +62,7 @@ class MlflowWriter(threading.Thread):
         self._deadline = float("inf")
         self._failures = 0
         self._set: list[str] = []
+        self._machine: SystemMetricsMonitor | None = None
 
     @property
     def run_id(self) -> str | None:
@@ -65,6 +77,8 @@ class MlflowWriter(threading.Thread):
         return view_path(self._delivery.search, self._delivery.cursor.experiment)
 
     def start(self) -> None:
+        if watches_machine() and find_spec("psutil") is None:
+            say(f"note: {WATCHES}: system metrics need psutil, which is not installed; pip install psutil")
         self._set = [key for key in DEFAULTS if key not in os.environ]
         os.environ.update({key: DEFAULTS[key] for key in self._set})
         super().start()
@@ -73,6 +87,8 @@ class MlflowWriter(threading.Thread):
         while not (self._closing.is_set() and (self.all_sent() or time.monotonic() > self._deadline)):
             if not self.attempt():
                 self.wait()
+        if self._machine is not None:
+            self._machine.finish()
 
     def close(self, timeout: float = 30.0) -> int:
         """Sends the rest, for at most `timeout` seconds; returns how many events and artifacts remain unsent.
@@ -103,6 +119,7 @@ class MlflowWriter(threading.Thread):
         over only when all artifacts are sent too: events may get through while an artifact does not."""
         try:
             moved = self.delivery().step() if self.journal.size else False
+            self._watch_machine()
         except Exception as error:  # noqa: BLE001 - no error of tracking stops the search; the next attempt repairs it
             self._failures += 1
             reason = getattr(error.__cause__, "orig", None) or error  # SQLAlchemy puts advice before a database's words
@@ -114,6 +131,14 @@ class MlflowWriter(threading.Thread):
             log.warning("tracking goes on after %d failed attempts", self._failures)
             self._failures, self.trouble = 0, None
         return moved
+
+    def _watch_machine(self) -> None:
+        """Once the search's run is there, has MLflow record on it what this machine does, if the user asks for that."""
+        if self._machine is None and self.run_id and watches_machine() and find_spec("psutil"):
+            from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+            self._machine = SystemMetricsMonitor(self.run_id, resume_logging=True, tracking_uri=self.uri)
+            self._machine.start()
 
     def delivery(self) -> Delivery:
         if self._delivery is None:

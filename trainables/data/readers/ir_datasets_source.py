@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from trainables.core.errors import DataError, Problem, WorkFailed
-from trainables.core.prose import counted
+from trainables.core.prose import counted, say
 from trainables.data.columns import MAX_GRADE, SPLITS, RankingData, Rated
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.collection import Collection, CollectionWriter, Ratings
@@ -123,7 +122,7 @@ def _named_errors(name: str) -> Iterator[None]:
 
 
 def _read_documents(dataset: Any, workspace: Path, notes: list[str]) -> Collection:
-    print("reading documents through ir_datasets", file=sys.stderr, flush=True)
+    say("reading documents through ir_datasets")
     writer, empty = CollectionWriter(workspace), 0
     for number, document in enumerate(dataset.docs_iter(), 1):
         text = " ".join(document.default_text().split())

@@ -10,23 +10,16 @@ and evaluates it on dev; `tune-cl confirm` reuses these trainings."""
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted, wrapped
+from tune_cl.api.search import open_search
 from tune_cl.cli.options import add_name, add_objective, objective_option
 from tune_cl.cli.plots import require_format, save_figure
 from tune_cl.cli.tables import table
-from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, of_repeats, plan_of, seconds_of
-from tune_cl.confirmation.request import Request, last_verdict
-from tune_cl.confirmation.verdict import first_level
-from tune_cl.experiment.search_keys import price_of_an_hour
-from tune_cl.history.journal import read_events
-from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, SearchFolder, existing_search_folder
-from tune_cl.history.state import experiment_of, replay
-from tune_cl.ray.access import require_ray
+from tune_cl.confirmation.request import Request
+from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -57,51 +50,14 @@ def power(text: str) -> float:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    _check(options)
-    search_folder = existing_search_folder(options.storage, options.name)
-    variances = _measured(search_folder, options) if options.pilot else _recorded(search_folder)
-    if not any(asdict(variances.components).values()):
-        wrong = f"the values do not vary: {variances.source}"
-        raise ConfigError(Problem("NAME", wrong, "a search whose trainings differ; see training.lr"))
-    state = replay(read_events(search_folder.journal))
-    price = price_of_an_hour(experiment_of(state).search)
-    document = plan_of(variances, options.top, Request.correction, options.power, seconds_of(state), price)
-    document = {"search": state.name, "metric": state.metric, "difference": options.difference, **document}
-    level = first_level(Request.correction, options.top)
-    needed = variances.seeds_needed(options.difference, level, options.power) if options.difference else None
-    if options.plot:
-        _plot(options.plot, document)
-    return document | {"seeds_needed": needed}
-
-
-def _check(options: Namespace) -> None:
-    problems = []
-    if options.pilot is not None and options.pilot < 2:
-        problems.append(Problem("--pilot", f"{options.pilot} says nothing of how much the seed matters", "2 or more"))
-    if options.top < 1:
-        problems.append(Problem("--top", f"{options.top} is below 1", "1 or more"))
-    if problems:
-        raise ConfigError(problems)
     if options.plot:
         require_format(options.plot)
-
-
-def _recorded(search_folder: SearchFolder) -> Variances:
-    """Raises ConfigError if the search has no variances yet."""
-    documents = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
-    confirmed = next((variances for document in documents if (variances := of_confirmation(document))), None)
-    if variances := confirmed or of_repeats(read_events(search_folder.journal)):
-        return variances
-    wrong = f"search '{search_folder.name}' has no repeats and no confirmation whose variances are on record"
-    right = "--pilot 3, which trains the baseline three times; or tune-cl confirm first"
-    raise ConfigError(Problem("NAME", wrong, right))
-
-
-def _measured(search_folder: SearchFolder, options: Namespace) -> Variances:
-    require_ray(options.address, options.allow_open_ray)
-    from tune_cl.run_confirmation import pilot  # imports Ray and torch
-
-    return of_pilot(pilot(search_folder, options.pilot, options.address, objective_option(options)))
+    search = open_search(options.name, options.storage)
+    names = ("difference", "power", "top", "pilot", "address", "allow_open_ray")
+    document = search.plan(**{name: getattr(options, name) for name in names}, objective=objective_option(options))
+    if options.plot:
+        _plot(options.plot, document)
+    return document
 
 
 def _plot(path: Path, document: dict[str, Any]) -> None:

@@ -11,24 +11,16 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from trainables.core.errors import DataError, Problem, UserError
-from trainables.core.files import output_file, require_file
-from trainables.data import load_data
-from trainables.data.columns import RankingData
 from trainables.data.readers.rows import read_whole
-from trainables.data.settings import DataConfig
-from trainables.evaluation.per_query import probabilities, scores_file, write_scores
-from trainables.training.ranker_folder import require_ranker
+from trainables.evaluation.per_query import probabilities
+from tune_cl.api.rankers import Ranker, load_ranker
 from tune_cl.cli.options import DATA_HELP, add_split
 from tune_cl.cli.tables import table
-
-if TYPE_CHECKING:
-    from trainables.training.saved_ranker import SavedRanker, SavedTrees
-
 
 SPLIT = "test"  # that is re-ranked by default
 
@@ -56,15 +48,9 @@ def execute(options: Namespace) -> dict[str, Any]:
         )
     if options.query is not None:
         _require_none_of_data(options)
-    require_ranker(Path(options.checkpoint))
-    from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first
-    from trainables.training.saved_ranker import SavedTrees
-
-    ranker = load_saved(Path(options.checkpoint))
+    ranker = load_ranker(options.checkpoint, precision=None)
     if options.query is None:
-        return _rank_data(ranker, options)
-    if isinstance(ranker, SavedTrees):
-        raise UserError(Problem("--query", f"{ranker.run.ranker['name']} reads features, no texts", "--data FOLDER"))
+        return {"run_file": str(ranker.rerank(options.data, options.split or SPLIT, options.output))}
     return _rank_texts(ranker, options)
 
 
@@ -79,17 +65,15 @@ def _require_none_of_data(options: Namespace) -> None:
         raise UserError(Problem(f"--{key}", wrong[key], f"--data DATA, or no --{key}") for key in given)
 
 
-def _rank_texts(ranker: SavedRanker, options: Namespace) -> dict[str, Any]:
+def _rank_texts(ranker: Ranker, options: Namespace) -> dict[str, Any]:
     if not options.query.strip():
         raise UserError(Problem("--query", "is empty", "the words to rank documents for"))
     ids, texts = _documents(options.documents)
-    rows = np.arange(len(texts))
-    scores = ranker.score([options.query], texts, np.zeros(len(rows), np.int64), rows)
     if ranker.classes:
-        return {"predictions": _predictions(ids, ranker.classes, scores)}
-    best_first = sorted(rows.tolist(), key=lambda row: (-scores[row], row))
-    shown = ranker.shown(scores)
-    return {"ranking": [{"doc": ids[row], "score": float(shown[row])} for row in best_first]}
+        logits = ranker.predict([(options.query, text) for text in texts])
+        return {"predictions": _predictions(ids, ranker.classes, logits)}
+    ranked = ranker.rank(options.query, texts)
+    return {"ranking": [{"doc": ids[row], "score": score} for row, score in ranked]}
 
 
 def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -> list[dict[str, Any]]:
@@ -127,37 +111,6 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
     if not texts:
         raise DataError(Problem(str(path), "has no documents", "one document a line"))
     return list(texts), list(texts.values())
-
-
-def _rank_data(ranker: SavedRanker | SavedTrees, options: Namespace) -> dict[str, Any]:
-    config = ranker.run.data
-    data = load_data(config if _same(options.data, config.source) else DataConfig(source=options.data))
-    name = options.split or SPLIT
-    if name not in data.splits:
-        raise DataError(Problem("--split", f"'{data.name}' has no {name} split", f"one of {', '.join(data.splits)}"))
-    _require_task(data, ranker.classes)
-    output = options.output or scores_file(Path(), f"rerank.{name}", data)
-    require_file("--output", output)
-    split = data.splits[name]
-    scores = ranker.score_split(data, name)
-    with output_file(output) as file:
-        write_scores(file, split, data, scores, ranker.run.ranker["name"])
-    return {"run_file": str(output)}
-
-
-def _same(one: str, other: str) -> bool:
-    """Whether two data sources are the same: trainings record the absolute path of a folder."""
-    return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
-
-
-def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
-    """Raises DataError for data of another task than the ranker's, or with other classes."""
-    if data.classes == classes:
-        return
-    holds = f"pairs to classify ({', '.join(data.classes)})" if data.classes else "documents to rank"
-    learned = f"classify pairs ({', '.join(classes)})" if classes else "rank documents"
-    right = "data with these classes" if classes else "data with documents to rank"
-    raise DataError(Problem("--data", f"'{data.name}' is {holds}, and the ranker learned to {learned}", right))
 
 
 def render(document: dict[str, Any]) -> str:
