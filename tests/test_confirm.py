@@ -202,7 +202,7 @@ def test_a_confirmation_stopped_while_the_data_is_read_says_how_to_go_on(
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "untrained", stop)
+    monkeypatch.setattr(runner, "inputs_of", stop)
     with pytest.raises(Interrupted, match=r"Go on with: .*confirm toy --storage .* --top 3 --seeds 2 --split test"):
         confirm(search_folder, seeds=2)
 

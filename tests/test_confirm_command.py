@@ -24,6 +24,7 @@ from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import TrialState, differences, seedless
+from tune_cl.inputs import RankerInputs
 from tune_cl.run_confirmation import confirm_search
 
 __all__ = ["crew", "data", "search_folder"]  # fixtures
@@ -65,17 +66,18 @@ def test_what_should_be_known_before_is_noted(search_folder: SearchFolder, crew:
 
 def test_a_split_of_one_query_is_too_small_for_a_test(search_folder: SearchFolder) -> None:
     state = state_of(search_folder)
-    work = runner.Confirmation(search_folder, state, from_yaml(state.yaml), Request())
-    work.prepare()
-    [materials] = work.materials.values()
+    inputs = RankerInputs(from_yaml(state.yaml))
+    [(key, materials)] = inputs.by_key.items()
     split = materials.data.splits["test"]
     one, two = (
         replace(materials, data=replace(materials.data, splits={"test": replace(split, query=split.query[:queries])}))
         for queries in (1, 2)
     )
-    runner.require_queries(two, "test")
+    inputs.by_key = {key: two}
+    inputs.require_queries("test")
+    inputs.by_key = {key: one}
     with pytest.raises(DataError, match=r"--split: 'test' has one query only; two or more"):
-        runner.require_queries(one, "test")
+        inputs.require_queries("test")
 
 
 def test_a_search_in_s3_is_named_by_its_address(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
