@@ -27,7 +27,9 @@ EXAMPLES = ROOT / "examples"
 def executed(notebook: Any, folder: Path) -> Any:
     """The notebook with the outputs of its cells, run in a folder. Raises CellExecutionError if one fails."""
     client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
-    client.execute(env=os.environ | {"PYTHONPATH": on_path(str(ROOT)), "OMP_NUM_THREADS": "1"})
+    settings = {"PYTHONPATH": on_path(str(ROOT)), "OMP_NUM_THREADS": "1"}
+    settings |= {"PYTHONWARNINGS": "ignore:IProgress not found"}  # tqdm's, as Optuna imports it without ipywidgets
+    client.execute(env=os.environ | settings)
     return notebook
 
 

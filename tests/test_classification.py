@@ -210,7 +210,7 @@ def test_everything_that_does_not_fit_is_named_with_its_fix() -> None:
         ("curriculum.weighting", "none or difficulty"),
         (
             "curriculum.scoring",
-            "one of random, self_paced, context_words, response_words, model_margin, model_loss",
+            "one of random, self_paced, context_words, response_words, file, model_margin, model_loss",
         ),
         ("curriculum.objective_switch", "none"),
     ]

@@ -199,7 +199,7 @@ def test_the_command_that_goes_on_names_the_cluster(
 def test_a_confirmation_stopped_while_the_data_is_read_says_how_to_go_on(
     search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*_: Any) -> None:
+    def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "inputs_of", stop)

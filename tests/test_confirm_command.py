@@ -79,6 +79,15 @@ def test_a_split_of_one_query_is_too_small_for_a_test(search_folder: SearchFolde
     with pytest.raises(DataError, match=r"--split: 'test' has one query only; two or more"):
         inputs.require_queries("test")
 
+    def with_queries(count: int) -> RankerInputs:
+        data = replace(materials.data, splits={"test": replace(split, query=split.query[:count])})
+        inputs.by_key = {key: replace(materials, data=data)}
+        return inputs
+
+    with_queries(2).require_queries("test")
+    with pytest.raises(DataError, match=r"--split: 'test' has one query only; two or more"):
+        with_queries(1).require_queries("test")
+
 
 def test_a_search_in_s3_is_named_by_its_address(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
     state, remote = state_of(search_folder), replace(search_folder, remote="s3://bucket/runs")

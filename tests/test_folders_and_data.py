@@ -138,7 +138,7 @@ def test_a_search_names_its_files_from_any_folder(here: Path, monkeypatch: pytes
     fixed = ["training.pretrain_data=~/trec", "ranker.vectors=glove.txt", "curriculum.vectors=glove.txt",
              "curriculum.teacher.ranker={name: bert, model: trec}"]  # fmt: skip
     found: list[Experiment] = []
-    monkeypatch.setattr("tune_cl.run_search.start_search", lambda experiment, *_: found.append(experiment))
+    monkeypatch.setattr("tune_cl.run_search.start_search", lambda experiment, *_: found.append(experiment) or {})
     options = [option for one in fixed for option in ("--set", one)]
     run_command.execute(parsed(["space.yaml", "--data", "./trec", *options]))
     [made] = found

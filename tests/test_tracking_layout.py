@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from tests.support.tracking_cases import (
     database,
@@ -92,14 +91,14 @@ def test_all_rankers_that_were_searched_are_named() -> None:
     assert "docstrings with conv_knrm, knrm." in layout.summary(told, end)
 
 
-def test_a_search_tells_what_it_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "fingerprint", lambda *_: {"name": "docstrings", "digest": "sha-1"})
+def test_a_search_tells_what_it_opens(tmp_path: Path) -> None:
+    inputs: Any = SimpleNamespace(fingerprint=lambda: {"name": "docstrings", "digest": "sha-1"})
     experiment = load_experiment("quickstart", ["ranker.name={choice: [conv_knrm, knrm]}"])
-    event = runner._search_event(experiment, SearchFolder(tmp_path, "s"), {}, "", None)
+    event = runner._search_event(experiment, SearchFolder(tmp_path, "s"), inputs, "", None)
     assert event["opened"] == list(experiment.space.leaves) and "ranker.name" in event["opened"]
     assert replay([event]).rankers == ["conv_knrm", "knrm"]
     assert layout.search_tags(event)["tune_cl.ranker"] == "conv_knrm, knrm"
-    usual = runner._search_event(load_experiment("quickstart"), SearchFolder(tmp_path, "s"), {}, "", None)
+    usual = runner._search_event(load_experiment("quickstart"), SearchFolder(tmp_path, "s"), inputs, "", None)
     assert usual["rankers"] == ["conv_knrm"]
 
 

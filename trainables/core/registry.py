@@ -74,7 +74,8 @@ class Registry(Mapping[str, T]):
 
     def advice(self, name: str) -> str:
         """What would be right instead of an unknown name."""
-        return nearest(name, self.entries) + (f"; {OF_PLUGIN}" if self.open_to_plugins else "")
+        advice = nearest(name, self.entries)
+        return f"{advice}; {OF_PLUGIN}" if self.open_to_plugins and advice.startswith("known") else advice
 
     def add(self, entry: Entry[T]) -> None:
         """Adds an entry, or the new version of one that the same part of a module registered. Raises ValueError for a

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -48,14 +47,12 @@ def panel_kind(progress: bool) -> Callable[[int, int, SearchState], Panel]:
 
 @contextmanager
 def no_advice_on_widgets() -> Iterator[None]:
-    """Ray and tqdm, as a notebook imports them, advise to install ipywidgets, which nothing here needs."""
+    """Ray advises a notebook to install ipywidgets, which nothing here needs."""
     logger = logging.getLogger("ray.widgets.util")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "IProgress not found")
-            yield
+        yield
     finally:
         logger.setLevel(level)
 
