@@ -133,8 +133,8 @@ def test_one_seed_gives_no_verdict_however_sure_its_queries_are(
 ) -> None:
     draw = generator(0, "values").random(12) / 10
 
-    def values(compared: Compared, run: Any) -> np.ndarray:
-        return draw * (0 if run.configuration.label == "baseline" else 1)
+    def values(compared: Compared, run: Any) -> dict[str, float]:
+        return dict(zip(map(str, range(12)), draw * (0 if run.configuration.label == "baseline" else 1), strict=True))
 
     monkeypatch.setattr(Compared, "_values", values)
     document = confirm(search_folder, top=1, seeds=1)

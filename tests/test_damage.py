@@ -89,7 +89,7 @@ def test_a_checkpoint_that_cannot_be_reached_is_not_damaged(
     ):
         with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
             patch.setattr("trainables.ranker_trainable.fetched", full)
-            patch.setattr("tune_cl.run_search.fetched", full)
+            patch.setattr("tune_cl.inputs.fetched", full)
             reads()
 
 

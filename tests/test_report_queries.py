@@ -86,7 +86,7 @@ def test_groups_show_the_best_beside_plain_training() -> None:
 
 def changes(values: PerQuery, level: int) -> str:
     run = SimpleNamespace(evaluation=SimpleNamespace(relevance_level=level))
-    findings = SimpleNamespace(metric="map", experiment=SimpleNamespace(base_run=lambda: run))
+    findings = SimpleNamespace(metric="map", experiment=SimpleNamespace(base_ranker=lambda: run, objective=None))
     return "".join(queries.changes_section(cast(Findings, findings), values))
 
 

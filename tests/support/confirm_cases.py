@@ -54,7 +54,7 @@ def search_folder(tmp_path: Path, data: Path) -> SearchFolder:
     experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(data))
     search_folder = SearchFolder(tmp_path / "runs", "toy")
     with Journal(search_folder.folder) as journal:
-        for event in searched(experiment, load_data(experiment.base_run().data).digest, search_folder):
+        for event in searched(experiment, load_data(experiment.base_ranker().data).digest, search_folder):
             journal.append(event)
     return search_folder
 
