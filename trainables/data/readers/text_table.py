@@ -48,7 +48,7 @@ class TextTable:
         rows[new] = np.arange(self._count, self._count + len(new))
         self._keys[self._count : self._count + len(new)] = keys[new]
         self._count += len(new)
-        self._place(rows[new])
+        self._insert(rows[new])
         self._add([texts[index] for index in new.tolist()])
         return rows
 
@@ -57,14 +57,14 @@ class TextTable:
         slots, rows = self._first_slots(keys), np.full(len(keys), _FREE, np.int64)
         pending = np.arange(len(keys))
         while len(pending):
-            held = self._slots[slots[pending]]
-            same = (held != _FREE) & (self._keys[held] == keys[pending]).all(axis=1)
-            rows[pending[same]] = held[same]
-            pending = pending[(held != _FREE) & ~same]
+            occupants = self._slots[slots[pending]]
+            same = (occupants != _FREE) & (self._keys[occupants] == keys[pending]).all(axis=1)
+            rows[pending[same]] = occupants[same]
+            pending = pending[(occupants != _FREE) & ~same]
             slots[pending] = (slots[pending] + 1) % len(self._slots)
         return rows
 
-    def _place(self, rows: np.ndarray) -> None:
+    def _insert(self, rows: np.ndarray) -> None:
         """Enters rows whose keys the table lacks."""
         slots = self._first_slots(self._keys[rows])
         while len(rows):
@@ -84,7 +84,7 @@ class TextTable:
             self._keys = keys
         if 2 * needed > len(self._slots):
             self._slots = np.full(1 << (2 * needed - 1).bit_length(), _FREE, np.int32)
-            self._place(np.arange(self._count))
+            self._insert(np.arange(self._count))
 
 
 def _keys_of(texts: Sequence[bytes]) -> np.ndarray:

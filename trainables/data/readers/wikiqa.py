@@ -95,8 +95,8 @@ def _read_labels(rows: Rows, sentences: dict[str, _Text], notes: list[str]) -> _
             continue
         question, text, _, _, sentence, answer, label = fields
         here, pair = rows.location(number), (question, sentence)
-        known = questions.setdefault(question, (text, here)), sentences.setdefault(sentence, (answer, here))
-        if wrong := _wrong(fields, *known):
+        firsts = questions.setdefault(question, (text, here)), sentences.setdefault(sentence, (answer, here))
+        if wrong := _wrong(fields, *firsts):
             rows.problem(number, *wrong)
         elif pair in lines:
             other = f"label {label} for '{question}' with sentence '{sentence}', which has another label in"
@@ -115,9 +115,9 @@ def _wrong(fields: list[str], first_question: _Text, first_sentence: _Text) -> t
         return f"id '{question}' or '{sentence}' is empty or holds white space", "use ids without"
     if not text.strip() or not answer.strip():
         return "an empty question or sentence", "give a text or leave the row out"
-    for name, given, (first, place) in ((question, text, first_question), (sentence, answer, first_sentence)):
+    for name, given, (first, location) in ((question, text, first_question), (sentence, answer, first_sentence)):
         if given != first:
-            return f"another text for '{name}' than in {place}", "give each id one text"
+            return f"another text for '{name}' than in {location}", "give each id one text"
     if label not in ("0", "1"):
         return f"label '{label}'", "write 0 or 1"
     return None
