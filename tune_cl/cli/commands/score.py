@@ -137,11 +137,11 @@ def execute(options: Namespace) -> dict[str, Any]:
         require_format(options.plot)
     output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
     require_file("--output", output)
-    of_split = instances_of(load_training_run(None, options.overrides, options.data), options.split, options.scoring)
-    scored = difficulties(of_split, options.scoring)
-    data, split, instances, values = of_split.data, of_split.split, of_split.instances, scored.values
+    part = instances_of(load_training_run(None, options.overrides, options.data), options.split, options.scoring)
+    scored = difficulties(part, options.scoring)
+    data, split, instances, values = part.data, part.split, part.instances, scored.values
     with output_file(output) as file:
-        write_text(file, "".join(_lines(of_split, values)))
+        write_text(file, "".join(_lines(part, values)))
     examples = extremes(data, split, instances, values)
     if options.plot:
         plot_difficulty(options.plot, options.scoring, values, examples)
@@ -158,12 +158,12 @@ def execute(options: Namespace) -> dict[str, Any]:
     }
 
 
-def _lines(of_split: SplitInstances, values: np.ndarray) -> Iterator[str]:
+def _lines(part: SplitInstances, values: np.ndarray) -> Iterator[str]:
     """TSV lines: query id, the instance's fixed documents joined by a space, value."""
-    rows = zip(of_split.query, of_split.ids(of_split.document), of_split.ids(of_split.negative), values.tolist(), strict=True)
+    rows = zip(part.query, part.ids(part.document), part.ids(part.negative), values.tolist(), strict=True)
     for query, document, negative, value in rows:
         documents = " ".join(name for name in (document, negative) if name is not None)
-        yield f"{of_split.data.query_ids[int(query)]}\t{documents}\t{value!r}\n"
+        yield f"{part.data.query_ids[int(query)]}\t{documents}\t{value!r}\n"
 
 
 def render(document: dict[str, Any]) -> str:
