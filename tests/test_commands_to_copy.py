@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -36,12 +37,14 @@ def session(
     monkeypatch.setattr(runner, "_run", run)
     monkeypatch.setattr(runner, "write_report", lambda search_folder, journal: None)
     monkeypatch.setattr("tune_cl.search_document.pareto", lambda state: [])  # the trial has no `seconds`
+    quiet: Any = SimpleNamespace(notes=())
+    inputs: Any = SimpleNamespace(notes=list)
     search_folder = SearchFolder(folder, "toy")
     search_folder.folder.mkdir(parents=True)
     told = [event for event in one_trial("toy", search_folder.folder) if event["event"] != "search_end"]
     journal_of(search_folder.folder, told)
     with Journal(search_folder.folder) as journal:
-        return runner._session(cast(Experiment, None), search_folder, journal, {}, "sqlite://", address)
+        return runner._session(quiet, search_folder, journal, inputs, "sqlite://", address)
 
 
 @pytest.mark.parametrize(("address", "option"), [("auto", " --address auto"), (None, "")])
@@ -97,7 +100,7 @@ def test_a_search_stopped_between_its_end_and_its_report_ends_with_the_next_resu
         monkeypatch.setattr(runner, "write_report", leave)
         with Journal(search_folder.folder) as journal:
             try:
-                runner._session(cast(Experiment, None), search_folder, journal, {}, "sqlite://", None)
+                runner._session(cast(Experiment, None), search_folder, journal, None, "sqlite://", None)
             except Interrupted:
                 assert not told
     assert told == [search_folder]

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_ranker_scores_a_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pt = pytest.importorskip("pyterrier")
+    import pyterrier as pt
+
     from tune_cl.api.rankers import load_ranker
     from tune_cl.integrations.pyterrier import TuneClRanker
 

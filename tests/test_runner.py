@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,6 @@ from tests.support.unsent_events import LeftBehind
 from trainables.core.errors import ConfigError, Interrupted
 from tune_cl import run_search as runner
 from tune_cl.cli import INTERRUPTED, main
-from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event, Journal, read_events
 from tune_cl.history.search_folder import SearchFolder, new_search_folder
@@ -50,7 +50,7 @@ def interrupted(*_: Any) -> Any:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("at", ["untrained", "training_notes"])
+@pytest.mark.parametrize("at", ["tune_cl.run_search.inputs_of", "tune_cl.inputs.RankerInputs.notes"])
 def test_what_is_stopped_before_its_trials_says_how_to_go_on_once_there_is_a_search(
     at: str, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,8 +60,8 @@ def test_what_is_stopped_before_its_trials_says_how_to_go_on_once_there_is_a_sea
     search_folder, uri = new_search_folder(str(tmp_path / "runs"), None, "toy"), "sqlite://"
     command = f"Go on with: .*tune-cl resume toy --storage {tmp_path / 'runs'}$"
     with monkeypatch.context() as patch:
-        patch.setattr(runner, at, interrupted)
-        if at == "untrained":  # no search yet
+        patch.setattr(at, interrupted)
+        if at.endswith("inputs_of"):  # no search yet
             with pytest.raises(KeyboardInterrupt):
                 runner.start_search(experiment, search_folder, uri, None)
             assert not search_folder.exists()
@@ -70,7 +70,7 @@ def test_what_is_stopped_before_its_trials_says_how_to_go_on_once_there_is_a_sea
         with pytest.raises(Interrupted, match=command):
             runner.start_search(experiment, search_folder, uri, None)
     assert kinds(search_folder) == ["search"]
-    monkeypatch.setattr(runner, at, interrupted)
+    monkeypatch.setattr(at, interrupted)
     with pytest.raises(Interrupted, match=command):
         runner.resume_search(search_folder, uri, None)
     with pytest.raises(Interrupted, match=command.replace("$", " --address auto$")):
@@ -108,9 +108,12 @@ def the_end(search_folder: SearchFolder) -> Event:
     return next(event for event in one_trial("toy", search_folder.folder) if event["event"] == "search_end")
 
 
-def sit(search_folder: SearchFolder) -> dict[str, Any]:
+def sit(search_folder: SearchFolder, ended: bool = True) -> dict[str, Any]:
+    """A session of a search whose trials have ended, or have not."""
+    quiet: Any = SimpleNamespace(notes=())
+    inputs: Any = None if ended else SimpleNamespace(notes=list)
     with Journal(search_folder.folder) as journal:
-        return runner._session(cast(Experiment, None), search_folder, journal, {}, "sqlite://", None)
+        return runner._session(quiet, search_folder, journal, inputs, "sqlite://", None)
 
 
 def kinds(search_folder: SearchFolder) -> list[str]:
@@ -128,7 +131,7 @@ def test_a_search_that_is_interrupted_once_its_end_is_told_has_ended(
 
     monkeypatch.setattr(runner, "_run", run)
     with pytest.raises(Interrupted, match="tune-cl resume toy"):
-        sit(search_folder)
+        sit(search_folder, ended=False)
     assert kinds(search_folder)[-1] == "search_end" and Closed.closed == 1
 
 
