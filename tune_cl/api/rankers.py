@@ -59,6 +59,11 @@ class Ranker:
         shown = ranker.shown(scores)
         return [(int(row), float(shown[row])) for row in np.argsort(-scores, kind="stable")]
 
+    @property
+    def reads_texts(self) -> bool:
+        """Whether it scores texts; else it scores data with features, by `rerank`."""
+        return not self.saved.run.grows_trees
+
     def _of_texts(self) -> SavedRanker:
         from trainables.training.saved_ranker import SavedTrees
 

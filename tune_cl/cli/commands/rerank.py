@@ -68,6 +68,8 @@ def _require_none_of_data(options: Namespace) -> None:
 def _rank_texts(ranker: Ranker, options: Namespace) -> dict[str, Any]:
     if not options.query.strip():
         raise UserError(Problem("--query", "is empty", "the words to rank documents for"))
+    if not ranker.reads_texts:
+        raise UserError(Problem("--query", f"{ranker.name} reads features, no texts", "--data FOLDER"))
     ids, texts = _documents(options.documents)
     if ranker.classes:
         logits = ranker.predict([(options.query, text) for text in texts])
