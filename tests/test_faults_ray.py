@@ -180,6 +180,8 @@ def test_what_no_node_holds_waits_for_one_and_says_so(cluster: Cluster, monkeypa
     said: list[str] = []
 
     def add_node(line: str) -> None:
+        if not line.startswith("note:"):  # what is computed
+            return
         said.append(line)
         added.append(cluster.add_node(num_cpus=2))
 
@@ -351,9 +353,11 @@ def test_a_node_that_cannot_run_trials_ends_the_search_with_the_reason(
     check.here["no-such-package"] = "1.0"
     with pytest.raises(WorkFailed, match="cannot run trials: it lacks no-such-package; install them, then resume"):
         answered(check)
-    (tmp_path / "only_here.py").write_text("def versions(packages): return {}")  # a module that the node lacks
+    # A module that the node lacks.
+    (tmp_path / "only_here.py").write_text("def versions_and_problem(packages): return {}, None")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(nodes_module, "versions", importlib.import_module("only_here").versions)
+    only_here = importlib.import_module("only_here")
+    monkeypatch.setattr(nodes_module, "versions_and_problem", only_here.versions_and_problem)
     with pytest.raises(WorkFailed, match="No module named 'only_here'; install tune-cl there, then resume"):
         answered(NodeCheck(said.append))
 

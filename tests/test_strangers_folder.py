@@ -23,7 +23,7 @@ SECRET = "the user's own"
 @pytest.fixture
 def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.setattr("tune_cl.cli.commands.report.TRACKING_SECONDS", 100.0)
+    monkeypatch.setattr("tune_cl.report.output.TRACKING_SECONDS", 100.0)
     case = Case(tmp_path)
     case.add([0.3, 0.4], "baseline")
     case.finish()

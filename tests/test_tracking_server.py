@@ -38,6 +38,7 @@ from tune_cl.api.rankers import load_ranker
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.tracking import writer as mlflow_writer
+from tune_cl.tracking.layout import search_id
 from tune_cl.tracking.mlflow_store import RunStore
 from tune_cl.tracking.writer import MlflowWriter
 
@@ -297,11 +298,12 @@ def test_the_best_ranker_is_a_model_that_can_be_registered(
     end = {"event": "search_end", "best": best, "cost": {}, "seconds": 1.0, "time": 1300.0, "checkpoint": str(folder)}
     journal_of(tmp_path / "pacing", [end])
     assert caught_up(journal, server.uri) == 0
+    identity = search_id(next(read_events(journal)))
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(server.uri)
     try:
-        [run] = mlflow.search_runs(search_all_experiments=True, filter_string="tags.`tune_cl.kind` = 'search'",
-                                   output_format="list")[:1]  # fmt: skip
+        [run] = mlflow.search_runs(search_all_experiments=True, filter_string=f"tags.`tune_cl.kind` = 'search' and tags.`tune_cl.search_id` = '{identity}'",
+                                   output_format="list")  # fmt: skip
         [data] = run.inputs.dataset_inputs
         assert (data.dataset.name, data.dataset.digest) == ("docstrings", "sha-1")
         model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/best_checkpoint")

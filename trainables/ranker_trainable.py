@@ -131,9 +131,10 @@ class RankerTrainable(ClusterTrainable):
 
     def _drop(self) -> None:
         """Drops the training before the next is made: a device that trials share may not have room for both."""
-        if hasattr(self, "training"):  # absent if the last one could not be made
-            self.training.close()
-            del self.training
+        training = self.__dict__.pop("training", None)  # absent if the last one could not be made
+        if training is not None:
+            training.close()
+        del training
         release()
 
     def cleanup(self) -> None:
