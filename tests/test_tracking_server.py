@@ -302,8 +302,8 @@ def test_the_best_ranker_is_a_model_that_can_be_registered(
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(server.uri)
     try:
-        [run] = mlflow.search_runs(search_all_experiments=True, filter_string=f"tags.`tune_cl.kind` = 'search' and tags.`tune_cl.search_id` = '{identity}'",
-                                   output_format="list")  # fmt: skip
+        own = f"tags.`tune_cl.kind` = 'search' and tags.`tune_cl.search_id` = '{identity}'"
+        [run] = mlflow.search_runs(search_all_experiments=True, filter_string=own, output_format="list")
         [data] = run.inputs.dataset_inputs
         assert (data.dataset.name, data.dataset.digest) == ("docstrings", "sha-1")
         model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/best_checkpoint")
