@@ -131,10 +131,9 @@ class RankerTrainable(ClusterTrainable):
 
     def _drop(self) -> None:
         """Drops the training before the next is made: a device that trials share may not have room for both."""
-        training = self.__dict__.pop("training", None)  # absent if the last one could not be made
-        if training is not None:
+        if (training := getattr(self, "training", None)) is not None:  # absent if the last one could not be made
             training.close()
-        del training
+            del self.training, training
         release()
 
     def cleanup(self) -> None:
