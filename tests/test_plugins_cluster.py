@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +13,19 @@ from ray.cluster_utils import Cluster
 from tests.support.plugins import LENGTH, unload, written
 from trainables.core.errors import WorkFailed
 from trainables.core.plugins import load_plugins
+from tune_cl.cli import main
 from tune_cl.ray.session import ray_session
 
 pytestmark = pytest.mark.slow
+SPACE = """
+name: own
+data: docstrings
+ranker: {name: knrm, vector_size: 8}
+curriculum: {scoring: {choice: [length, turns]}, pacing: linear}
+training: {batch_size: 4, batches_per_iteration: 1, max_iterations: 1, max_length: 16}
+baseline: {curriculum.pacing: none}
+search: {trials: 3, searcher: grid}
+"""
 __all__ = ["unload"]
 
 
@@ -52,3 +63,15 @@ def test_a_module_that_a_node_lacks_is_named(cluster: Cluster, tmp_path: Path, m
         ray_session(cluster.address),
     ):
         pytest.fail("the session has begun")
+
+
+def test_a_search_runs_with_a_plugin_and_asks_for_it_again(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file, space = written(tmp_path, LENGTH), written(tmp_path, SPACE, "own.yaml")
+    assert main(["run", space, "--plugin", file, "--address", cluster.address, "--name", "a", "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert (document["trials"], document["errored"]) == (3, 0)
+    first = json.loads((tmp_path / "tune_cl_runs" / "a" / "journal.jsonl").read_text().splitlines()[0])
+    assert [record["file"] for record in first["plugins"]] == [file]

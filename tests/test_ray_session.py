@@ -18,6 +18,7 @@ import pytest
 import ray
 from ray._private import services
 from ray._private import utils as ray_utils
+from ray.cluster_utils import Cluster
 
 from tune_cl.ray import session as module
 from tune_cl.ray import workarounds
@@ -38,6 +39,11 @@ def heard() -> Iterator[list[int]]:
     yield numbers
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+class Actor:
+    def answer(self) -> int:
+        return 1
 
 
 def elsewhere(work: Callable[[], object]) -> None:
@@ -156,6 +162,20 @@ def test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session(
         assert is_caught(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         assert heard == [signal.SIGTERM]
+
+
+def test_a_cluster_can_be_joined_after_a_local_ray() -> None:
+    """Ray keeps its token mode for the life of the process, in RAY_AUTH_MODE too: without it no actor would start."""
+    with ray_session(None):
+        ray.get(ray.remote(lambda: None).remote())
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        with ray_session(cluster.address):
+            actor = ray.remote(Actor).remote()
+            assert ray.get(actor.answer.remote(), timeout=60) == 1
+            del actor
+    finally:
+        cluster.shutdown()
 
 
 UNASKED = """

@@ -292,6 +292,7 @@ def test_the_best_ranker_is_a_model_that_can_be_registered(
     import pandas as pd
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
     journal = journal_of(tmp_path / "pacing", events("model", tmp_path / "pacing"))
     folder = save_tiny_bert(tmp_path / "pacing" / "best-ranker")
     best = {"trial_id": "t0001", "params": {}, "dev": 0.75, "iteration": 2}
@@ -299,21 +300,16 @@ def test_the_best_ranker_is_a_model_that_can_be_registered(
     journal_of(tmp_path / "pacing", [end])
     assert caught_up(journal, server.uri) == 0
     identity = search_id(next(read_events(journal)))
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(server.uri)
-    try:
-        own = f"tags.`tune_cl.kind` = 'search' and tags.`tune_cl.search_id` = '{identity}'"
-        [run] = mlflow.search_runs(search_all_experiments=True, filter_string=own, output_format="list")
-        [data] = run.inputs.dataset_inputs
-        assert (data.dataset.name, data.dataset.digest) == ("docstrings", "sha-1")
-        model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/best_checkpoint")
-        pairs = pd.DataFrame({"query": ["w1 w2", "w3"], "document": ["w1", "w3 w4"]})
-        expected = load_ranker(folder).predict(list(pairs.itertuples(index=False, name=None)))
-        assert model.predict(pairs) == pytest.approx(expected)
-        assert model.metadata.signature is not None and list(model.input_example.columns) == ["query", "document"]
-        registered = mlflow.register_model(f"runs:/{run.info.run_id}/best_checkpoint", "best")
-        again = mlflow.pyfunc.load_model(f"models:/best/{registered.version}")
-        assert again.predict(pairs) == pytest.approx(expected)
-        assert not [path for path in folder.rglob("*") if path.suffix == ".pkl"]
-    finally:
-        mlflow.set_tracking_uri(before)
+    own = f"tags.`tune_cl.kind` = 'search' and tags.`tune_cl.search_id` = '{identity}'"
+    [run] = mlflow.search_runs(search_all_experiments=True, filter_string=own, output_format="list")
+    [data] = run.inputs.dataset_inputs
+    assert (data.dataset.name, data.dataset.digest) == ("docstrings", "sha-1")
+    model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/best_checkpoint")
+    pairs = pd.DataFrame({"query": ["w1 w2", "w3"], "document": ["w1", "w3 w4"]})
+    expected = load_ranker(folder).predict(list(pairs.itertuples(index=False, name=None)))
+    assert model.predict(pairs) == pytest.approx(expected)
+    assert model.metadata.signature is not None and list(model.input_example.columns) == ["query", "document"]
+    registered = mlflow.register_model(f"runs:/{run.info.run_id}/best_checkpoint", "best")
+    again = mlflow.pyfunc.load_model(f"models:/best/{registered.version}")
+    assert again.predict(pairs) == pytest.approx(expected)
+    assert not [path for path in folder.rglob("*") if path.suffix == ".pkl"]

@@ -76,18 +76,18 @@ def _leave_terminal() -> None:
 
 
 @contextmanager
-def environment(values: Mapping[str, str], prefix: str | None = None) -> Iterator[None]:
-    """Sets environment variables, and puts back what they were; those with the prefix too, which a library sets."""
-    before = dict(os.environ)
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables, and puts back what they were."""
+    before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
         yield
     finally:
-        for name in [name for name in os.environ if name in values or (prefix and name.startswith(prefix))]:
-            if name in before:
-                os.environ[name] = before[name]
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
             else:
-                del os.environ[name]
+                os.environ[name] = value
 
 
 def silence(descriptor: int) -> None:

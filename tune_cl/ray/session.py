@@ -102,8 +102,7 @@ def ray_session(address: str | None) -> Iterator[None]:
     plug-ins of this one; raises WorkFailed naming a node that cannot."""
     stop_if_asked()
     with ExitStack() as local:
-        quiet = {key: value for key, value in QUIET.items() if key not in os.environ}
-        local.enter_context(environment(quiet, prefix="RAY_"))
+        local.enter_context(environment({key: value for key, value in QUIET.items() if key not in os.environ}))
         local.enter_context(only_errors_logged())
         if ray.is_initialized():
             use_present_ray(address)
