@@ -92,6 +92,9 @@ FOLLOWS_REFERENCE = ActiveIf(
     "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
 )
 READS_MARGIN = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
+READS_TEMPERATURE = ActiveIf(
+    "a loss with a softmax or a sigmoid", lambda run: "temperature" in LOSSES[run.training.loss].keys
+)
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
 AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
@@ -220,6 +223,9 @@ class TrainingConfig(Section):
         default="pairwise", description="of documents, of pairs, or of a positive and a list of negatives"
     )
     margin: ForNetworks[Annotated[float, READS_MARGIN]] = Field(default=1.0, gt=0, description="margin of loss hinge")
+    temperature: ForNetworks[Annotated[float | None, READS_TEMPERATURE]] = Field(
+        default=None, gt=0, description="scores are divided by it in the loss; null: 0.05 for cosines, else 1"
+    )
     lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
     weight_decay: ForNetworks[float] = Field(default=0.0, ge=0)
     warmup: ForNetworks[float] = Field(
@@ -349,6 +355,11 @@ class TrainingRun(Section):
     def grows_trees(self) -> bool:
         """Whether the ranker is an ensemble of trees over features; else it is a network over texts."""
         return RANKERS[self.ranker["name"]].grows_trees
+
+    @property
+    def temperature(self) -> float:
+        """What scores are divided by in the losses that read `training.temperature`."""
+        return self.training.temperature or ranker_settings(self.ranker).temperature
 
     @property
     def draws(self) -> bool:

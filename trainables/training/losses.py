@@ -23,7 +23,7 @@ ARGUMENTS: dict[str, tuple[str, str, str]] = {
     "listwise": ("scores", "labels", "settings"),
     "classification": ("logits", "classes", "settings"),
 }
-KEYS = frozenset({"margin"})
+KEYS = frozenset({"margin", "temperature"})
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Loss:
 
     and LossSettings, which gives one value for each document, pair of documents, list, or pair to classify.
 
-    keys     the keys of `training` that it reads
+    keys     the keys of `training` that it reads; a loss with `temperature` is given scores divided by it
     classes  the function of kind classification that has the same name, if the kind is another
     reads_teacher  whether a listwise loss learns from a teacher's scores instead of grades
     """
@@ -110,7 +110,16 @@ def per_sample(name: str, function: LossFunction, scores: Tensor, other: Tensor,
 MACAVANEY, ITS_CODE = "MacAvaney et al. 2020", "code of MacAvaney et al. 2020"
 
 
-@loss("pointwise", "binary cross-entropy of a document's relevance", "Penha & Hauff 2020", kind="pointwise")
+TEMPERED = ("temperature",)  # losses that put scores through a softmax or a sigmoid
+
+
+@loss(
+    "pointwise",
+    "binary cross-entropy of a document's relevance",
+    "Penha & Hauff 2020",
+    kind="pointwise",
+    keys=TEMPERED,
+)
 def pointwise(scores: Tensor, grades: Tensor, settings: LossSettings) -> Tensor:
     """Cross-entropy with scores as logits, i.e. Penha & Hauff's two-class softmax with one logit."""
     from torch.nn import functional
@@ -125,7 +134,7 @@ def mse(scores: Tensor, grades: Tensor, settings: LossSettings) -> Tensor:
     return (scores - grades.clamp(min=0).to(scores)) ** 2
 
 
-@loss("pairwise", "1 - softmax over the scores of a pair of documents", MACAVANEY, kind="pairwise")
+@loss("pairwise", "1 - softmax over the scores of a pair of documents", MACAVANEY, kind="pairwise", keys=TEMPERED)
 def pairwise(positive: Tensor, negative: Tensor, settings: LossSettings) -> Tensor:
     """1 - softmax(s+, s-)[s+], the default of the paper's code; the paper prints it without the sign."""
     return (negative - positive).sigmoid()
@@ -161,6 +170,7 @@ def class_cross_entropy(logits: Tensor, classes: Tensor, settings: LossSettings)
     "-log of the softmax over the scores of a pair of documents, or over the classes",
     ITS_CODE,
     kind="pairwise",
+    keys=TEMPERED,
     classes=class_cross_entropy,
 )
 def cross_entropy(positive: Tensor, negative: Tensor, settings: LossSettings) -> Tensor:
@@ -173,14 +183,20 @@ def cross_entropy(positive: Tensor, negative: Tensor, settings: LossSettings) ->
 MU = 10.0  # weight of NDCG-Loss2 in NDCG-Loss2++ (Wang et al. 2018, section 6)
 
 
-@loss("softmax", "-log of the positive's probability among N negatives", "Gao et al. 2021", kind="listwise")
+@loss(
+    "softmax",
+    "-log of the positive's probability among N negatives",
+    "Gao et al. 2021",
+    kind="listwise",
+    keys=TEMPERED,
+)
 def softmax(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """Minus the log-probability of the positive among its list: the localised contrastive loss of Gao, Dai & Callan
     2021 ("Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline", Eq. 3; code: luyug/Reranker)."""
     return -scores.log_softmax(1)[:, 0]
 
 
-@loss("ranknet", "mean cross-entropy of a list's ordered pairs", "Burges et al. 2005", kind="listwise")
+@loss("ranknet", "mean cross-entropy of a list's ordered pairs", "Burges et al. 2005", kind="listwise", keys=TEMPERED)
 def ranknet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """Mean of log(1 + exp(s_j - s_i)) over the pairs with a higher grade of i (Burges et al. 2005, Eq. 3, where the
     target probability is 1)."""
@@ -191,13 +207,25 @@ def ranknet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     return (of_pairs * ordered).sum((1, 2)) / ordered.sum((1, 2)).clamp(min=1)
 
 
-@loss("listnet", "cross-entropy of scores with grades by softmax over the list", "Cao et al. 2007", kind="listwise")
+@loss(
+    "listnet",
+    "cross-entropy of scores with grades by softmax over the list",
+    "Cao et al. 2007",
+    kind="listwise",
+    keys=TEMPERED,
+)
 def listnet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """Cross-entropy of the top-one probabilities of scores and grades (Cao et al. 2007, section 4.2)."""
     return -(labels.to(scores).softmax(1) * scores.log_softmax(1)).sum(1)
 
 
-@loss("lambdaloss", "NDCG-Loss2++: a bound on what nDCG loses over the list", "Wang et al. 2018", kind="listwise")
+@loss(
+    "lambdaloss",
+    "NDCG-Loss2++: a bound on what nDCG loses over the list",
+    "Wang et al. 2018",
+    kind="listwise",
+    keys=TEMPERED,
+)
 def lambdaloss(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """NDCG-Loss2++ of LambdaLoss (Wang et al. 2018, section 5.3; code: allegro/allRank, ndcgLoss2PP_scheme).
 
@@ -242,6 +270,7 @@ def margin_mse(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor
     "KL divergence from the teacher's distribution over the list",
     "Hinton et al. 2015; Lin et al. 2021",
     kind="listwise",
+    keys=TEMPERED,
     reads_teacher=True,
 )
 def distill_kl(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:

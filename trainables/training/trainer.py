@@ -173,7 +173,7 @@ class Training(RankerProgress):
             rows = np.concatenate([batch.positive[None], batch.negative.T.reshape(-1, len(batch.instance))])
         else:
             rows = np.where(batch.positive >= 0, batch.positive, batch.negative)[None]
-        scores = score(rows.ravel())
+        scores = self._tempered(score(rows.ravel()), loss)
         function, settings, kind = LOSSES[loss].function, self.loss_settings, LOSSES[loss].kind
         if kind == "pairwise":
             positive, negative = scores.chunk(2)
@@ -186,6 +186,11 @@ class Training(RankerProgress):
         of_documents = losses.per_sample(loss, function, scores, grades, settings)
         return of_documents.view(rows.shape).mean(0)
 
+    def _tempered(self, scores: Tensor, loss: str) -> Tensor:
+        """Scores divided by the temperature, where the loss reads it."""
+        by = self.run.temperature if "temperature" in LOSSES[loss].keys else 1.0
+        return scores if by == 1 else scores / by
+
     def _teacher_scores(self) -> np.ndarray:
         """The teacher's scores of the training candidates, float32 [C]."""
         if self.materials.teacher is None:
@@ -194,7 +199,7 @@ class Training(RankerProgress):
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
-        logits = score(rows)
+        logits = self._tempered(score(rows), loss)
         classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
         function = LOSSES[loss].of_classes
         assert function is not None, f"{loss} is no loss of classes"
