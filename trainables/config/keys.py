@@ -131,12 +131,20 @@ class CurriculumConfig(Section):
         default="none", description="share of the order open at a step"
     )
     n: Annotated[float, pacing_reads("n")] = Field(default=2, ge=1, description="root of pacing root")
-    stages: Annotated[int, pacing_reads("stages")] = Field(default=3, ge=2, le=100, description="stages of pacing step")
+    stages: Annotated[int, pacing_reads("stages")] = Field(
+        default=3, ge=2, le=100, description="stages of a pacing that has stages"
+    )
     delta: Annotated[float, pacing_reads("delta"), OPENS_FROM_DELTA] = Field(
         default=0.33, gt=0, le=1, description="share open at the start"
     )
     T: Annotated[float, HAS_PACING] = Field(
         default=0.9, gt=0, le=1, description="share of all training steps after which everything is open"
+    )
+    final_share: Annotated[float, HAS_PACING] = Field(
+        default=1.0, gt=0, le=1, description="share of the order that is ever open; below 1, the hardest rest never is"
+    )
+    patience: Annotated[int, pacing_reads("patience")] = Field(
+        default=2, ge=1, description="iterations without a better dev value until pacing adaptive opens the next stage"
     )
     weighting: ForNetworks[Annotated[str, one_of(WEIGHTINGS)]] = Field(
         default="none", description="heuristic that weights easy samples up"
