@@ -48,7 +48,9 @@ def execute(options: Namespace) -> dict[str, Any]:
     warmed = _warm_start(experiment, materials.data.digest, options.storage)
     paces = paces_of(experiment, lambda run: pace(run, materials_for(run, by_key)))
     teacher = teacher_run(run, materials.data.task)
-    teaching_iterations = teacher.training.max_iterations if experiment.needs_teacher else 0
+    teaching_iterations = (
+        teacher.training.max_iterations if experiment.needs_teacher and materials.teacher is None else 0
+    )
     notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
