@@ -55,13 +55,13 @@ def courses(search: tune_cl.Search) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in rows[["trial_id", "iteration", "dev_mrr", "loss", "outcome", "parameters.lr"]].values]
 
 
-def test_a_space_of_a_function_is_checked_without_training(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_space_of_a_function_is_checked_without_training(space: Path, capfd: pytest.CaptureFixture[str]) -> None:
     command = ["check", str(space), "--objective", OBJECTIVE]
     assert main(command) == 0
-    shown = capsys.readouterr().out
+    shown = capfd.readouterr().out
     assert "train on its own data, for mrr on dev" in shown and "not measured" in shown
     assert main([*command, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = json.loads(capfd.readouterr().out)
     assert (document["trials"], document["parameters"], document["hours_forecast"]) == (5, 3, None)
 
 
