@@ -64,7 +64,7 @@ def teacher_ranker(value: Any) -> Any:
 
 
 class TeacherConfig(Section):
-    """How the teacher of scorings model_margin and model_loss is trained: like the ranker, except for these keys."""
+    """How a teacher is trained where the data gives no teacher's scores: like the ranker, except for these keys."""
 
     ranker: Annotated[dict[str, Any] | None, BeforeValidator(teacher_ranker)] = Field(
         default=None, description="a ranker's name, or its settings as under ranker; null: the ranker that is trained"
@@ -92,6 +92,8 @@ FOLLOWS_REFERENCE = ActiveIf(
     "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
 )
 READS_MARGIN = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
+READS_TEMPERATURE = ActiveIf("loss softmax or distill_kl", lambda run: "temperature" in LOSSES[run.training.loss].keys)
+READS_TEACHER = ActiveIf("a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher)
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
 AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
@@ -199,7 +201,7 @@ class CurriculumConfig(Section):
     file: Annotated[Annotated[str, Field(min_length=1)] | None, scoring_reads("file"), READS_SCORING] = Field(
         default=None, description="difficulty of one's own: a file of rows QUERY TAB DOCUMENT TAB VALUE"
     )
-    teacher: Annotated[TeacherConfig, scoring_reads("teacher"), READS_SCORING] = TeacherConfig()
+    teacher: Annotated[TeacherConfig, READS_TEACHER] = TeacherConfig()
 
     @property
     def reads_scoring(self) -> bool:
@@ -228,6 +230,9 @@ class TrainingConfig(Section):
         default="pairwise", description="of documents, of pairs, or of a positive and a list of negatives"
     )
     margin: ForNetworks[Annotated[float, READS_MARGIN]] = Field(default=1.0, gt=0, description="margin of loss hinge")
+    temperature: ForNetworks[Annotated[float, READS_TEMPERATURE]] = Field(
+        default=1.0, gt=0, description="divides the scores of losses softmax and distill_kl"
+    )
     lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
     weight_decay: ForNetworks[float] = Field(default=0.0, ge=0)
     warmup: ForNetworks[float] = Field(
@@ -362,6 +367,12 @@ class TrainingRun(Section):
     def draws(self) -> bool:
         """Whether the training draws anything at random; else it is the same under every seed."""
         return ranker_settings(self.ranker).draws
+
+    @property
+    def reads_teacher(self) -> bool:
+        """Whether the order, the loss or the negatives read a teacher's scores."""
+        ordered = self.curriculum.reads_scoring and "teacher" in SCORINGS[self.curriculum.scoring].needs
+        return ordered or self.training.reads_teacher
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""

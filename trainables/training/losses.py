@@ -23,15 +23,16 @@ ARGUMENTS: dict[str, tuple[str, str, str]] = {
     "listwise": ("scores", "labels", "settings"),
     "classification": ("logits", "classes", "settings"),
 }
-KEYS = frozenset({"margin"})
+KEYS = frozenset({"margin", "temperature"})
 
 
 @dataclass(frozen=True)
 class LossSettings:
-    """What a loss may read besides scores: `training.margin` and `evaluation.relevance_level`."""
+    """What a loss may read besides scores: `training.margin`, `evaluation.relevance_level`, `training.temperature`."""
 
     margin: float = 1.0
     relevance_level: int = 1
+    temperature: float = 1.0
 
 
 LossFunction = Callable[[Any, Any, LossSettings], Any]
@@ -173,11 +174,19 @@ def cross_entropy(positive: Tensor, negative: Tensor, settings: LossSettings) ->
 MU = 10.0  # weight of NDCG-Loss2 in NDCG-Loss2++ (Wang et al. 2018, section 6)
 
 
-@loss("softmax", "-log of the positive's probability among N negatives", "Gao et al. 2021", kind="listwise")
+@loss(
+    "softmax",
+    "-log of the positive's probability among N negatives",
+    "Gao et al. 2021",
+    kind="listwise",
+    keys=("temperature",),
+)
 def softmax(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """Minus the log-probability of the positive among its list: the localised contrastive loss of Gao, Dai & Callan
-    2021 ("Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline", Eq. 3; code: luyug/Reranker)."""
-    return -scores.log_softmax(1)[:, 0]
+    2021 ("Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline", Eq. 3; code: luyug/Reranker).
+    Scores are divided by the temperature first, as in contrastive losses (van den Oord et al. 2018: 1; for cosines
+    Chen et al. 2020, SimCLR, Eq. 1)."""
+    return -(scores / settings.temperature).log_softmax(1)[:, 0]
 
 
 @loss("ranknet", "mean cross-entropy of a list's ordered pairs", "Burges et al. 2005", kind="listwise")
@@ -242,13 +251,17 @@ def margin_mse(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor
     "KL divergence from the teacher's distribution over the list",
     "Hinton et al. 2015; Lin et al. 2021",
     kind="listwise",
+    keys=("temperature",),
     reads_teacher=True,
 )
 def distill_kl(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
-    """KL divergence of the student's from the teacher's distribution over the list, both by softmax (Hinton et al.
-    2015; over lists of documents: Lin et al. 2021, TCT-ColBERT, Eq. 4)."""
-    teacher = labels.to(scores).log_softmax(1)
-    return (teacher.exp() * (teacher - scores.log_softmax(1))).sum(1)
+    """T² times the KL divergence of the student's from the teacher's distribution over the list, both by softmax of
+    scores / T, where T is the temperature (Hinton et al. 2015, section 2; over lists of documents: Lin et al. 2021,
+    TCT-ColBERT, Eq. 4)."""
+    temperature = settings.temperature
+    teacher = (labels.to(scores) / temperature).log_softmax(1)
+    student = (scores / temperature).log_softmax(1)
+    return temperature**2 * (teacher.exp() * (teacher - student)).sum(1)
 
 
 def categorical_hinge(outputs: Tensor, classes: Tensor, margin: float = 1.0) -> Tensor:

@@ -203,7 +203,8 @@ class Training(RankerProgress):
 
     @property
     def loss_settings(self) -> LossSettings:
-        return LossSettings(self.run.training.margin, self.run.evaluation.relevance_level)
+        training = self.run.training
+        return LossSettings(training.margin, self.run.evaluation.relevance_level, training.temperature)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)
@@ -334,8 +335,10 @@ def split_instances(
     if data.task == "classification":
         return Instances.of_pairs(split)
     settings, hard = run.training, hard_negatives(run, data, split, teacher)
-    pairwise, lists = LOSSES[settings.loss].kind != "pointwise", settings.reads_lists
-    return make_instances(split, pairwise, settings.negatives, run.evaluation.relevance_level, lists, hard)
+    loss, level = LOSSES[settings.loss], run.evaluation.relevance_level
+    scored = ~np.isnan(split.teacher) if loss.reads_teacher and split.teacher is not None else None
+    pairwise = loss.kind != "pointwise"
+    return make_instances(split, pairwise, settings.negatives, level, settings.reads_lists, hard, scored)
 
 
 def hard_negatives(
