@@ -203,7 +203,7 @@ def test_it_trains_with_every_loss(loss: str, data) -> None:
     assert not all(map(torch.equal, before, training.module.parameters()))
 
 
-@pytest.mark.parametrize(("loss", "tempered"), [("softmax", True), ("pairwise", True), ("hinge", False)])
+@pytest.mark.parametrize(("loss", "tempered"), [("softmax", True), ("pairwise", False)])
 def test_the_temperature_divides_scores_in_the_loss(loss: str, tempered: bool, data) -> None:
     def first_loss(**training: Any) -> float:
         keys = {"loss": loss, "negatives": 2, "max_iterations": 1, "batches_per_iteration": 1}
@@ -214,9 +214,18 @@ def test_the_temperature_divides_scores_in_the_loss(loss: str, tempered: bool, d
     assert (first_loss(temperature=0.1) != first_loss()) is tempered
 
 
-def test_cosines_have_a_temperature_of_their_own() -> None:
-    assert TrainingRun.model_validate({"ranker": "bi_encoder"}).temperature == 0.05
-    assert TrainingRun.model_validate({"ranker": {"name": "bi_encoder", "similarity": "dot"}}).temperature == 1
-    given = {"ranker": "bi_encoder", "training": {"temperature": 0.02}}
-    assert TrainingRun.model_validate(given).temperature == 0.02
-    assert TrainingRun.model_validate({}).temperature == 1
+@pytest.mark.parametrize(
+    ("ranker", "training", "temperature"),
+    [
+        ({}, {}, 0.05),
+        ({"similarity": "dot"}, {}, 1),
+        ({}, {"loss": "distill_kl"}, 1),
+        ({}, {"temperature": 0.02}, 0.02),
+        ({"name": "bert"}, {}, 1),
+    ],
+)
+def test_cosines_have_a_temperature_of_their_own(
+    ranker: dict[str, Any], training: dict[str, Any], temperature: float
+) -> None:
+    run = {"ranker": {"name": "bi_encoder", **ranker}, "training": {"loss": "softmax", **training}}
+    assert TrainingRun.model_validate(run).temperature == temperature

@@ -129,6 +129,24 @@ def test_with_one_negative_softmax_and_ranknet_are_the_pairwise_cross_entropy():
     torch.testing.assert_close(loss_of("ranknet", scores, grades, None), expected)
 
 
+def test_a_temperature_divides_the_scores_and_keeps_the_size_of_distillation_s_gradients():
+    """Hinton et al. 2015, section 2: gradients scale with 1 / T², which T² takes back."""
+    scores, grades, teacher = tensors()
+    cold = LossSettings(temperature=0.25)
+    for name in ("softmax", "distill_kl"):
+        labels = teacher if LOSSES[name].reads_teacher else grades
+        by_hand = [
+            BY_HAND[name]([4 * s for s in row], None, [4 * t for t in of])
+            for row, of in zip(SCORES, TEACHER, strict=True)
+        ]
+        scale = 0.25**2 if name == "distill_kl" else 1
+        np.testing.assert_allclose(LOSSES[name].function(scores, labels, cold), np.array(by_hand) * scale, rtol=1e-12)
+    hot = LossSettings(temperature=1e4)
+    gradient = torch.func.grad(lambda s: LOSSES["distill_kl"].function(s, teacher, hot).sum())(scores)
+    centred = (scores - scores.mean(1, keepdim=True)) - (teacher - teacher.mean(1, keepdim=True))
+    torch.testing.assert_close(gradient, centred / 3, rtol=1e-3, atol=1e-3)  # Eq. 4 there: (z - v) / N
+
+
 @pytest.mark.parametrize("name", ["margin_mse", "distill_kl"])
 def test_distillation_is_zero_only_where_the_student_agrees(name):
     teacher, grades = torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([[1, 0, 0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -52,6 +53,16 @@ def whole(space: Path, tmp_path_factory: pytest.TempPathFactory) -> tune_cl.Sear
 def courses(search: tune_cl.Search) -> list[tuple[Any, ...]]:
     rows = search.curves.merge(search.trials[["trial_id", "outcome", "parameters.lr"]], on="trial_id")
     return [tuple(row) for row in rows[["trial_id", "iteration", "dev_mrr", "loss", "outcome", "parameters.lr"]].values]
+
+
+def test_a_space_of_a_function_is_checked_without_training(space: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    command = ["check", str(space), "--objective", OBJECTIVE]
+    assert main(command) == 0
+    shown = capfd.readouterr().out
+    assert "train on its own data, for mrr on dev" in shown and "not measured" in shown
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert (document["trials"], document["parameters"], document["hours_forecast"]) == (5, 3, None)
 
 
 def test_a_search_stops_trials_early_and_logs_what_the_function_reports(whole: tune_cl.Search) -> None:

@@ -12,12 +12,13 @@ import pytest
 
 from tests.support.builders import tiny_data
 from trainables.config.keys import CurriculumConfig, TrainingRun, validated
-from trainables.core.errors import ConfigError
+from trainables.core.errors import ConfigError, DataError
+from trainables.curriculum.scoring import difficulty
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
 from trainables.training import pretrained as once
 from trainables.training.batching import scored_of
-from trainables.training.factory import make_training
+from trainables.training.factory import make_training, training_notes
 from trainables.training.losses import LOSSES
 from trainables.training.materials import materials_key, prepare
 from trainables.training.pretrained import prepare_teacher, teacher_run, teacher_scores, with_teacher
@@ -135,6 +136,8 @@ def test_the_teacher_s_keys_are_in_force_with_its_scorings_only(scoring: str, ne
     assert ("curriculum.teacher.seed" in make_run(scoring=scoring).in_force()) == needed
     assert "curriculum.teacher.seed" not in make_run(scoring=scoring, pacing="none").in_force()
     assert "curriculum.vectors" in make_run(scoring="semantic_std").in_force()
+    assert "curriculum.teacher.seed" in by_teacher("margin_mse").in_force()
+    assert "curriculum.teacher.seed" in by_teacher("softmax", hard_negatives="teacher").in_force()
 
 
 def test_what_is_wrong_with_a_teacher_of_another_kind_is_told_at_its_keys(data: RankingData) -> None:
@@ -204,3 +207,85 @@ def test_a_search_needs_a_teacher_for_its_losses_too() -> None:
 def test_keys_of_the_loss_that_contradict_each_other_are_refused(training: dict[str, Any], key: str) -> None:
     with pytest.raises(ConfigError, match=f"error: {key}"):
         validated({"ranker": RANKER, "training": training})
+
+
+# -- a teacher's scores that the data gives ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def taught(data) -> RankingData:
+    """The data with a teacher's score of every training candidate."""
+    train = required_split(data, "train")
+    scores = np.random.default_rng(3).normal(size=len(train.document)).astype(np.float32)
+    return replace(data, splits=data.splits | {"train": replace(train, teacher=scores)}, digest="taught")
+
+
+def without_scores(data: RankingData, rows: np.ndarray) -> RankingData:
+    train = required_split(data, "train")
+    assert train.teacher is not None
+    scores = train.teacher.copy()
+    scores[rows] = np.nan
+    return replace(data, splits=data.splits | {"train": replace(train, teacher=scores)}, digest="fewer")
+
+
+def test_losses_negatives_and_orders_read_the_scores_of_the_data(taught, trained) -> None:
+    train = required_split(taught, "train")
+    for run in (by_teacher("margin_mse"), by_teacher("softmax", hard_negatives="teacher"), make_run()):
+        training = make_training(run, prepare(run, taught), device="cpu")
+        assert isinstance(training, Training) and training.materials.teacher is train.teacher
+        training.iterate()
+    assert teacher_scores(make_run(), taught, train) is train.teacher and not trained
+    search = with_teacher(make_run(), {"one": prepare(make_run(), taught)})
+    assert search["one"].teacher is train.teacher and not trained
+
+
+def test_candidates_without_a_score_are_left_out_of_losses_that_read_it_with_a_note(taught, trained) -> None:
+    train = required_split(taught, "train")
+    positives = np.flatnonzero(train.grade >= 1)
+    missing = np.union1d(positives[:1], np.flatnonzero(train.grade < 1)[::3])
+    fewer, run = without_scores(taught, missing), by_teacher("distill_kl")
+    materials = prepare(run, fewer)
+    training = make_training(run, materials, device="cpu")
+    assert isinstance(training, Training)
+    batches = list(training.batcher.batches(0, 20))
+    used = np.concatenate([np.append(batch.negative, batch.positive) for batch in batches])
+    assert not np.isin(used, missing).any() and np.isfinite(training.iterate()["train_loss"])
+    notes = " | ".join(training_notes(run, materials))
+    assert "no teacher is trained" in notes
+    assert f"{len(missing)} training candidates left out: the data gives no teacher's score" in notes
+    assert not any("left out: the data" in note for note in training_notes(by_teacher("softmax"), materials))
+
+
+def test_a_loss_without_any_score_to_read_is_an_error(taught) -> None:
+    nothing = without_scores(taught, np.arange(len(required_split(taught, "train").document)))
+    with pytest.raises(
+        DataError, match=r"data\.source: no training query has .* with a teacher's score; scores\.train\.tsv"
+    ):
+        training_notes(by_teacher("margin_mse"), prepare(by_teacher("margin_mse"), nothing))
+
+
+def test_an_order_by_the_teacher_leaves_out_what_has_no_score(taught) -> None:
+    train = required_split(taught, "train")
+    assert train.teacher is not None
+    other = np.flatnonzero(train.grade < 1)[:1]
+
+    def values(data: RankingData) -> np.ndarray:
+        part = required_split(data, "train")
+        scored = scored_of(
+            make_run(), data, part, make_instances(part, True, 1, 1), partial(teacher_scores, make_run(), data, part)
+        )
+        return difficulty("model_loss", scored)[0]
+
+    changed = values(taught) != values(without_scores(taught, other))
+    query = train.owner[other]
+    assert changed.tolist() == (make_instances(train, True, 1, 1).query == query).tolist()
+
+
+def test_an_order_by_the_teacher_needs_a_score_of_a_relevant_candidate(taught) -> None:
+    train = required_split(taught, "train")
+    first = train.owner == 0
+    bare = without_scores(taught, np.flatnonzero(first & (train.grade >= 1)))
+    name = taught.query_ids[int(train.query[0])]
+    wrong = rf"curriculum\.scoring: the data gives no teacher's score for any relevant candidate of query '{name}'"
+    with pytest.raises(DataError, match=wrong):
+        make_training(make_run(), prepare(make_run(), bare), device="cpu")

@@ -117,6 +117,7 @@ def test_differences_that_are_all_equal_are_no_verdict() -> None:
     found = look_at({"a": corrected_tests([(baseline + 0.01, baseline)], "holm")[0]}, "a", 50, 3, 20)
     assert found.decision == "continue"
     assert math.isnan(found.p_new)
+    assert "no test, for all differences are equal" in found.in_words() and "nan" not in found.in_words()
 
 
 def test_differences_without_variance_say_nothing_of_what_could_be_shown() -> None:

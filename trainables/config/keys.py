@@ -64,7 +64,7 @@ def teacher_ranker(value: Any) -> Any:
 
 
 class TeacherConfig(Section):
-    """How the teacher of scorings model_margin and model_loss is trained: like the ranker, except for these keys."""
+    """How a teacher is trained where the data gives no teacher's scores: like the ranker, except for these keys."""
 
     ranker: Annotated[dict[str, Any] | None, BeforeValidator(teacher_ranker)] = Field(
         default=None, description="a ranker's name, or its settings as under ranker; null: the ranker that is trained"
@@ -92,9 +92,8 @@ FOLLOWS_REFERENCE = ActiveIf(
     "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
 )
 READS_MARGIN = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
-READS_TEMPERATURE = ActiveIf(
-    "a loss with a softmax or a sigmoid", lambda run: "temperature" in LOSSES[run.training.loss].keys
-)
+READS_TEMPERATURE = ActiveIf("loss softmax or distill_kl", lambda run: "temperature" in LOSSES[run.training.loss].keys)
+READS_TEACHER = ActiveIf("a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher)
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
 AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
@@ -134,12 +133,20 @@ class CurriculumConfig(Section):
         default="none", description="share of the order open at a step"
     )
     n: Annotated[float, pacing_reads("n")] = Field(default=2, ge=1, description="root of pacing root")
-    stages: Annotated[int, pacing_reads("stages")] = Field(default=3, ge=2, le=100, description="stages of pacing step")
+    stages: Annotated[int, pacing_reads("stages")] = Field(
+        default=3, ge=2, le=100, description="stages of a pacing that has stages"
+    )
     delta: Annotated[float, pacing_reads("delta"), OPENS_FROM_DELTA] = Field(
         default=0.33, gt=0, le=1, description="share open at the start"
     )
     T: Annotated[float, HAS_PACING] = Field(
         default=0.9, gt=0, le=1, description="share of all training steps after which everything is open"
+    )
+    final_share: Annotated[float, HAS_PACING] = Field(
+        default=1.0, gt=0, le=1, description="share of the order that is ever open; below 1, the hardest rest never is"
+    )
+    patience: Annotated[int, pacing_reads("patience")] = Field(
+        default=2, ge=1, description="iterations without a better dev value until pacing adaptive opens the next stage"
     )
     weighting: ForNetworks[Annotated[str, one_of(WEIGHTINGS)]] = Field(
         default="none", description="heuristic that weights easy samples up"
@@ -194,7 +201,7 @@ class CurriculumConfig(Section):
     file: Annotated[Annotated[str, Field(min_length=1)] | None, scoring_reads("file"), READS_SCORING] = Field(
         default=None, description="difficulty of one's own: a file of rows QUERY TAB DOCUMENT TAB VALUE"
     )
-    teacher: Annotated[TeacherConfig, scoring_reads("teacher"), READS_SCORING] = TeacherConfig()
+    teacher: Annotated[TeacherConfig, READS_TEACHER] = TeacherConfig()
 
     @property
     def reads_scoring(self) -> bool:
@@ -224,7 +231,9 @@ class TrainingConfig(Section):
     )
     margin: ForNetworks[Annotated[float, READS_MARGIN]] = Field(default=1.0, gt=0, description="margin of loss hinge")
     temperature: ForNetworks[Annotated[float | None, READS_TEMPERATURE]] = Field(
-        default=None, gt=0, description="scores are divided by it in the loss; null: 0.05 for cosines, else 1"
+        default=None,
+        gt=0,
+        description="divides the scores of losses softmax and distill_kl; null: 0.05 for softmax of cosines, else 1",
     )
     lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
     weight_decay: ForNetworks[float] = Field(default=0.0, ge=0)
@@ -358,13 +367,20 @@ class TrainingRun(Section):
 
     @property
     def temperature(self) -> float:
-        """What scores are divided by in the losses that read `training.temperature`."""
-        return self.training.temperature or ranker_settings(self.ranker).temperature
+        """What the loss divides scores by."""
+        usual = ranker_settings(self.ranker).temperature if self.training.loss == "softmax" else 1.0
+        return self.training.temperature or usual
 
     @property
     def draws(self) -> bool:
         """Whether the training draws anything at random; else it is the same under every seed."""
         return ranker_settings(self.ranker).draws
+
+    @property
+    def reads_teacher(self) -> bool:
+        """Whether the order, the loss or the negatives read a teacher's scores."""
+        ordered = self.curriculum.reads_scoring and "teacher" in SCORINGS[self.curriculum.scoring].needs
+        return ordered or self.training.reads_teacher
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from trainables.core.cache import cached, digest_of, entry_in_cache, load_arrays, save_arrays
-from trainables.core.errors import ConfigError, Problem, WorkFailed
+from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.plugins import code_digest
 from trainables.core.randomness import generator
 from trainables.core.registry import Entry, Part, Registry, require_arguments, require_known
@@ -46,6 +46,11 @@ class Groups:
     def owner(self) -> np.ndarray:
         """Position of each candidate's query, int64 [K]."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    def where(self, included: np.ndarray) -> Groups:
+        """The groups without the candidates that are not included, bool [K]."""
+        sizes = np.bincount(self.owner[included], minlength=len(self.sizes))
+        return Groups(self.rows[included], np.concatenate([[0], np.cumsum(sizes)]))
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sum of the values [K] of each group, float64 [Q]; an empty group gives 0."""
@@ -356,10 +361,21 @@ def _class_log_probabilities(scored: Scored) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _logits_and_relevance(scored: Scored) -> tuple[np.ndarray, np.ndarray, Groups]:
-    """Logits, float64 [K], and relevance, bool [K], of the candidates that count; and their groups."""
-    groups = scored.groups
-    logits = scored.teacher_scores()[groups.rows].astype(np.float64)
-    return logits, scored.split.grade[groups.rows] >= scored.relevance_level, groups
+    """Logits, float64 [K], and relevance, bool [K], of the candidates that count; and their groups.
+
+    Candidates without a score in the data (NaN) do not count. Raises DataError if that leaves a query without relevant
+    candidates.
+    """
+    scores, of_grade = scored.teacher_scores(), scored.split.grade >= scored.relevance_level
+    counting = scored.groups
+    groups = counting.where(~np.isnan(scores[counting.rows]))
+    bare = (counting.sums(of_grade[counting.rows]) > 0) & (groups.sums(of_grade[groups.rows]) == 0)
+    if bare.any():
+        query = scored.data.query_ids[int(scored.split.query[np.argmax(bare)])]
+        wrong = f"the data gives no teacher's score for any relevant candidate of query '{query}'"
+        more = f" and {int(bare.sum()) - 1} more" if bare.sum() > 1 else ""
+        raise DataError(Problem("curriculum.scoring", wrong + more, "scores for them, or another scoring"))
+    return scores[groups.rows].astype(np.float64), of_grade[groups.rows], groups
 
 
 def _means_where(groups: Groups, values: np.ndarray, included: np.ndarray) -> np.ndarray:

@@ -42,6 +42,7 @@ class Instances:
 
     skipped_positives  relevant candidates without an instance, because their query has nothing less relevant
     list_size  N: a sample is a positive with a list of N negatives; 0: a sample has one negative at most
+    unscored   candidates left out because they lack the teacher's score that the loss reads
     """
 
     pairwise: bool
@@ -53,6 +54,7 @@ class Instances:
     below: np.ndarray
     skipped_positives: int
     list_size: int = 0
+    unscored: int = 0
 
     def __len__(self) -> int:
         return len(self.query)
@@ -67,6 +69,9 @@ class Instances:
     def notes(self) -> tuple[str, ...]:
         """Notes for the user on what was left out or repeated."""
         notes = []
+        if self.unscored:
+            unscored = counted(self.unscored, "training candidate")
+            notes.append(f"{unscored} left out: the data gives no teacher's score for them, which the loss reads")
         if self.skipped_positives:
             skipped = counted(self.skipped_positives, "relevant training candidate")
             notes.append(f"{skipped} left out: nothing less relevant stands beside them")
@@ -147,33 +152,29 @@ def make_instances(
     relevance_level: int,
     lists: bool = False,
     hard: HardNegatives | None = None,
+    scored: np.ndarray | None = None,
 ) -> Instances:
     """Instances (positives with their negatives) of a training split.
 
     negatives = N: each positive has N negatives that are drawn again at each use (1 + N instances per positive if
     pointwise, N if pairwise, one if `lists`); 'all': every candidate (pointwise) or every pair (pairwise) is an
-    instance once. `hard` narrows what is drawn from.
+    instance once. `hard` narrows what is drawn from. `scored`, bool [C]: candidates that can be trained on; None: all.
     A positive has a grade of at least `relevance_level`. Its negatives have a lower grade than it if pairwise, a
     grade below `relevance_level` if pointwise. Positives without such a candidate are skipped and counted.
     Raises DataError if nothing is left.
     """
     owner, grade = split.owner, split.grade
-    positives = np.flatnonzero(grade >= relevance_level)
+    scored = np.ones(len(grade), bool) if scored is None else scored
+    positives = np.flatnonzero((grade >= relevance_level) & scored)
     limit = grade[positives].astype(np.int64) if pairwise else np.full(len(positives), relevance_level)
-    as_negative = _grade_as_negative(split)
+    as_negative = _grade_as_negative(split, scored)
     easier = np.lexsort((as_negative, owner))
     below = _count_below(split, as_negative[easier], owner[positives], limit)
     usable = below > 0
     skipped = int((~usable).sum())
     positives, below = positives[usable], below[usable]
     if not len(positives):
-        raise DataError(
-            Problem(
-                "data.source",
-                "no training query has both a relevant and a less relevant candidate",
-                f"grades of {relevance_level} (evaluation.relevance_level) and below among the training candidates",
-            )
-        )
+        raise _no_instances(relevance_level, scored)
     if negatives == "all":
         query, positive, negative, below = _all(
             split, owner, grade, positives, below, easier, pairwise, relevance_level, as_negative
@@ -190,7 +191,16 @@ def make_instances(
         )
         negative = np.tile(np.asarray(slots, np.int64), len(positives))
     list_size = int(negatives) if lists else 0
-    return Instances(pairwise, query.astype(np.int32), positive, negative, easier, start, below, skipped, list_size)
+    unscored = int((~scored).sum())
+    query = query.astype(np.int32)
+    return Instances(pairwise, query, positive, negative, easier, start, below, skipped, list_size, unscored)
+
+
+def _no_instances(relevance_level: int, scored: np.ndarray) -> DataError:
+    with_scores = "" if scored.all() else " with a teacher's score"
+    wrong = f"no training query has both a relevant and a less relevant candidate{with_scores}"
+    right = f"grades of {relevance_level} (evaluation.relevance_level) and below among the training candidates"
+    return DataError(Problem("data.source", wrong, right if scored.all() else f"scores.train.tsv with {right}"))
 
 
 def _hardest(
@@ -209,11 +219,11 @@ def _hardest(
     return rows, (own + low)[part_of], (high - low)[part_of]
 
 
-def _grade_as_negative(split: Split) -> np.ndarray:
-    """Grade of each candidate, int64 [C], but above all others for a document outside the run that was only added for
-    being relevant (`data.unretrieved_positives: keep`): negatives come from the run."""
+def _grade_as_negative(split: Split, scored: np.ndarray) -> np.ndarray:
+    """Grade of each candidate, int64 [C], but above all others for what is no negative: a document not `scored`, or one
+    outside the run that was only added for being relevant (`data.unretrieved_positives: keep`)."""
     outside = (split.rank == NO_RANK) & (split.rank != NO_RANK).any()
-    return np.where(outside, int(split.grade.max(initial=0)) + 1, split.grade.astype(np.int64))
+    return np.where(outside | ~scored, int(split.grade.max(initial=0)) + 1, split.grade.astype(np.int64))
 
 
 def _count_below(split: Split, sorted_grade: np.ndarray, query: np.ndarray, limit: np.ndarray) -> np.ndarray:

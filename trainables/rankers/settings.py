@@ -43,7 +43,7 @@ class RankerSettings(BaseModel):
 
     @property
     def temperature(self) -> float:
-        """Default of training.temperature."""
+        """Default of training.temperature with loss softmax."""
         return 1.0
 
 

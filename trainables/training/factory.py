@@ -17,7 +17,7 @@ from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
 from trainables.training.materials import Materials, materials_for, materials_key
 from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
-from trainables.training.pretrained import completed, reads_teacher
+from trainables.training.pretrained import completed
 from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
     SavedRanker,
@@ -46,7 +46,7 @@ def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, 
     few = {"batches_per_iteration": STEPS, "max_iterations": 2, "window": 1}
     short = run.training.model_copy(update={**few, "pretrain_data": None})
     run_of_few = run.model_copy(update={"training": short})
-    if reads_teacher(run_of_few) and materials.teacher is None:  # which scores it gives does not change the pace
+    if run_of_few.reads_teacher and materials.teacher is None:  # which scores it gives does not change the pace
         split = required_split(materials.data, "train")
         materials = replace(materials, teacher=np.zeros(len(split.document), np.float32))
     training = Training(run_of_few, completed(run_of_few, materials), device)
@@ -101,7 +101,10 @@ def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
     required_split(materials.data, "dev")
     if run.grows_trees:
         return tree_notes(run, materials.data)
-    return (*task_notes(run, materials.data), *training_instances(run, materials)[1].notes)
+    split, instances = training_instances(run, materials)
+    given = run.reads_teacher and split.teacher is not None
+    taught = ("the teacher's scores are those that the data gives: no teacher is trained",) if given else ()
+    return (*task_notes(run, materials.data), *taught, *instances.notes)
 
 
 def load_saved(folder: Path) -> SavedRanker | SavedTrees:

@@ -28,10 +28,11 @@ KEYS = frozenset({"margin", "temperature"})
 
 @dataclass(frozen=True)
 class LossSettings:
-    """What a loss may read besides scores: `training.margin` and `evaluation.relevance_level`."""
+    """What a loss may read besides scores: `training.margin`, `evaluation.relevance_level`, `training.temperature`."""
 
     margin: float = 1.0
     relevance_level: int = 1
+    temperature: float = 1.0
 
 
 LossFunction = Callable[[Any, Any, LossSettings], Any]
@@ -49,7 +50,7 @@ class Loss:
 
     and LossSettings, which gives one value for each document, pair of documents, list, or pair to classify.
 
-    keys     the keys of `training` that it reads; a loss with `temperature` is given scores divided by it
+    keys     the keys of `training` that it reads
     classes  the function of kind classification that has the same name, if the kind is another
     reads_teacher  whether a listwise loss learns from a teacher's scores instead of grades
     """
@@ -110,16 +111,7 @@ def per_sample(name: str, function: LossFunction, scores: Tensor, other: Tensor,
 MACAVANEY, ITS_CODE = "MacAvaney et al. 2020", "code of MacAvaney et al. 2020"
 
 
-TEMPERED = ("temperature",)  # losses that put scores through a softmax or a sigmoid
-
-
-@loss(
-    "pointwise",
-    "binary cross-entropy of a document's relevance",
-    "Penha & Hauff 2020",
-    kind="pointwise",
-    keys=TEMPERED,
-)
+@loss("pointwise", "binary cross-entropy of a document's relevance", "Penha & Hauff 2020", kind="pointwise")
 def pointwise(scores: Tensor, grades: Tensor, settings: LossSettings) -> Tensor:
     """Cross-entropy with scores as logits, i.e. Penha & Hauff's two-class softmax with one logit."""
     from torch.nn import functional
@@ -134,7 +126,7 @@ def mse(scores: Tensor, grades: Tensor, settings: LossSettings) -> Tensor:
     return (scores - grades.clamp(min=0).to(scores)) ** 2
 
 
-@loss("pairwise", "1 - softmax over the scores of a pair of documents", MACAVANEY, kind="pairwise", keys=TEMPERED)
+@loss("pairwise", "1 - softmax over the scores of a pair of documents", MACAVANEY, kind="pairwise")
 def pairwise(positive: Tensor, negative: Tensor, settings: LossSettings) -> Tensor:
     """1 - softmax(s+, s-)[s+], the default of the paper's code; the paper prints it without the sign."""
     return (negative - positive).sigmoid()
@@ -170,7 +162,6 @@ def class_cross_entropy(logits: Tensor, classes: Tensor, settings: LossSettings)
     "-log of the softmax over the scores of a pair of documents, or over the classes",
     ITS_CODE,
     kind="pairwise",
-    keys=TEMPERED,
     classes=class_cross_entropy,
 )
 def cross_entropy(positive: Tensor, negative: Tensor, settings: LossSettings) -> Tensor:
@@ -188,15 +179,17 @@ MU = 10.0  # weight of NDCG-Loss2 in NDCG-Loss2++ (Wang et al. 2018, section 6)
     "-log of the positive's probability among N negatives",
     "Gao et al. 2021",
     kind="listwise",
-    keys=TEMPERED,
+    keys=("temperature",),
 )
 def softmax(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """Minus the log-probability of the positive among its list: the localised contrastive loss of Gao, Dai & Callan
-    2021 ("Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline", Eq. 3; code: luyug/Reranker)."""
-    return -scores.log_softmax(1)[:, 0]
+    2021 ("Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline", Eq. 3; code: luyug/Reranker).
+    Scores are divided by the temperature first, as in contrastive losses (van den Oord et al. 2018: 1; for cosines
+    Chen et al. 2020, SimCLR, Eq. 1)."""
+    return -(scores / settings.temperature).log_softmax(1)[:, 0]
 
 
-@loss("ranknet", "mean cross-entropy of a list's ordered pairs", "Burges et al. 2005", kind="listwise", keys=TEMPERED)
+@loss("ranknet", "mean cross-entropy of a list's ordered pairs", "Burges et al. 2005", kind="listwise")
 def ranknet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """Mean of log(1 + exp(s_j - s_i)) over the pairs with a higher grade of i (Burges et al. 2005, Eq. 3, where the
     target probability is 1)."""
@@ -207,25 +200,13 @@ def ranknet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     return (of_pairs * ordered).sum((1, 2)) / ordered.sum((1, 2)).clamp(min=1)
 
 
-@loss(
-    "listnet",
-    "cross-entropy of scores with grades by softmax over the list",
-    "Cao et al. 2007",
-    kind="listwise",
-    keys=TEMPERED,
-)
+@loss("listnet", "cross-entropy of scores with grades by softmax over the list", "Cao et al. 2007", kind="listwise")
 def listnet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """Cross-entropy of the top-one probabilities of scores and grades (Cao et al. 2007, section 4.2)."""
     return -(labels.to(scores).softmax(1) * scores.log_softmax(1)).sum(1)
 
 
-@loss(
-    "lambdaloss",
-    "NDCG-Loss2++: a bound on what nDCG loses over the list",
-    "Wang et al. 2018",
-    kind="listwise",
-    keys=TEMPERED,
-)
+@loss("lambdaloss", "NDCG-Loss2++: a bound on what nDCG loses over the list", "Wang et al. 2018", kind="listwise")
 def lambdaloss(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """NDCG-Loss2++ of LambdaLoss (Wang et al. 2018, section 5.3; code: allegro/allRank, ndcgLoss2PP_scheme).
 
@@ -270,14 +251,17 @@ def margin_mse(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor
     "KL divergence from the teacher's distribution over the list",
     "Hinton et al. 2015; Lin et al. 2021",
     kind="listwise",
-    keys=TEMPERED,
+    keys=("temperature",),
     reads_teacher=True,
 )
 def distill_kl(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
-    """KL divergence of the student's from the teacher's distribution over the list, both by softmax (Hinton et al.
-    2015; over lists of documents: Lin et al. 2021, TCT-ColBERT, Eq. 4)."""
-    teacher = labels.to(scores).log_softmax(1)
-    return (teacher.exp() * (teacher - scores.log_softmax(1))).sum(1)
+    """T² times the KL divergence of the student's from the teacher's distribution over the list, both by softmax of
+    scores / T, where T is the temperature (Hinton et al. 2015, section 2; over lists of documents: Lin et al. 2021,
+    TCT-ColBERT, Eq. 4)."""
+    temperature = settings.temperature
+    teacher = (labels.to(scores) / temperature).log_softmax(1)
+    student = (scores / temperature).log_softmax(1)
+    return temperature**2 * (teacher.exp() * (teacher - student)).sum(1)
 
 
 def categorical_hinge(outputs: Tensor, classes: Tensor, margin: float = 1.0) -> Tensor:

@@ -99,7 +99,8 @@ NO_TEXTS = TextSide(Tokens.of(()), Tokens.of(()), files={})  # the text side of 
 class Materials:
     """The data and the ranker's text side of it, both as flat arrays.
 
-    teacher  float32 [C] or [C, K]: scores of the training candidates by a search's teacher (see `teacher`), or None
+    teacher  float32 [C] or [C, K]: a teacher's scores of the training candidates, those that the data gives (NaN where
+             it gives none) or those of a search's teacher (see `pretrained`); None: not trained yet
     start    the trained tensors of a search's pre-training by name (see `pretraining`), or None
     pretrain_digest  of the pre-training data, whose words the text side covers too; None without pre-training
     """
@@ -186,6 +187,7 @@ def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:
     require_texts(data)
     ranker, settings = ranker_of(run)
     if run.training.pretrain_data is None:
-        return Materials(data, ranker.prepare(data, settings, seed=0))
+        train = data.splits.get("train")
+        return Materials(data, ranker.prepare(data, settings, seed=0), None if train is None else train.teacher)
     other = load_pretrain_data(run, data)
     return Materials(data, joint_text(ranker, settings, data, other)[0], pretrain_digest=other.digest)

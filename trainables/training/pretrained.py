@@ -14,7 +14,6 @@ from trainables.core.cache import cached, cached_in_sittings, digest_of, entry_i
 from trainables.core.errors import ConfigError
 from trainables.core.prose import say
 from trainables.core.randomness import generator
-from trainables.curriculum.scoring import any_needs
 from trainables.data.columns import RankingData, Split, Task, required_split
 from trainables.data.settings import DataConfig
 from trainables.rankers.first_stage import first_stage_for
@@ -161,11 +160,13 @@ def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, M
 
 
 def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
-    """The scores of a split's candidates by the teacher of `run`: logits of relevance, float32 [C], or class logits,
-    float32 [C, K].
+    """The teacher's scores of a split's candidates: logits of relevance, float32 [C], or class logits, float32 [C, K].
 
-    Teacher and scores come from the cache; what it lacks is trained or scored now, through `compute`.
+    Those that the data gives come first (NaN where it gives none). Else they are those of the teacher of `run`; teacher
+    and scores come from the cache, and what it lacks is trained or scored now, through `compute`.
     """
+    if split.teacher is not None:
+        return split.teacher
     plain, materials = prepare_teacher(run, data)
     key = digest_of(TEACHER_FORMAT, read_of(plain, materials), plain.model_dump(exclude={"data"}))
 
@@ -204,18 +205,12 @@ def with_teacher(
     return {key: replace(one, teacher=scores) for key, one in materials.items()}
 
 
-def reads_teacher(run: TrainingRun) -> bool:
-    """Whether a training reads a teacher's scores: its order, its loss or its negatives."""
-    ordered = run.curriculum.reads_scoring and any_needs([run.curriculum.scoring], "teacher")
-    return ordered or run.training.reads_teacher
-
-
 def completed(run: TrainingRun, materials: Materials) -> Materials:
     """The materials with all that a training of `run` reads: its pre-trained start and its teacher's scores, trained
     now if neither the materials nor the cache have them."""
     if run.training.pretrain_data is not None and materials.start is None:
         materials = replace(materials, start=pretrained_start(run, materials.data))
-    if reads_teacher(run) and materials.teacher is None:
+    if run.reads_teacher and materials.teacher is None:
         train = required_split(materials.data, "train")
         materials = replace(materials, teacher=teacher_scores(run, materials.data, train))
     return materials

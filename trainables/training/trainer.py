@@ -98,6 +98,7 @@ class Training(RankerProgress):
         """Trains `batches_per_iteration` steps, evaluates on dev, keeps the best weights; returns the metrics of
         docs/how-to/mlflow.md. Raises WorkFailed when the loss is no longer a number."""
         started = time.perf_counter()
+        self.curriculum.follow([metrics[dev_key(self.run.metric)] for metrics in self.history])
         self._refresh_difficulty()
         metrics = self._train()
         with self._averaged():
@@ -173,7 +174,7 @@ class Training(RankerProgress):
             rows = np.concatenate([batch.positive[None], batch.negative.T.reshape(-1, len(batch.instance))])
         else:
             rows = np.where(batch.positive >= 0, batch.positive, batch.negative)[None]
-        scores = self._tempered(score(rows.ravel()), loss)
+        scores = score(rows.ravel())
         function, settings, kind = LOSSES[loss].function, self.loss_settings, LOSSES[loss].kind
         if kind == "pairwise":
             positive, negative = scores.chunk(2)
@@ -186,11 +187,6 @@ class Training(RankerProgress):
         of_documents = losses.per_sample(loss, function, scores, grades, settings)
         return of_documents.view(rows.shape).mean(0)
 
-    def _tempered(self, scores: Tensor, loss: str) -> Tensor:
-        """Scores divided by the temperature, where the loss reads it."""
-        by = self.run.temperature if "temperature" in LOSSES[loss].keys else 1.0
-        return scores if by == 1 else scores / by
-
     def _teacher_scores(self) -> np.ndarray:
         """The teacher's scores of the training candidates, float32 [C]."""
         if self.materials.teacher is None:
@@ -199,7 +195,7 @@ class Training(RankerProgress):
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
-        logits = self._tempered(score(rows), loss)
+        logits = score(rows)
         classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
         function = LOSSES[loss].of_classes
         assert function is not None, f"{loss} is no loss of classes"
@@ -207,7 +203,7 @@ class Training(RankerProgress):
 
     @property
     def loss_settings(self) -> LossSettings:
-        return LossSettings(self.run.training.margin, self.run.evaluation.relevance_level)
+        return LossSettings(self.run.training.margin, self.run.evaluation.relevance_level, self.run.temperature)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)
@@ -338,8 +334,10 @@ def split_instances(
     if data.task == "classification":
         return Instances.of_pairs(split)
     settings, hard = run.training, hard_negatives(run, data, split, teacher)
-    pairwise, lists = LOSSES[settings.loss].kind != "pointwise", settings.reads_lists
-    return make_instances(split, pairwise, settings.negatives, run.evaluation.relevance_level, lists, hard)
+    loss, level = LOSSES[settings.loss], run.evaluation.relevance_level
+    scored = ~np.isnan(split.teacher) if loss.reads_teacher and split.teacher is not None else None
+    pairwise = loss.kind != "pointwise"
+    return make_instances(split, pairwise, settings.negatives, level, settings.reads_lists, hard, scored)
 
 
 def hard_negatives(

@@ -128,7 +128,8 @@ class Look:
 
     def in_words(self) -> str:
         """The look in a line for the terminal."""
-        figures = f"'{self.label}' {self.difference:+.4f}, p = {self.p_new:.2g}, settled at {self.boundary:.2g} or less"
+        p = "no test, for all differences are equal" if math.isnan(self.p_new) else f"p = {self.p_new:.2g}"
+        figures = f"'{self.label}' {self.difference:+.4f}, {p}, settled at {self.boundary:.2g} or less"
         return f"look after {self.seeds} seeds: {figures}: {self.decision}"
 
 

@@ -1,6 +1,9 @@
-"""Example: tune-cl check penha2020_pacing --data ../data/wikiqa --set ranker.model=tiny
+"""Examples:
+  tune-cl check penha2020_pacing --data ../data/wikiqa --set ranker.model=tiny
+  tune-cl check space.yaml --objective own.py:train
 
-Validates a search space without searching, and forecasts its cost from a few measured steps on this machine."""
+Validates a search space without searching, and forecasts its cost from a few measured steps on this machine. Steps of a
+training function of your own are not measured."""
 
 from __future__ import annotations
 
@@ -12,7 +15,13 @@ from typing import Any
 
 from trainables.config.keys import TrainingRun
 from trainables.core.prose import counted, say
-from tune_cl.cli.options import add_experiment, add_overrides, experiment_options
+from tune_cl.cli.options import (
+    add_experiment,
+    add_objective,
+    add_overrides,
+    experiment_options,
+    objective_option,
+)
 from tune_cl.cli.tables import short, table
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import describe
@@ -30,10 +39,29 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_experiment(parser)
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"of search.warm_start: {STORAGE_HELP}")
     add_overrides(parser)
+    add_objective(parser)
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    experiment = requested_experiment(**experiment_options(options))
+    experiment = requested_experiment(**experiment_options(options), objective=objective_option(options))
+    return _of_function(experiment) if experiment.objective else _of_rankers(experiment, options.storage)
+
+
+def _of_function(experiment: Experiment) -> dict[str, Any]:
+    """What `_of_rankers` returns, without seconds: only the user's function itself could tell."""
+    for note in experiment.notes:
+        say(f"note: {note}")
+    unmeasured = dict.fromkeys(("cost_forecast", "hours_forecast", "gpu_hours_forecast", "seconds_per_iteration"))
+    return (
+        describe(experiment, _at_a_time(experiment.search))
+        | _in_short(experiment)
+        | {"pretraining_iterations": 0, "teacher_iterations": 0, "paces": [], "ends_by": None}
+        | {"budgets": budgets(experiment.search)}
+        | unmeasured
+    )
+
+
+def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     from trainables.training.device import best_device  # imports torch: input errors come first
     from trainables.training.factory import seconds_per_iteration
     from trainables.training.materials import materials_for, materials_key
@@ -45,10 +73,12 @@ def execute(options: Namespace) -> dict[str, Any]:
     pace = partial(seconds_per_iteration, threads=_threads(resources), device=device)
     by_key = untrained(experiment)
     materials = by_key[materials_key(run)]
-    warmed = _warm_start(experiment, materials.data.digest, options.storage)
+    warmed = _warm_start(experiment, materials.data.digest, storage)
     paces = paces_of(experiment, lambda run: pace(run, materials_for(run, by_key)))
     teacher = teacher_run(run, materials.data.task)
-    teaching_iterations = teacher.training.max_iterations if experiment.needs_teacher else 0
+    teaching_iterations = (
+        teacher.training.max_iterations if experiment.needs_teacher and materials.teacher is None else 0
+    )
     notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -168,11 +198,9 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
     some = f" ({document['conditional']} only beside certain values of others)" if document["conditional"] else ""
     baseline = ", ".join(f"{key} {_value(value)}" for key, value in document["baseline"].items())
     before = document["pretraining_iterations"]
-    seconds, slots = document["seconds_per_iteration"], document["at_a_time"]
-    mean = " on average" if len(document["paces"]) > 1 else ""
-    time = f"{_time(document['hours_forecast'])} without start-up"
+    trained = f"{', '.join(document['rankers'])} on {document['data'] or 'its own data'}"
     return {
-        "trains": f"{', '.join(document['rankers'])} on {document['data']}, for {document['metric']} on dev",
+        "trains": f"{trained}, for {document['metric']} on dev",
         "opens": f"{counted(document['parameters'], 'key')}{some}: {many} combinations",
         "steps": "; ".join(document["steps"]),
         "priors": "; ".join(document["priors"]),
@@ -184,7 +212,7 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
         "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
         "teacher": _before(document["teacher_iterations"], ": one more training, which a scoring needs"),
         "pre-training": _before(before),
-        "time here": f"{time}, {slots} at a time, {seconds:.3g} s an iteration{mean}",
+        "time here": _time_here(document),
         "an iteration": _paces(document["paces"]),
         "budgets": _budgets(document),
         "cost": f"{document['cost_forecast']:.3g} at search.price" if document["cost_forecast"] is not None else "",
@@ -225,6 +253,14 @@ def _budgets(document: dict[str, Any]) -> str:
 
 def _before(iterations: int, what: str = "") -> str:
     return f"at most {counted(iterations, 'iteration')} before the first trial{what}" if iterations else ""
+
+
+def _time_here(document: dict[str, Any]) -> str:
+    slots, seconds = f"{document['at_a_time']} at a time", document["seconds_per_iteration"]
+    if seconds is None:
+        return f"not measured, {slots}"
+    mean = " on average" if len(document["paces"]) > 1 else ""
+    return f"{_time(document['hours_forecast'])} without start-up, {slots}, {seconds:.3g} s an iteration{mean}"
 
 
 def _time(hours: float) -> str:
