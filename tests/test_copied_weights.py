@@ -68,8 +68,8 @@ def test_a_copy_draws_from_its_own_open_part(tmp_path: Path) -> None:
     source.iterate()
     copy.adopt(folder_of(source, tmp_path / "source"))
     sampler = copy.curriculum.sampler
-    pool = sampler.pool(2, 4)
-    assert pool < source.curriculum.sampler.pool(2, 4) - 4
+    pool = sampler.pool(2, 4).stop
+    assert pool < source.curriculum.sampler.pool(2, 4).stop - 4
     assert set(sampler.draw(2, 2, 4).ravel()) <= set(sampler.order[:pool])
 
 

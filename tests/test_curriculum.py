@@ -13,6 +13,7 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.scored_data import split_of
 from trainables.config.keys import TrainingRun, validated
+from trainables.curriculum.pacing import stalls
 from trainables.data.instances import make_instances
 from trainables.training import losses
 from trainables.training.batching import make_weigher, objective
@@ -74,6 +75,10 @@ FEATURES = {
         "warm": 0.1,
         "delta": 0.2,
     },
+    "adaptive": {"pacing": "adaptive", "scoring": "context_words", "delta": 0.2, "stages": 4, "patience": 1, "T": 1},
+    "one pass": {"pacing": "one_pass", "scoring": "turns", "sampling": "without_replacement"},
+    "final share": {"pacing": "competence", "scoring": "context_words", "final_share": 0.6},
+    "self-paced part": {"pacing": "baby_steps", "scoring": "self_paced", "final_share": 0.7},
     "code": {"pacing": "cubic", "weighting": "reciprocal_rank", "reference": "code"},
 }
 
@@ -90,6 +95,36 @@ def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(feature: str, s
     assert numbers(finish(second)) == numbers(finish(unbroken))
     plain = finish(start(make_run(), data))
     assert numbers(unbroken) != numbers(plain)
+
+
+def test_adaptive_opens_after_the_iterations_that_brought_nothing(data) -> None:
+    """A learning rate so low that dev does not move: from the second iteration on, each brings no better value."""
+    keys = {"pacing": "adaptive", "delta": 0.2, "stages": 5, "patience": 1, "T": 1.0}
+    run = make_run(**keys)
+    still = run.model_copy(update={"training": run.training.model_copy(update={"lr": 1e-12})})
+    shares = [row["available_share"] for row in finish(start(still, data)).history]
+    assert shares == pytest.approx([0.2, 0.2, 0.4, 0.6, 0.8])
+
+
+def test_a_copy_of_adaptive_opens_what_the_dev_values_of_its_source_call_for(data, tmp_path: Path) -> None:
+    """pbt: the state is of another configuration, whose history the copy goes on with."""
+    keys = {"pacing": "adaptive", "delta": 0.2, "stages": 5, "T": 1.0}
+    source, copy = start(make_run(**keys, patience=3), data), start(make_run(**keys, patience=1), data)
+    for _ in range(4):
+        source.iterate()
+    source.save(tmp_path)
+    copy.adopt(tmp_path)
+    dev = [row["dev_map"] for row in source.history]
+    assert copy.iterate()["available_share"] == pytest.approx(min(1, 0.2 + 0.2 * stalls(dev, 1)))
+
+
+def test_a_final_share_leaves_the_hardest_out(data) -> None:
+    run = make_run(pacing="linear", scoring="context_words", delta=0.5, final_share=0.5, T=0.2)
+    training = start(run, data)
+    rows = training.curriculum.sampler.draw(10**6, 200, 8)
+    hardest = training.curriculum.sampler.order[len(training.curriculum.sampler.order) // 2 :]
+    assert not set(rows.ravel()) & set(hardest.tolist())
+    assert finish(training).history[-1]["available_share"] == 0.5
 
 
 def test_the_objective_switches_at_its_step() -> None:
@@ -197,12 +232,18 @@ ALWAYS = {"pacing", "weighting", "sampling", "objective_switch"}
     [
         ({}, set()),
         ({"warm": 0.5, "n": 7, "refresh": 3}, set()),
-        ({"pacing": "linear"}, {"scoring", "delta", "T", "warm", "anti"}),
-        ({"pacing": "root"}, {"scoring", "delta", "T", "warm", "anti", "n"}),
-        ({"pacing": "cubic"}, {"scoring", "delta", "T", "warm", "anti", "reference"}),
-        ({"pacing": "step"}, {"scoring", "delta", "T", "warm", "anti", "stages", "reference"}),
-        ({"pacing": "step", "reference": "code"}, {"scoring", "T", "warm", "anti", "stages", "reference"}),
-        ({"pacing": "linear", "scoring": "self_paced"}, {"scoring", "delta", "T", "warm", "anti", "refresh"}),
+        ({"pacing": "linear"}, {"scoring", "delta", "T", "final_share", "warm", "anti"}),
+        ({"pacing": "root"}, {"scoring", "delta", "T", "final_share", "warm", "anti", "n"}),
+        ({"pacing": "cubic"}, {"scoring", "delta", "T", "final_share", "warm", "anti", "reference"}),
+        ({"pacing": "step"}, {"scoring", "delta", "T", "final_share", "warm", "anti", "stages", "reference"}),
+        (
+            {"pacing": "step", "reference": "code"},
+            {"scoring", "T", "final_share", "warm", "anti", "stages", "reference"},
+        ),
+        (
+            {"pacing": "linear", "scoring": "self_paced"},
+            {"scoring", "delta", "T", "final_share", "warm", "anti", "refresh"},
+        ),
         ({"weighting": "kde"}, {"m", "anti", "weight_reduction", "reference"}),
         ({"weighting": "difficulty"}, {"m", "anti", "weight_reduction", "reference", "scoring"}),
         ({"objective_switch": "mse"}, {"switch_at"}),
@@ -212,10 +253,13 @@ ALWAYS = {"pacing", "weighting", "sampling", "objective_switch"}
             {"weighting": "difficulty", "scoring": "self_paced"},
             {"m", "anti", "weight_reduction", "reference", "scoring", "refresh"},
         ),
-        ({"pacing": "linear", "scoring": "bm25_std"}, {"scoring", "delta", "T", "warm", "anti", "reference"}),
+        (
+            {"pacing": "linear", "scoring": "bm25_std"},
+            {"scoring", "delta", "T", "final_share", "warm", "anti", "reference"},
+        ),
         (
             {"pacing": "linear", "scoring": "semantic_std"},
-            {"scoring", "delta", "T", "warm", "anti", "reference", "vectors"},
+            {"scoring", "delta", "T", "final_share", "warm", "anti", "reference", "vectors"},
         ),
         ({"scoring": "semantic_std"}, set()),
     ],

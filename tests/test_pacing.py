@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.curriculum.pacing import PACINGS, Schedule
+from trainables.curriculum.pacing import PACINGS, Schedule, stalls
 from tune_cl.testing.curricula import check_pacing, rises_to_one
 
 STEPS = (0, 125, 250, 330, 331, 500, 750, 800, 900, 1000)
@@ -22,6 +22,10 @@ KNOWN = {
     ("cubic", 2): (0.33, 0.331305, 0.340439, 0.354010, 0.354229, 0.413516, 0.611865, 0.672080, 0.817064, 0.998126),
     ("root", 20): (0.33, 0.901250, 0.933033, 0.946075, 0.946218, 0.965936, 0.985719, 0.988905, 0.994746, 1),
     ("none", 2): (1,) * 10,
+    ("competence", 7): (0.33, 0.469348, 0.575912, 0.634794, 0.635495, 0.744614, 0.881604, 0.906521, 0.954406, 1),
+    ("baby_steps", 2): (1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 2 / 3, 1, 1, 1, 1),
+    ("one_pass", 2): (1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 1 / 3, 1),
+    ("adaptive", 2): (0.33,) * 9 + (1,),
 }
 FIRST_AT_80_PERCENT = {
     ("root", 10): 108,
@@ -112,5 +116,48 @@ def test_share_rises_from_delta_to_one(
     rises_to_one(schedule, sorted(steps))
     if reference == "paper":
         assert schedule.share(horizon) == 1 or name in ("quadratic", "cubic")
-    if name != "none" and (name, reference) != ("step", "code"):
+    if "delta" in PACINGS[name].needs and (name, reference) != ("step", "code"):
         assert schedule.share(0) == pytest.approx(delta)
+
+
+def test_one_pass_opens_each_part_alone_and_then_everything() -> None:
+    schedule = Schedule("one_pass", 400, stages=4)
+    assert [schedule.bounds(step) for step in (0, 99, 100, 399)] == [(0, 0.25), (0, 0.25), (0.25, 0.5), (0.75, 1)]
+    assert schedule.bounds(400) == (0, 1)
+    assert Schedule("one_pass", 400, stages=4, reference="code").bounds(500) == (0, 1)
+
+
+@pytest.mark.parametrize("name", sorted(set(PACINGS) - {"none"}))
+@pytest.mark.parametrize("step", [0, 130, 499, 999, 1000, 5000])
+def test_a_final_share_ends_the_order_there(name: str, step: int) -> None:
+    """As pacing the easiest six tenths alone, of which the start share is a part."""
+    within = Schedule(name, 1000, 0.5).bounds(step)
+    assert Schedule(name, 1000, 0.3, final_share=0.6).bounds(step) == pytest.approx([0.6 * edge for edge in within])
+
+
+def test_a_start_share_above_the_final_one_is_cut() -> None:
+    schedule = Schedule("linear", 1000, 0.8, final_share=0.6)
+    assert [schedule.share(step) for step in (0, 500, 2000)] == [0.6, 0.6, 0.6]
+
+
+@pytest.mark.parametrize(
+    ("dev", "patience", "times"),
+    [
+        ([], 1, 0),
+        ([0.1, 0.2, 0.3], 1, 0),
+        ([0.3, 0.2, 0.3], 1, 2),
+        ([0.3, 0.2, 0.3], 2, 1),
+        ([0.3, 0.2, 0.4, 0.4, 0.1], 2, 1),
+        ([0.5, 0.1, 0.2, 0.3, 0.4, 0.6, 0.6], 2, 2),
+    ],
+)
+def test_dev_stalls_once_for_each_patience_without_a_better_value(dev: list, patience: int, times: int) -> None:
+    assert stalls(dev, patience) == times
+
+
+def test_adaptive_opens_a_stage_for_each_stall() -> None:
+    start = Schedule("adaptive", 1000, 0.4, stages=4, patience=1)
+    after = [start.after([0.3] * (1 + count)) for count in range(6)]
+    assert [schedule.share(10) for schedule in after] == pytest.approx([0.4, 0.6, 0.8, 1, 1, 1])
+    assert start.share(1000) == 1
+    assert Schedule("linear", 1000).after([0.3] * 9) == Schedule("linear", 1000)

@@ -47,7 +47,7 @@ def test_independent_batches_repeat_as_often_as_chance_has_it() -> None:
 
 
 def test_the_pool_is_the_open_share_rounded_down() -> None:
-    assert [sampler(10, horizon=10).pool(step, 1) for step in (0, 3, 5, 9, 10)] == [1, 3, 5, 9, 10]
+    assert [len(sampler(10, horizon=10).pool(step, 1)) for step in (0, 3, 5, 9, 10)] == [1, 3, 5, 9, 10]
 
 
 @given(size=st.integers(1, 50), batch=st.integers(1, 12), seed=st.integers(0, 99))
@@ -61,7 +61,7 @@ def test_what_opens_in_the_middle_of_a_pass_joins_it() -> None:
     one = sampler(100, delta=0.2, horizon=40, replacement=False)
     drawn = [one.draw(step, 1, 2)[0].tolist() for step in range(50)]
     assert sorted(np.concatenate(drawn).tolist()) == list(range(100))
-    assert all(max(batch) < one.pool(step, 2) for step, batch in enumerate(drawn))
+    assert all(max(batch) in one.pool(step, 2) for step, batch in enumerate(drawn))
 
 
 @pytest.mark.parametrize("replacement", WAYS.values(), ids=WAYS)
@@ -117,7 +117,7 @@ def test_another_order_begins_a_new_pass_over_what_is_open() -> None:
 
 @pytest.mark.parametrize("replacement", WAYS.values(), ids=WAYS)
 def test_the_pool_is_never_smaller_than_a_batch(replacement: bool) -> None:
-    assert sampler(40, delta=0.01, replacement=replacement).pool(0, batch_size=16) == 16
+    assert sampler(40, delta=0.01, replacement=replacement).pool(0, batch_size=16) == range(16)
     assert sampler(4, replacement=replacement).draw(0, 2, 16).shape == (2, 16)
 
 
@@ -133,3 +133,22 @@ def test_order_is_stable_and_anti_turns_it_round() -> None:
 def test_anti_twice_is_the_order_itself(values: list[float]) -> None:
     difficulty = np.asarray(values)
     assert easy_first(-difficulty, anti=True).tolist() == easy_first(difficulty).tolist()
+
+
+@pytest.mark.parametrize("replacement", WAYS.values(), ids=WAYS)
+def test_one_pass_draws_from_its_stage_alone(replacement: bool) -> None:
+    one = Sampler(np.arange(100), Schedule("one_pass", 50, stages=5), 3, replacement)
+    drawn = [one.draw(step, 1, 4)[0] for step in range(60)]
+    assert all((batch // 20 == step // 10).all() for step, batch in enumerate(drawn[:50]))
+    assert len(set(np.concatenate(drawn[:5]).tolist())) == 20 or replacement, "a stage's part comes once in a pass"
+    assert min(np.concatenate(drawn[50:])) < 20, "everything is open from T on"
+
+
+def test_a_resumed_sampler_goes_on_in_the_middle_of_a_stage() -> None:
+    whole, first, second = (
+        Sampler(np.arange(100), Schedule("one_pass", 50, stages=5), 3, replacement=False) for _ in range(3)
+    )
+    expected = [whole.draw(step, 1, 7)[0].tolist() for step in range(60)]
+    assert [first.draw(step, 1, 7)[0].tolist() for step in range(23)] == expected[:23]
+    second.restore(first.state())
+    assert [second.draw(step, 1, 7)[0].tolist() for step in range(23, 60)] == expected[23:]

@@ -133,12 +133,20 @@ class CurriculumConfig(Section):
         default="none", description="share of the order open at a step"
     )
     n: Annotated[float, pacing_reads("n")] = Field(default=2, ge=1, description="root of pacing root")
-    stages: Annotated[int, pacing_reads("stages")] = Field(default=3, ge=2, le=100, description="stages of pacing step")
+    stages: Annotated[int, pacing_reads("stages")] = Field(
+        default=3, ge=2, le=100, description="stages of a pacing that has stages"
+    )
     delta: Annotated[float, pacing_reads("delta"), OPENS_FROM_DELTA] = Field(
         default=0.33, gt=0, le=1, description="share open at the start"
     )
     T: Annotated[float, HAS_PACING] = Field(
         default=0.9, gt=0, le=1, description="share of all training steps after which everything is open"
+    )
+    final_share: Annotated[float, HAS_PACING] = Field(
+        default=1.0, gt=0, le=1, description="share of the order that is ever open; below 1, the hardest rest never is"
+    )
+    patience: Annotated[int, pacing_reads("patience")] = Field(
+        default=2, ge=1, description="iterations without a better dev value until pacing adaptive opens the next stage"
     )
     weighting: ForNetworks[Annotated[str, one_of(WEIGHTINGS)]] = Field(
         default="none", description="heuristic that weights easy samples up"
@@ -222,8 +230,10 @@ class TrainingConfig(Section):
         default="pairwise", description="of documents, of pairs, or of a positive and a list of negatives"
     )
     margin: ForNetworks[Annotated[float, READS_MARGIN]] = Field(default=1.0, gt=0, description="margin of loss hinge")
-    temperature: ForNetworks[Annotated[float, READS_TEMPERATURE]] = Field(
-        default=1.0, gt=0, description="divides the scores of losses softmax and distill_kl"
+    temperature: ForNetworks[Annotated[float | None, READS_TEMPERATURE]] = Field(
+        default=None,
+        gt=0,
+        description="divides the scores of losses softmax and distill_kl; null: 0.05 for softmax of cosines, else 1",
     )
     lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
     weight_decay: ForNetworks[float] = Field(default=0.0, ge=0)
@@ -354,6 +364,12 @@ class TrainingRun(Section):
     def grows_trees(self) -> bool:
         """Whether the ranker is an ensemble of trees over features; else it is a network over texts."""
         return RANKERS[self.ranker["name"]].grows_trees
+
+    @property
+    def temperature(self) -> float:
+        """What the loss divides scores by."""
+        usual = ranker_settings(self.ranker).temperature if self.training.loss == "softmax" else 1.0
+        return self.training.temperature or usual
 
     @property
     def draws(self) -> bool:

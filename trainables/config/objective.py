@@ -20,10 +20,11 @@ from trainables.config.keys import (
 )
 from trainables.core.errors import ConfigError
 from trainables.core.validation import Section, is_active, problems_of
+from trainables.curriculum.pacing import PACINGS
 
 OBJECTIVE = "objective"  # the key that only such a configuration has
 PARAMETERS = "parameters"
-CURRICULUM_KEYS = ("scoring", "pacing", "n", "delta", "T", "weighting", "m", "anti")
+CURRICULUM_KEYS = ("scoring", "pacing", "n", "stages", "delta", "T", "final_share", "weighting", "m", "anti")
 METRIC = r"^[A-Za-z0-9_][A-Za-z0-9_@./ -]*$"  # the names that MLflow takes, and @
 
 
@@ -39,6 +40,13 @@ class ObjectiveCurriculum(CurriculumConfig):
     weighting: str = Field(
         default="none", min_length=1, description="none, difficulty, or which ease that the function names"
     )
+
+    @field_validator("pacing")
+    @classmethod
+    def paced_by_steps(cls, value: str) -> str:
+        if "patience" in PACINGS[value].needs:
+            raise ValueError(f"'{value}' follows dev values, which a function reports too late; another pacing")
+        return value
 
 
 class ObjectiveTrainingConfig(Section):

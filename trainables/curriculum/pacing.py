@@ -1,10 +1,10 @@
-"""Pacing functions: the share of the easy-first order that is open at a step (Penha & Hauff 2020, Table 3)."""
+"""Pacing functions: the part of the easy-first order that is open at a step (Penha & Hauff 2020, Table 3; others)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainables.core.errors import WorkFailed
@@ -22,9 +22,12 @@ class Schedule:
     horizon    T, the optimiser step at which the curriculum ends
     delta      δ, the share at step 0
     n          root of pacing root
-    stages     S of pacing step
+    stages     S of the pacings with stages
     reference  paper: the share is δ at step 0 and 1 from T on (for quadratic and cubic, which the paper lacks, only
                after T); code: the bare formula, capped at 1
+    final_share  F: the order ends there, as if its hardest 1 - F did not exist
+    patience   iterations without a better dev value until pacing adaptive opens the next stage
+    stalls     how often dev has stopped rising, see `after`
     """
 
     pacing: str
@@ -33,44 +36,76 @@ class Schedule:
     n: float = 2
     stages: int = 3
     reference: str = "paper"
+    final_share: float = 1.0
+    patience: int = 2
+    stalls: int = 0
 
     def share(self, step: float) -> float:
         """Share open at an optimiser step (from 0), in (0, 1]; it never falls. Raises WorkFailed if a pacing gives none
         of it."""
+        start, end = self.bounds(step)
+        return end - start
+
+    def bounds(self, step: float) -> tuple[float, float]:
+        """Where the open part of the order starts and ends, as shares of the order."""
+        if self.final_share < 1:
+            whole = replace(self, delta=min(1.0, self.delta / self.final_share), final_share=1.0)
+            start, end = whole.bounds(step)
+            return self.final_share * start, self.final_share * end
         pacing = PACINGS[self.pacing]
         if self.reference == "paper" and (step > self.horizon or (step == self.horizon and pacing.ends_at_one)):
-            return 1.0
-        share = min(1.0, pacing.function(step / self.horizon, self))
-        if not share > 0:
-            raise WorkFailed(f"curriculum.pacing: '{self.pacing}' gives the share {share} at step {step:g}")
-        return share
+            return 0.0, 1.0
+        end = min(1.0, pacing.function(step / self.horizon, self))
+        start = pacing.start(step / self.horizon, self) if pacing.start else 0.0
+        if not end > start:
+            raise WorkFailed(f"curriculum.pacing: '{self.pacing}' gives the share {end - start} at step {step:g}")
+        return start, end
+
+    def after(self, dev: Sequence[float]) -> Schedule:
+        """The schedule once these dev values, one of each iteration so far, are known; only pacing adaptive reads them,
+        so that a resumed training, which has them in its history, opens what an unbroken one does."""
+        if "patience" not in PACINGS[self.pacing].needs:
+            return self
+        return replace(self, stalls=stalls(dev, self.patience))
 
 
 @dataclass(frozen=True)
 class Pacing:
-    """A pacing function f of the elapsed share x = step / T, the keys it reads besides T, and whether f(1) = 1."""
+    """A pacing function f of the elapsed share x = step / T, the keys it reads besides T, and whether f(1) = 1.
+
+    start  for a pacing that closes the easy part again: where the open part starts, as a function of the same; f is
+           then where it ends
+    """
 
     function: Callable[[float, Schedule], float]
     needs: frozenset[str] = frozenset({"delta"})
     ends_at_one: bool = True
+    start: Callable[[float, Schedule], float] | None = None
 
 
-KEYS = frozenset({"delta", "n", "stages", "reference"})
+KEYS = frozenset({"delta", "n", "stages", "reference", "patience"})
 PACINGS: Registry[Pacing] = Registry("curriculum.pacing", open_to_plugins=True)
 
 
 def pacing(
-    name: str, summary: str = "", source: str = "", *, needs: Iterable[str] = ("delta",), ends_at_one: bool = True
+    name: str,
+    summary: str = "",
+    source: str = "",
+    *,
+    needs: Iterable[str] = ("delta",),
+    ends_at_one: bool = True,
+    start: Callable[[float, Schedule], float] | None = None,
 ) -> Callable[[Part], Part]:
     """Registers a function of (x, schedule) as a pacing: the share that is open at x = step / T, in (0, 1].
 
-    needs        the keys of `curriculum` that it reads besides T: delta, n, stages, reference
+    needs        the keys of `curriculum` that it reads besides T: delta, n, stages, reference, patience
     ends_at_one  whether everything is open at T; if not, it is open behind T
+    start        as in Pacing
     """
 
     def value(function: Any) -> Pacing:
         require_arguments(function, "x", "schedule")
-        return Pacing(function, require_known(needs, KEYS), ends_at_one)
+        return Pacing(function, require_known(needs, KEYS), ends_at_one, start)
 
     return PACINGS.decorator(name, summary, source, value)
 
@@ -128,3 +163,72 @@ def quadratic(x: float, schedule: Schedule) -> float:
 def cubic(x: float, schedule: Schedule) -> float:
     """In the paper's code only. With δ = .33 the bare formula gives .998 at T."""
     return (x * (1 - schedule.delta**1.87)) ** 3 + schedule.delta
+
+
+@pacing("competence", "the square-root competence: root with n = 2", "Platanios et al. 2019")
+def competence(x: float, schedule: Schedule) -> float:
+    """sqrt(x (1 - δ²) + δ²): the square-root competence c_sqrt of Platanios et al. 2019 ("Competence-based Curriculum
+    Learning for Neural Machine Translation", section 2.3), whose c₀ is δ. It is pacing root with n = 2."""
+    return root(x, replace(schedule, n=2))
+
+
+def stage_of(x: float, stages: int) -> int:
+    """The stage, from 0, of S equally long ones at x; S at x = 1 and behind it."""
+    return min(stages, math.floor(x * stages + 1e-9))
+
+
+@pacing(
+    "baby_steps",
+    "equal stages, each with one more of equally large parts",
+    "Bengio et al. 2009; Spitkovsky et al. 2010",
+    needs=("stages",),
+)
+def baby_steps(x: float, schedule: Schedule) -> float:
+    """(k + 1) / S in stage k of S: each stage keeps the parts before it (Spitkovsky et al. 2010, "From Baby Steps to
+    Leapfrog"; named so by Cirik et al. 2016, Algorithm 2, where a stage lasts until convergence, as in `adaptive`)."""
+    return (stage_of(x, schedule.stages) + 1) / schedule.stages
+
+
+def closed_before(x: float, schedule: Schedule) -> float:
+    """k / S in stage k of S; nothing is closed from T on."""
+    stage = stage_of(x, schedule.stages)
+    return stage / schedule.stages if stage < schedule.stages else 0.0
+
+
+@pacing(
+    "one_pass",
+    "equal stages, each with the next of equally large parts alone, then everything",
+    "Bengio et al. 2009; Cirik et al. 2016",
+    needs=("stages",),
+    start=closed_before,
+)
+def one_pass(x: float, schedule: Schedule) -> float:
+    """In stage k of S, the part of the order from k / S to (k + 1) / S is open and nothing else (Bengio et al. 2009,
+    "Curriculum Learning", whose last stage is the target itself; named so by Cirik et al. 2016, Algorithm 1).
+    Everything is open from T on; with T = 1, never."""
+    return min(1.0, baby_steps(x, schedule))
+
+
+def stalls(dev: Sequence[float], patience: int) -> int:
+    """How often dev values, one of each iteration, have stopped rising: for `patience` iterations none was above the
+    best before them. The count of iterations begins again with each stall."""
+    count, waited, best = 0, 0, -math.inf
+    for value in dev:
+        waited = 0 if value > best else waited + 1
+        best = max(best, value)
+        if waited == patience:
+            count, waited = count + 1, 0
+    return count
+
+
+@pacing(
+    "adaptive",
+    "the next stage opens when dev has stopped rising, at the latest at T",
+    "Cirik et al. 2016, Algorithm 2",
+    needs=("delta", "stages", "patience"),
+)
+def adaptive(x: float, schedule: Schedule) -> float:
+    """δ + (1 - δ) k / (S - 1) after k stalls of dev (`stalls`): baby steps whose stages end as in Cirik et al. 2016,
+    Algorithm 2, when the ranker no longer gains from them. Everything is open from T on."""
+    stage = schedule.stages - 1 if x >= 1 else min(schedule.stalls, schedule.stages - 1)
+    return schedule.delta + (1 - schedule.delta) * stage / (schedule.stages - 1)

@@ -23,12 +23,13 @@ class Deck:
     size: int = 0
     opened: int = 0
 
-    def deal(self, rng: np.random.Generator, pool: int, count: int) -> np.ndarray:
+    def deal(self, rng: np.random.Generator, pool: range, count: int) -> np.ndarray:
         """Draws `count` positions from the pool, int64 [count]; each comes once before any comes again.
 
-        Positions that open in the middle of a pass join it. A batch that spans two passes may hold a position twice.
-        Takes O(count) time, and O(pool) once per pass.
+        Positions that open in the middle of a pass join it, those that close leave it. A batch that spans two passes
+        may hold a position twice. Takes O(count) time, and O(pool) once per pass; O(pool) where positions close.
         """
+        self._leave(pool)
         self._join(pool)
         dealt = []
         while count:
@@ -40,10 +41,18 @@ class Deck:
             count -= len(drawn)
         return np.concatenate(dealt) if dealt else np.empty(0, np.int64)
 
-    def _join(self, pool: int) -> None:
-        new = max(0, pool - self.opened)
-        self.cards[self.size : self.size + new] = np.arange(self.opened, self.opened + new)
-        self.size, self.opened = self.size + new, self.opened + new
+    def _leave(self, pool: range) -> None:
+        if pool.start:
+            cards = self.cards[: self.size]
+            remaining = cards[cards >= pool.start]
+            self.size = len(remaining)
+            self.cards[: self.size] = remaining
+
+    def _join(self, pool: range) -> None:
+        first = max(self.opened, pool.start)
+        new = max(0, pool.stop - first)
+        self.cards[self.size : self.size + new] = np.arange(first, first + new)
+        self.size, self.opened = self.size + new, first + new
 
     def _draw_out(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """Takes random cards; the last cards of the deck fill the gaps."""
@@ -76,10 +85,12 @@ class Sampler:
     def __post_init__(self) -> None:
         self.deck = Deck(np.empty(0 if self.replacement else len(self.order), np.int64))
 
-    def pool(self, step: int, batch_size: int) -> int:
-        """Number of instances open at a step: never fewer than a batch, if there are as many."""
+    def pool(self, step: int, batch_size: int) -> range:
+        """Positions of the order open at a step: never fewer than a batch, if there are as many."""
         size = len(self.order)
-        return min(size, max(batch_size, int(self.schedule.share(step) * size)))
+        start, end = self.schedule.bounds(step)
+        low = min(int(start * size), max(0, size - batch_size))
+        return range(low, min(size, max(low + batch_size, int(end * size))))
 
     def draw(self, step: int, batches: int, batch_size: int) -> np.ndarray:
         """Instance rows for the next `batches` steps, int64 [batches, batch_size].
@@ -91,15 +102,15 @@ class Sampler:
         pool = self.pool(step, batch_size)
         return self.order[np.stack([self._batch(step + i, pool, batch_size) for i in range(batches)])]
 
-    def _batch(self, step: int, pool: int, size: int) -> np.ndarray:
+    def _batch(self, step: int, pool: range, size: int) -> np.ndarray:
         """Positions in the order; on average, warm · size of them are drawn from the whole order."""
-        deal: Callable[[np.random.Generator, int, int], np.ndarray] = _uniform if self.replacement else self.deck.deal
+        deal: Callable[[np.random.Generator, range, int], np.ndarray] = _uniform if self.replacement else self.deck.deal
         rng = generator(self.seed, "batch", step)
         if not self.warm:
             return deal(rng, pool, size)
         warm_rng = generator(self.seed, "warm", step)
         warm = int(self.warm * size + warm_rng.random())
-        return np.concatenate([_uniform(warm_rng, len(self.order), warm), deal(rng, pool, size - warm)])
+        return np.concatenate([_uniform(warm_rng, range(len(self.order)), warm), deal(rng, pool, size - warm)])
 
     def reorder(self, order: np.ndarray) -> None:
         """Switches to another order of the same instances; a pass without replacement begins anew."""
@@ -129,5 +140,5 @@ def easy_first(difficulty: np.ndarray, anti: bool = False) -> np.ndarray:
     return np.argsort(-difficulty if anti else difficulty, kind="stable")
 
 
-def _uniform(rng: np.random.Generator, pool: int, size: int) -> np.ndarray:
-    return rng.choice(pool, size, replace=pool < size, shuffle=False)
+def _uniform(rng: np.random.Generator, pool: range, size: int) -> np.ndarray:
+    return pool.start + rng.choice(len(pool), size, replace=len(pool) < size, shuffle=False)

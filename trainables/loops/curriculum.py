@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from trainables.config.keys import CurriculumConfig
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.validation import problems_of
+from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.weighting import WEIGHTINGS, ease_of, turned, weights
 from trainables.training.order import sampler_of
 
@@ -36,9 +37,10 @@ class Curriculum:
     difficulty   array [I] of numbers, higher = harder; instance i is row i of the training data
     total_steps  batches of the whole training. With gradient accumulation or several processes, an optimiser step
                  takes more than one batch
-    pacing, n, delta, T
+    pacing, n, delta, T, stages, final_share
                  how fast the instances open, easiest first (Penha & Hauff 2020, Table 3): delta is the share open at
-                 step 0, T the share of total_steps after which all are open, n the root of pacing `root`
+                 step 0, T the share of total_steps after which all are open, n the root of pacing `root`, stages the
+                 number of stages of a pacing that has some, final_share the share of the instances that is ever open
     weighting    none, or difficulty: D of an instance is 1 - its rank in the order, scaled to 0..1
     ease         array [I] in [0, 1] or None: D itself, e.g. from a first-stage run (MacAvaney et al. 2020, Eq. 5-8)
     m            iterations until all weights are 1, may be inf; what an iteration is, is up to you
@@ -60,6 +62,8 @@ class Curriculum:
         anti: bool = False,
         ease: Any = None,
         seed: int = 0,
+        stages: int = 3,
+        final_share: float = 1.0,
     ):
         given = {key: value for key, value in locals().items() if key in _Keys.model_fields}
         problems = list(_key_problems(given))
@@ -85,7 +89,8 @@ class Curriculum:
     def available(self, step: int) -> np.ndarray:
         """Indices of the instances that are open at a step, easiest first (hardest first if anti), int64; at least
         one. A batch draws from as many as it is large, if fewer are open."""
-        return self._sampler.order[: self._sampler.pool(step, 1)]
+        pool = self._sampler.pool(step, 1)
+        return self._sampler.order[pool.start : pool.stop]
 
     def batch(self, step: int, batch_size: int) -> np.ndarray:
         """Indices of the instances of a step, int64 [batch_size], drawn uniformly from the open ones; none comes twice
@@ -122,6 +127,9 @@ def _key_problems(given: dict[str, Any]) -> Iterator[Problem]:
     except ValidationError as error:
         yield from problems_of(error, _Keys.model_fields)
         return
+    if "patience" in PACINGS[keys.pacing].needs:
+        wrong = f"'{keys.pacing}' follows dev values, which a loop of your own does not report to it"
+        yield Problem("pacing", wrong, "a pacing by steps, e.g. root")
     if WEIGHTINGS[keys.weighting] is not None:
         wrong = f"'{keys.weighting}' reads a first-stage run, which a curriculum of difficulties does not have"
         yield Problem("weighting", wrong, "none or difficulty; or pass its D as ease")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +30,10 @@ class Curriculum:
     sampler: Sampler
     weigher: Weigher
     refreshed: np.ndarray | None = None
+
+    def follow(self, dev: Sequence[float]) -> None:
+        """Paces the next iteration by the dev values of all before it."""
+        self.sampler.schedule = self.sampler.schedule.after(dev)
 
     def reads_difficulty(self, step: int, iteration: int) -> bool:
         """Whether the instances' difficulty still decides anything at a step."""

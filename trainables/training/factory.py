@@ -18,12 +18,12 @@ from trainables.data.columns import required_split
 from trainables.training.materials import Materials, materials_for, materials_key, ranker_of
 from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
 from trainables.training.pretrained import completed
-from trainables.training.ranker_folder import is_cross_encoder
+from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
     SavedRanker,
     SavedTrees,
     holds_trees,
-    load_cross_encoder,
+    load_encoder,
     load_ranker_folder,
     load_trees,
 )
@@ -109,8 +109,8 @@ def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
 
 
 def load_saved(folder: Path) -> SavedRanker | SavedTrees:
-    """The trained ranker in a folder, or a cross-encoder of others in a folder or of a hub name. Raises DataError or
+    """The trained ranker in a folder, or an encoder of others in a folder or of a hub name. Raises DataError or
     ConfigError if there is none or it is broken."""
-    if is_cross_encoder(folder):
-        return load_cross_encoder(str(folder))
+    if is_of_others(folder):
+        return load_encoder(str(folder))
     return load_trees(folder) if holds_trees(folder) else load_ranker_folder(folder)

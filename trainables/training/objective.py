@@ -99,7 +99,7 @@ class ObjectiveTrial:
         Raises ConfigError for a name that is not there.
         """
         keys = self._run.curriculum
-        own = {"pacing": keys.pacing, "n": keys.n, "delta": keys.delta, "T": keys.T, "m": keys.m, "anti": keys.anti}
+        own = {key: getattr(keys, key) for key in ("pacing", "n", "stages", "delta", "T", "final_share", "m", "anti")}
         named = keys.weighting not in ("none", "difficulty")
         return Curriculum(
             _array_of(difficulty, keys.scoring, "curriculum.scoring", keys.reads_scoring),

@@ -29,4 +29,6 @@ def schedule_of(settings: CurriculumConfig, total_steps: int) -> Schedule:
         n=settings.n,
         stages=settings.stages,
         reference=settings.reference,
+        final_share=settings.final_share if settings.pacing != "none" else 1.0,
+        patience=settings.patience,
     )

@@ -98,6 +98,7 @@ class Training(RankerProgress):
         """Trains `batches_per_iteration` steps, evaluates on dev, keeps the best weights; returns the metrics of
         docs/how-to/mlflow.md. Raises WorkFailed when the loss is no longer a number."""
         started = time.perf_counter()
+        self.curriculum.follow([metrics[dev_key(self.run.metric)] for metrics in self.history])
         self._refresh_difficulty()
         metrics = self._train()
         with self._averaged():
@@ -202,8 +203,7 @@ class Training(RankerProgress):
 
     @property
     def loss_settings(self) -> LossSettings:
-        training = self.run.training
-        return LossSettings(training.margin, self.run.evaluation.relevance_level, training.temperature)
+        return LossSettings(self.run.training.margin, self.run.evaluation.relevance_level, self.run.temperature)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)

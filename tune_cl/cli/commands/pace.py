@@ -13,14 +13,15 @@ from trainables.core.prose import say
 from trainables.curriculum.pacing import PACINGS, Schedule
 from tune_cl.cli.tables import table
 
-READ = ("n", "delta", "stages", "reference")  # of a schedule, besides its steps
+READ = ("n", "delta", "stages", "reference", "final_share")  # of a schedule, besides its steps
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("pacing", metavar="PACING", help=", ".join(PACINGS))
     parser.add_argument("--n", type=float, help="root (default 2)")
     parser.add_argument("--delta", type=float, help="share at the start (default .33)")
-    parser.add_argument("--stages", type=int, help="stages of step (default 3)")
+    parser.add_argument("--stages", type=int, help="stages of a pacing that has stages (default 3)")
+    parser.add_argument("--final-share", type=float, help="share of the data that is ever open (default 1)")
     parser.add_argument("--reference", choices=["paper", "code"], help="see curriculum.reference (default paper)")
     parser.add_argument(
         "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"
@@ -44,6 +45,8 @@ def execute(options: Namespace) -> list[dict[str, Any]]:
     _check(options, schedule)
     if idle := _idle(options, given):
         say(f"note: without effect on pacing {options.pacing}: {', '.join(idle)}")
+    if "patience" in PACINGS[options.pacing].needs:
+        say(f"note: {options.pacing} opens more whenever dev stops rising; these shares are without that")
     return [{"step": _whole(step), "share": schedule.share(step)} for step in options.at or _default(options.steps)]
 
 
@@ -51,7 +54,7 @@ def _idle(options: Namespace, given: Mapping[str, Any]) -> list[str]:
     """The given options that the pacing does not read."""
     curriculum = {"pacing": options.pacing, "reference": options.reference or "paper"}
     active = TrainingRun.model_validate({"curriculum": curriculum}).in_force()
-    return [f"--{key}" for key in given if f"curriculum.{key}" not in active]
+    return [f"--{key.replace('_', '-')}" for key in given if f"curriculum.{key}" not in active]
 
 
 def _default(horizon: float) -> list[float]:
@@ -68,6 +71,9 @@ def _check(options: Namespace, schedule: Schedule) -> None:
         problems.append(
             Problem("--delta", f"{schedule.delta:g} is not a start share", "a number above 0 and at most 1")
         )
+    if not 0 < schedule.final_share <= 1:
+        wrong = f"{schedule.final_share:g} is not a share"
+        problems.append(Problem("--final-share", wrong, "a number above 0 and at most 1"))
     if not 1 <= schedule.n < inf:
         problems.append(Problem("--n", f"{schedule.n:g} is not a root", "a number of at least 1"))
     if not 2 <= schedule.stages <= 100:
