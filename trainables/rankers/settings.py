@@ -96,6 +96,27 @@ class BertSettings(RankerSettings):
     vocabulary_size: int = Field(8000, ge=64, description="of model tiny")
 
 
+class DecoderSettings(RankerSettings):
+    default_lr = 2e-5
+    text_side = "decoder"
+    text_keys = frozenset({"model", "instruction", "keep"})
+
+    name: str = "decoder"
+    model: str = Field(
+        "Qwen/Qwen3-Reranker-0.6B", min_length=1, description="the name or folder of a decoder that says yes or no"
+    )
+    instruction: str = Field(
+        "Given a web search query, retrieve relevant passages that answer the query",
+        min_length=1,
+        description="what the prompt says that documents are asked for",
+    )
+    head_lr: float | None = Field(None, gt=0, description="learning rate of the scoring layer; null = training.lr")
+    lora: LoraSettings = LoraSettings()
+    layer_decay: float = Field(1.0, gt=0, le=1, description=LAYER_DECAY)
+    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
+    checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
+
+
 class BiEncoderSettings(RankerSettings):
     text_side = "bert"
     text_keys = frozenset({"model", "vocabulary_size", "keep"})
