@@ -47,6 +47,25 @@ class RankerSettings(BaseModel):
         return 1.0
 
 
+class LoraSettings(BaseModel):
+    """Low-rank adapters, which are trained in place of a pretrained model's own weights."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rank: int = Field(
+        default=0, ge=0, description="of the adapters (LoRA) that are trained in place of the encoder; 0: none"
+    )
+    alpha: float | None = Field(
+        default=None, gt=0, description="an adapter's output counts alpha / rank times; null: twice the rank"
+    )
+    targets: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
+        default=None, description="names of the linear layers that get an adapter; null: all of the encoder"
+    )
+
+
+LAYER_DECAY = "learning rate of a layer as a share of that of the layer above it; 1: all have the same"
+
+
 class BertSettings(RankerSettings):
     text_side = "bert"
     text_keys = frozenset({"model", "vocabulary_size", "keep"})
@@ -66,6 +85,8 @@ class BertSettings(RankerSettings):
     head_lr: float | None = Field(
         None, gt=0, description="learning rate of layers that no encoder brings; null = training.lr"
     )
+    lora: LoraSettings = LoraSettings()
+    layer_decay: float = Field(1.0, gt=0, le=1, description=LAYER_DECAY)
     keep: Keep = Field("latest", description="what is left of long queries of several utterances")
     passages: Literal["truncate", "average"] = Field(
         "truncate", description="long documents: cut off, or cut into passages whose [CLS] vectors are averaged"

@@ -15,7 +15,7 @@ from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
-from trainables.training.materials import Materials, materials_for, materials_key
+from trainables.training.materials import Materials, materials_for, materials_key, ranker_of
 from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
 from trainables.training.pretrained import completed
 from trainables.training.ranker_folder import is_of_others
@@ -104,7 +104,8 @@ def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
     split, instances = training_instances(run, materials)
     given = run.reads_teacher and split.teacher is not None
     taught = ("the teacher's scores are those that the data gives: no teacher is trained",) if given else ()
-    return (*task_notes(run, materials.data), *taught, *instances.notes)
+    ranker, settings = ranker_of(run)
+    return (*task_notes(run, materials.data), *ranker.notes(materials.text, settings), *taught, *instances.notes)
 
 
 def load_saved(folder: Path) -> SavedRanker | SavedTrees:

@@ -325,12 +325,15 @@ class Training(RankerProgress):
         self.best_iteration = self.copied_iterations = self.iteration
 
     def save_ranker(self, folder: Path) -> None:
-        """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights."""
+        """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with
+        adapters merged."""
         checkpoint.load_trained_state(self.module, self.best_weights)
+        self.module.merge_adapters()
         write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
 
     def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
+        self.module.merge_adapters()
         self.module.load_state_dict(load_weights(folder, self.run))
 
     def _restore(self, folder: Path) -> None:
