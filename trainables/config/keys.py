@@ -96,6 +96,7 @@ READS_TEMPERATURE = ActiveIf("loss softmax or distill_kl", lambda run: "temperat
 READS_TEACHER = ActiveIf("a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher)
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
+CONTRASTS = ActiveIf("loss softmax", lambda run: run.training.loss == "softmax")
 AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
@@ -270,6 +271,9 @@ class TrainingConfig(Section):
     negative_ranks: ForNetworks[Annotated[tuple[Rank, Rank] | None, DRAWS_NEGATIVES, DRAWS_HARD]] = Field(
         default=None, description="[LO, HI]: ranks, among a positive's negatives, that are drawn from; null: [1, N]"
     )
+    in_batch_negatives: ForNetworks[Annotated[bool, CONTRASTS]] = Field(
+        default=False, description="whether the documents of a batch's other queries are negatives too"
+    )
     window: ForNetworks[int] = Field(
         default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting"
     )
@@ -394,7 +398,7 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
         right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
         wrong = f"{name} is not trained on a subset first"
         subset = [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
-        return subset + loss_misfits(run.training)
+        return subset + loss_misfits(run.training) + contrast_misfits(run)
     right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
     used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
     problems = [
@@ -427,6 +431,18 @@ def loss_misfits(training: TrainingConfig) -> list[Problem]:
         wrong = "a loss or negatives by a teacher cannot be pre-trained: the teacher knows the target's data only"
         problems.append(Problem("training.pretrain_data", wrong, "null, or another loss and hard_negatives"))
     return problems
+
+
+def contrast_misfits(run: TrainingRun) -> list[Problem]:
+    """A Problem if in-batch negatives are asked of a ranker or loss that cannot have them."""
+    key, name, loss = "training.in_batch_negatives", run.ranker["name"], run.training.loss
+    if not run.training.in_batch_negatives:
+        return []
+    if not RANKERS[name].settings.embeds:
+        able = ", ".join(other for other, kind in RANKERS.items() if kind.settings.embeds)
+        return [Problem(key, f"{name} scores each document with its own query only", f"false, or ranker {able}")]
+    wrong = f"loss {loss} does not compare a query with the documents of others"
+    return [Problem(key, wrong, "false, or loss softmax")] if loss != "softmax" else []
 
 
 NEEDS = needs(TrainingRun)
