@@ -321,6 +321,11 @@ class TrainingConfig(Section):
 
 class EvaluationConfig(Section):
     relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
+    retrieve: int | None = Field(
+        default=None,
+        ge=1,
+        description="K: dev and test judge the K best documents of the whole collection, not the ranked candidates",
+    )
     smoothing: int = Field(default=1, ge=1, description="last iterations over which dev values are averaged")
 
 
@@ -398,10 +403,11 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
         right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
         wrong = f"{name} is not trained on a subset first"
         subset = [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
-        return subset + loss_misfits(run.training) + contrast_misfits(run)
+        return subset + loss_misfits(run.training) + vector_misfits(run)
     right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
     used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
-    problems = [
+    problems = vector_misfits(run)
+    problems += [
         Problem(f"curriculum.{key}", f"'{value}' does not apply to {name}, which grows trees on all its data", right)
         for key, value in used.items()
         if value != "none"
@@ -433,16 +439,21 @@ def loss_misfits(training: TrainingConfig) -> list[Problem]:
     return problems
 
 
-def contrast_misfits(run: TrainingRun) -> list[Problem]:
-    """A Problem if in-batch negatives are asked of a ranker or loss that cannot have them."""
-    key, name, loss = "training.in_batch_negatives", run.ranker["name"], run.training.loss
-    if not run.training.in_batch_negatives:
-        return []
-    if not RANKERS[name].settings.embeds:
-        able = ", ".join(other for other, kind in RANKERS.items() if kind.settings.embeds)
-        return [Problem(key, f"{name} scores each document with its own query only", f"false, or ranker {able}")]
-    wrong = f"loss {loss} does not compare a query with the documents of others"
-    return [Problem(key, wrong, "false, or loss softmax")] if loss != "softmax" else []
+def vector_misfits(run: TrainingRun) -> list[Problem]:
+    """A Problem for each key that asks for vectors of texts of a ranker that has none, or of another loss."""
+    name, training, loss = run.ranker["name"], run.training, run.training.loss
+    able = ", ".join(other for other, kind in RANKERS.items() if kind.settings.embeds)
+    problems, embeds = [], RANKERS[name].settings.embeds
+    if run.evaluation.retrieve is not None and not embeds:
+        wrong = f"{name} has no vectors of texts to search a collection by"
+        problems.append(Problem("evaluation.retrieve", wrong, f"null, or ranker {able}"))
+    if training.in_batch_negatives and not embeds:
+        wrong = f"{name} scores each document with its own query only"
+        problems.append(Problem("training.in_batch_negatives", wrong, f"false, or ranker {able}"))
+    elif training.in_batch_negatives and loss != "softmax":
+        wrong = f"loss {loss} does not compare a query with the documents of others"
+        problems.append(Problem("training.in_batch_negatives", wrong, "false, or loss softmax"))
+    return problems
 
 
 NEEDS = needs(TrainingRun)

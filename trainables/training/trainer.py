@@ -22,6 +22,7 @@ from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.instances import Batch, HardNegatives, Instances, make_instances
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import evaluator_of
+from trainables.evaluation.retrieval import retrieved_split
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
@@ -33,7 +34,7 @@ from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
 from trainables.training.saved_ranker import load_weights, write_ranker
-from trainables.training.scoring_texts import Accumulation, enough_memory, score_candidates
+from trainables.training.scoring_texts import Accumulation, enough_memory, nearest, score_candidates
 
 
 class Training(RankerProgress):
@@ -113,15 +114,24 @@ class Training(RankerProgress):
 
     def _evaluate_dev(self) -> float:
         """The dev value of the network's present weights, which become the best ones if it is the highest so far."""
-        scores = self.score(self.dev)
-        value = self.evaluate(scores)
+        documents, scores, value = self._judged_dev()
         if value > self.best_value:
             self.best_iteration = self.iteration + 1
             self.best_weights = {}  # room for the new ones
             with enough_memory(self.device):
                 self.best_weights = checkpoint.device_state(self.module)
-            self.best_scores = scores
+            self.best_scores, self.best_documents = scores, documents
         return value
+
+    def _judged_dev(self) -> tuple[np.ndarray | None, np.ndarray, float]:
+        """Documents retrieved for dev (None: its candidates are ranked), their scores, and the dev value."""
+        if (retrieved := self.retrieve(self.dev)) is None:
+            scores = self.score(self.dev)
+            return None, scores, self.evaluate(scores)
+        data = self.materials.data
+        split = retrieved_split(self.dev, *retrieved, len(data.documents))
+        evaluator = evaluator_of(data, split, self.run.evaluation.relevance_level)
+        return *retrieved, self.evaluate(retrieved[1], evaluator)
 
     def _train(self) -> dict[str, float]:
         steps = self.run.training.batches_per_iteration
@@ -280,11 +290,22 @@ class Training(RankerProgress):
             None if first_stage is None else first_stage[rows],
         )
 
+    def retrieve(self, split: Split) -> tuple[np.ndarray, np.ndarray] | None:
+        """The nearest documents of the whole collection, if `evaluation.retrieve` asks for them."""
+        depth = self.run.evaluation.retrieve
+        if depth is None or not isinstance(self.module, DualEncoder):
+            return None
+        text = self.materials.text
+        rows = split.query, np.arange(len(text.documents))
+        return nearest(self.module, text.queries, text.documents, *rows, depth, self.device, self.precision)
+
     # -- state ---------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Callable[[Path], None]:
         weights, moments = checkpoint.trained_state(self.module), checkpoint.optimizer_state(self.optimizer)
-        best = (self.best_weights, self.best_scores) if self.has_best else None  # replaced as a whole, never changed
+        best = None  # else replaced as a whole, never changed
+        if self.has_best:
+            best = self.best_weights, self.best_scores, self.best_documents
         average = None if self.average is None else self.average.state()
         remembered = {name: array.copy() for name, array in self.curriculum.state().items()}
         document = self.document() | {"micro_batch": self.accumulation.samples}
@@ -293,7 +314,7 @@ class Training(RankerProgress):
             save_file(weights, folder / "weights.safetensors")
             save_file(moments, folder / "optimizer.safetensors")
             if best:
-                checkpoint.save_best(*best, folder / checkpoint.BEST)
+                checkpoint.save_best(best[0], best[1], folder / checkpoint.BEST, best[2])
             if average is not None:
                 save_average(average, folder)
             if remembered:
