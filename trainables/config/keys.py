@@ -25,7 +25,7 @@ from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
 from trainables.curriculum.difficulty_file import no_file
 from trainables.curriculum.pacing import PACINGS
-from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.scoring import COURSES, SCORINGS
 from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
@@ -63,6 +63,9 @@ def teacher_ranker(value: Any) -> Any:
     return ranker_settings({"name": value} if isinstance(value, str) else value).model_dump()
 
 
+EARLY = ActiveIf("scoring el2n", lambda run: "early_teachers" in run.courses)
+
+
 class TeacherConfig(Section):
     """How a teacher is trained where the data gives no teacher's scores: like the ranker, except for these keys."""
 
@@ -72,6 +75,10 @@ class TeacherConfig(Section):
     lr: float | None = Field(default=None, gt=0, description="null: training.lr")
     max_iterations: int | None = Field(default=None, ge=1, description="null: training.max_iterations")
     seed: int = Field(default=111, ge=0, description="of the teacher's training (Penha & Hauff's)")
+    runs: Annotated[int, EARLY] = Field(default=3, ge=1, description="teachers that scoring el2n averages over")
+    early_iterations: Annotated[int, EARLY] = Field(
+        default=2, ge=1, description="iterations after which scoring el2n reads them"
+    )
 
 
 ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]
@@ -93,7 +100,9 @@ FOLLOWS_REFERENCE = ActiveIf(
 )
 READS_MARGIN = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
 READS_TEMPERATURE = ActiveIf("loss softmax or distill_kl", lambda run: "temperature" in LOSSES[run.training.loss].keys)
-READS_TEACHER = ActiveIf("a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher)
+READS_TEACHER = ActiveIf(
+    "a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher or bool(run.courses)
+)
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
 AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
@@ -373,6 +382,12 @@ class TrainingRun(Section):
         """Whether the order, the loss or the negatives read a teacher's scores."""
         ordered = self.curriculum.reads_scoring and "teacher" in SCORINGS[self.curriculum.scoring].needs
         return ordered or self.training.reads_teacher
+
+    @property
+    def courses(self) -> list[str]:
+        """What the order reads of teachers under way, as `needs` of a scoring names it."""
+        needs = SCORINGS[self.curriculum.scoring].needs if self.curriculum.reads_scoring else ()
+        return [course for course in COURSES if course in needs]
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""

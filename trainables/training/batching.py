@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -69,9 +70,13 @@ def make_curriculum(run: TrainingRun, materials: Materials, split: Split, instan
 
 def first_difficulty(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> np.ndarray:
     """Difficulty of each instance under `curriculum.scoring`, float64 [I]."""
-    teacher = materials.teacher
-    scored = scored_of(run, materials.data, split, instances, None if teacher is None else lambda: teacher)
-    return difficulty(run.curriculum.scoring, scored)[0]
+    given = {"teacher": materials.teacher, **materials.courses}
+    teachers = {need: partial(_same, scores) for need, scores in given.items() if scores is not None}
+    return difficulty(run.curriculum.scoring, scored_of(run, materials.data, split, instances, teachers))[0]
+
+
+def _same(scores: np.ndarray) -> np.ndarray:
+    return scores
 
 
 def scored_of(
@@ -79,9 +84,9 @@ def scored_of(
     data: RankingData,
     split: Split,
     instances: Instances,
-    teacher: Callable[[], np.ndarray] | None = None,
+    teachers: Mapping[str, Callable[[], np.ndarray]] | None = None,
 ) -> Scored:
-    """What the configured scoring reads. `teacher` returns the teacher's scores of the split."""
+    """What the configured scoring reads. `teachers`: what returns teachers' scores of the split, by field of Scored."""
     settings = run.curriculum
     return Scored(
         data,
@@ -92,7 +97,7 @@ def scored_of(
         relevance_level=run.evaluation.relevance_level,
         vectors=settings.vectors,
         file=settings.file,
-        teacher=teacher,
+        **(teachers or {}),
     )
 
 
