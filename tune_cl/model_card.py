@@ -14,6 +14,7 @@ import yaml
 from trainables.config.keys import TrainingRun
 from trainables.core.files import read_text, write_text
 from trainables.data.columns import RankingData
+from trainables.rankers import ranker_settings
 from trainables.training.ranker_folder import HUB_NAME, is_shared_form
 from tune_cl.confirmation.verdict import notes_of, of_these_seeds, sentence
 
@@ -27,6 +28,14 @@ from sentence_transformers import CrossEncoder
 
 ranker = CrossEncoder("{folder}")  # this folder
 scores = ranker.predict([("a query", "a document")])
+```
+
+"""
+WITH_SENTENCE_TRANSFORMER = """```python
+from sentence_transformers import SentenceTransformer
+
+encoder = SentenceTransformer("{folder}")  # this folder
+scores = encoder.similarity(encoder.encode(["a query"]), encoder.encode(["a document"]))
 ```
 
 """
@@ -70,8 +79,11 @@ def _header(folder: Path, run: TrainingRun) -> str:
     """The YAML that model hubs read. Without a license: nobody said which."""
     shared = is_shared_form(folder)
     fields: dict[str, Any] = {"library_name": "sentence-transformers" if shared else "tune_cl"}
-    fields |= {"pipeline_tag": "text-classification" if run.metric == "accuracy" else "text-ranking"}
-    fields |= {"tags": ["tune_cl", "curriculum-learning", *(["cross-encoder"] if shared else [])]}
+    embeds = ranker_settings(run.ranker).embeds
+    kind = "sentence-similarity" if embeds else "text-ranking"
+    fields |= {"pipeline_tag": "text-classification" if run.metric == "accuracy" else kind}
+    form = ["sentence-transformers" if embeds else "cross-encoder"] if shared else []
+    fields |= {"tags": ["tune_cl", "curriculum-learning", *form]}
     model = str(run.ranker.get("model", ""))
     if HUB_NAME.fullmatch(model) and not Path(model).exists():
         fields["base_model"] = model
@@ -80,7 +92,8 @@ def _header(folder: Path, run: TrainingRun) -> str:
 
 def _body(folder: Path, facts: Facts) -> str:
     run, name = facts.run, facts.run.ranker["name"]
-    use = TREES if run.grows_trees else (WITH_CROSS_ENCODER if is_shared_form(folder) else "") + WITH_TUNE_CL
+    elsewhere = WITH_SENTENCE_TRANSFORMER if ranker_settings(run.ranker).embeds else WITH_CROSS_ENCODER
+    use = TREES if run.grows_trees else (elsewhere if is_shared_form(folder) else "") + WITH_TUNE_CL
     parts = [
         f"# {name} trained on {facts.data.name}\n",
         use.format(folder=folder.name),
@@ -105,7 +118,8 @@ def _remarks(folder: Path, run: TrainingRun) -> list[str]:
         return [f"{OWN_FORM}\n"]
     remarks = [LINEAR] if run.ranker.get("head") == "cls" else []
     remarks += [PASSAGES] if run.ranker.get("passages") == "average" else []
-    return [*remarks, f"Pairs are cut at {run.training.max_length} tokens.\n"]
+    cut = "Texts" if ranker_settings(run.ranker).embeds else "Pairs"
+    return [*remarks, f"{cut} are cut at {run.training.max_length} tokens.\n"]
 
 
 def _data(facts: Facts) -> str:

@@ -22,17 +22,30 @@ def bert(module: Any, query: Tensor, document: Tensor) -> Tensor:
     parts = [template.before, query.tolist(), template.between, document.tolist(), template.after]
     ids = [token for part in parts for token in part]
     second = len(parts[0]) + len(parts[1]) + len(parts[2])
-    config = module.encoder.config.__class__.from_dict(module.encoder.config.to_dict(), attn_implementation="eager")
-    plain = transformers.BertModel(config, add_pooling_layer=False).to(module.score.weight.dtype).eval()
-    inputs = {
-        "input_ids": torch.tensor([ids]),
-        "token_type_ids": torch.tensor([[0] * second + [1] * (len(ids) - second)]),
-    }
-    cls = functional_call(plain, dict(module.encoder.named_parameters()), (), inputs).last_hidden_state[:, 0]
+    cls = last_states(module.encoder, ids, [0] * second + [1] * (len(ids) - second))[:, 0]
     if module.pooler is None:
         return module.score(cls)[0]
     logits = nn.functional.linear(torch.tanh(module.pooler(cls)), module.score.weight, module.score.bias)[0]
     return logits[1] - logits[0]
+
+
+def last_states(encoder: Any, ids: list[int], types: list[int]) -> Tensor:
+    """The last layer's vectors [1, L, D] of one sequence, by transformers' own attention, written out."""
+    config = encoder.config.__class__.from_dict(encoder.config.to_dict(), attn_implementation="eager")
+    weights = dict(encoder.named_parameters())
+    plain = transformers.BertModel(config, add_pooling_layer=False).to(next(iter(weights.values())).dtype).eval()
+    inputs = {"input_ids": torch.tensor([ids]), "token_type_ids": torch.tensor([types])}
+    return functional_call(plain, weights, (), inputs).last_hidden_state
+
+
+def bi_encoder(module: Any, query: Tensor, document: Tensor) -> Tensor:
+    """Reimers & Gurevych 2019: [CLS] text [SEP] through one Transformer each; the cosine of means, or of [CLS]."""
+    vectors = []
+    for text in (query, document):
+        ids = [*module.template.before, *text.tolist(), *module.template.after]
+        states = last_states(module.encoder, ids, [0] * len(ids))[0]
+        vectors.append(states.mean(0) if module.settings.pooling == "mean" else states[0])
+    return functional.cosine_similarity(*vectors, dim=0)
 
 
 def knrm(module: Any, query: Tensor, document: Tensor) -> Tensor:
@@ -127,6 +140,7 @@ def embedding(module: Any, query: Tensor, document: Tensor) -> Tensor:
 
 PLAIN: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
     "bert": bert,
+    "bi_encoder": bi_encoder,
     "knrm": knrm,
     "conv_knrm": conv_knrm,
     "drmm_tks": drmm_tks,

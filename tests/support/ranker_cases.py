@@ -6,6 +6,7 @@ from trainables.rankers import RANKERS
 
 SMALL = {
     "bert": {"vocabulary_size": 300},
+    "bi_encoder": {"vocabulary_size": 300},
     "bidaf_t": {"vector_size": 20, "hidden": 16, "character_filters": 8},
     "conv_knrm": {"vector_size": 20, "filters": 16},
     "drmm_tks": {"vector_size": 20},
@@ -19,6 +20,7 @@ NETWORKS = [name for name in sorted(RANKERS) if not RANKERS[name].grows_trees]
 
 VARIANTS = {
     "bert, classification": {"name": "bert", "head": "classification"},
+    "bi_encoder, cls": {"name": "bi_encoder", "pooling": "cls"},
     "bidaf_t, study": {"name": "bidaf_t", "reference": "study"},
     "conv_knrm + first stage": {"name": "conv_knrm", "add_first_stage": True},
     "drmm_tks, study": {"name": "drmm_tks", "reference": "study", "dropout": 0.1},

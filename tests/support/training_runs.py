@@ -13,6 +13,7 @@ from trainables.training.trainer import Training
 RANKERS = {
     "conv_knrm": {"name": "conv_knrm", "vector_size": 16, "filters": 8},
     "bert": {"name": "bert", "model": "tiny", "vocabulary_size": 300},
+    "bi_encoder": {"name": "bi_encoder", "model": "tiny", "vocabulary_size": 300},
 }
 
 

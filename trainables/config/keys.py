@@ -239,8 +239,10 @@ class TrainingConfig(Section):
         default="pairwise", description="of documents, of pairs, or of a positive and a list of negatives"
     )
     margin: ForNetworks[Annotated[float, READS_MARGIN]] = Field(default=1.0, gt=0, description="margin of loss hinge")
-    temperature: ForNetworks[Annotated[float, READS_TEMPERATURE]] = Field(
-        default=1.0, gt=0, description="divides the scores of losses softmax and distill_kl"
+    temperature: ForNetworks[Annotated[float | None, READS_TEMPERATURE]] = Field(
+        default=None,
+        gt=0,
+        description="divides the scores of losses softmax and distill_kl; null: 0.05 for softmax of cosines, else 1",
     )
     lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
     weight_decay: ForNetworks[float] = Field(default=0.0, ge=0)
@@ -371,6 +373,12 @@ class TrainingRun(Section):
     def grows_trees(self) -> bool:
         """Whether the ranker is an ensemble of trees over features; else it is a network over texts."""
         return RANKERS[self.ranker["name"]].grows_trees
+
+    @property
+    def temperature(self) -> float:
+        """What the loss divides scores by."""
+        usual = ranker_settings(self.ranker).temperature if self.training.loss == "softmax" else 1.0
+        return self.training.temperature or usual
 
     @property
     def draws(self) -> bool:

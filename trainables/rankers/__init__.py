@@ -12,6 +12,7 @@ from trainables.core.registry import Entry, Registry
 from trainables.rankers.settings import (
     BertSettings,
     BidafTSettings,
+    BiEncoderSettings,
     ConvKnrmSettings,
     DrmmTksSettings,
     EmbeddingMlpSettings,
@@ -46,6 +47,12 @@ RANKERS: Registry[RankerKind] = Registry(
         RankerKind(BertSettings, "trainables.rankers.bert:Bert"),
         "cross-encoder over any Hugging Face encoder",
         "MacAvaney et al. 2020; Penha & Hauff 2020",
+    ),
+    Entry(
+        "bi_encoder",
+        RankerKind(BiEncoderSettings, "trainables.rankers.bi_encoder:BiEncoder"),
+        "any Hugging Face encoder on query and document apart, and the similarity of both vectors",
+        "Reimers & Gurevych 2019; Karpukhin et al. 2020",
     ),
     Entry(
         "conv_knrm",

@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from transformers import AutoModelForSequenceClassification, PretrainedConfig, P
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData
+from trainables.rankers.adapters import add_adapters, decayed_groups, layer_depths, target_names
 from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER, read_classifier, write_classifier
 from trainables.rankers.classifier_heads import (
     LAYOUTS,
@@ -45,6 +46,7 @@ from trainables.rankers.classifier_heads import (
 )
 from trainables.rankers.encoders import (
     PAD,
+    empty_encoder,
     encode_texts,
     first_position,
     new_encoder,
@@ -61,6 +63,9 @@ from trainables.rankers.fast.packing import GROUP_COST, PACKED, cls_vectors, pac
 from trainables.rankers.ranker import Head, Ranker, RankerModule, TextSide, Tokens
 from trainables.rankers.settings import TINY, BertSettings
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest, mean_of_passages
+
+if TYPE_CHECKING:
+    from peft import LoraModel
 
 
 class BertModule(RankerModule):
@@ -90,7 +95,7 @@ class BertModule(RankerModule):
             pack_encoder(encoder)
         speed_up(encoder)
         if settings.checkpointing:
-            _save_activations(encoder, settings.model)
+            save_activations(encoder, settings.model)
         self.dropout = nn.Dropout(settings.dropout)
         self.activation_name, self.norm = TANH, None
         if head is None:
@@ -98,6 +103,17 @@ class BertModule(RankerModule):
         else:
             self._take_head(head, outputs)
         self.has_segments = "token_type_ids" in inspect.signature(encoder.forward).parameters
+        self.adapters: LoraModel | None = None
+
+    def add_adapters(self) -> None:
+        """Adds those that the settings ask for, and freezes the encoder."""
+        adapters = add_adapters(self.encoder, self.settings.lora)
+        object.__setattr__(self, "adapters", adapters)  # no part of its own: its parameters are the encoder's
+
+    def merge_adapters(self) -> None:
+        if self.adapters is not None:
+            self.adapters.merge_and_unload()
+            self.adapters = None
 
     def _new_head(self, pooler: nn.Linear | None, outputs: int) -> None:
         config, classifies = self.encoder.config, self.settings.head == "classification"
@@ -177,15 +193,17 @@ class BertModule(RankerModule):
         return result[:, 1] - result[:, 0] if self.two_classes else result
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
-        """Two groups: the layers that come with the encoder (its pooler too), and the new ones."""
-        groups: tuple[list[nn.Parameter], list[nn.Parameter]] = list(self.encoder.parameters()), []
+        """Two groups: the layers that come with the encoder (its pooler too), and the new ones. With `layer_decay`, the
+        first has the encoder's last layer alone, and a group for each layer below follows."""
+        encoder, *below = decayed_groups(self.encoder, lr, self.settings.layer_decay)
+        groups: tuple[list[nn.Parameter], list[nn.Parameter]] = encoder["params"], []
         new_score = self.settings.head != "pretrained"
         for layer, new in ((self.pooler, self.has_own_pooler), (self.norm, False), (self.score, new_score)):
             groups[new].extend(layer.parameters() if layer is not None else ())
-        return [{"params": groups[0], "lr": lr}, {"params": groups[1], "lr": self.settings.head_lr or lr}]
+        return [{"params": groups[0], "lr": lr}, {"params": groups[1], "lr": self.settings.head_lr or lr}, *below]
 
 
-def _save_activations(encoder: PreTrainedModel, model: str) -> None:
+def save_activations(encoder: PreTrainedModel, model: str) -> None:
     """Turns on gradient (activation) checkpointing by the encoder's own method."""
     if not encoder.supports_gradient_checkpointing:
         wrong = f"'{model}' cannot compute activations again"
@@ -193,30 +211,51 @@ def _save_activations(encoder: PreTrainedModel, model: str) -> None:
     encoder.activation_checkpointing_enable({"use_reentrant": False})
 
 
-class Bert(Ranker):
-    def prepare(self, data: RankingData, settings: BertSettings, seed: int) -> TextSide:
+class EncoderRanker(Ranker):
+    """What rankers over an encoder of transformers share: its tokens of whole texts."""
+
+    def location(self, model: str) -> str:
+        """Where the encoder of `ranker.model` is: its folder or hub name."""
+        return model
+
+    def prepare(self, data: RankingData, settings: Any, seed: int) -> TextSide:
         """The seed is not used: the vocabulary of `tiny` follows from the training texts alone."""
         from_front = keeps_latest(data, settings.keep)
         if settings.model == TINY:
             digest = digest_of(data.digest, TINY, settings.vocabulary_size, from_front)
             return cached_text_side("bert", digest, lambda: _tiny_text_side(data, settings, from_front))
-        files = _hub_files(settings.model, from_front)
+        files = hub_files(self.location(settings.model), from_front)
         return cached_text_side("bert", digest_of(data.digest, files), lambda: _text_side(data, files))
 
-    def weights_identity(self, settings: BertSettings) -> list[object]:
-        folder = Path(settings.model)
+    def weights_identity(self, settings: Any) -> list[object]:
+        folder = Path(self.location(settings.model))
         paths = sorted(folder.iterdir()) if settings.model != TINY and folder.is_dir() else []
         return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
 
-    def encode(self, files: Mapping[str, str], settings: BertSettings, texts: Iterable[str]) -> Tokens:
+    def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
         return encode_texts(Tokenizer.from_str(files[TOKENIZER]), texts)
+
+
+class Bert(EncoderRanker):
+    def notes(self, text: TextSide, settings: BertSettings) -> tuple[str, ...]:
+        fields = json.loads(text.files[CONFIG])
+        if settings.lora.rank or settings.layer_decay < 1:
+            encoder = empty_encoder(fields)
+            target_names(encoder, settings.lora)
+            layer_depths(encoder, ()) if settings.layer_decay < 1 else None
+        if fields["model_type"] in PACKED:
+            return ()
+        return (f"encoders of architecture {fields['model_type']} are not packed: short pairs are padded",)
 
     def build(self, text: TextSide, settings: BertSettings, max_length: int, outputs: int = 1) -> BertModule:
         """Raises ConfigError if the encoder has fewer positions than `max_length`, or its weights are missing."""
+        module = self._without_adapters(text, settings, max_length, outputs)
+        module.add_adapters()
+        return module
+
+    def _without_adapters(self, text: TextSide, settings: BertSettings, max_length: int, outputs: int) -> BertModule:
         template = PairTemplate.from_json(text.files[PAIRS])
-        if max_length > template.longest:
-            wrong = f"{max_length} tokens, but {settings.model} reads {template.longest}"
-            raise ConfigError(Problem("training.max_length", wrong, f"at most {template.longest}"))
+        require_positions(settings.model, template.longest, max_length)
         if settings.model == TINY:
             return self.restore(text.files, settings, max_length, outputs)
         if settings.head == "pretrained":
@@ -252,6 +291,13 @@ class Bert(Ranker):
 
     def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         return read_classifier(folder)
+
+
+def require_positions(model: str, longest: int, max_length: int) -> None:
+    """Raises ConfigError if an encoder reads fewer tokens than `training.max_length`."""
+    if max_length > longest:
+        wrong = f"{max_length} tokens, but {model} reads {longest}"
+        raise ConfigError(Problem("training.max_length", wrong, f"at most {longest}"))
 
 
 class WholeClassifier(RankerModule):
@@ -296,7 +342,7 @@ class CrossEncoder:
 def read_cross_encoder(model: str) -> CrossEncoder:
     """A folder's or hub name's sequence classifier with one or two labels, as sentence-transformers scores with it.
     Raises ConfigError if it is none."""
-    files = _hub_files(model, from_front=False)
+    files = hub_files(model, from_front=False)
     fields, template = json.loads(files[CONFIG]), PairTemplate.from_json(files[PAIRS])
     settings = BertSettings.model_validate({"model": model, "head": "pretrained"})
     if fields["model_type"] in LAYOUTS and fields.get("classifier_pooling", "cls") == "cls":
@@ -346,13 +392,13 @@ def _text_side(data: RankingData, files: Mapping[str, str]) -> TextSide:
     return TextSide(encode_texts(tokenizer, data.query_texts()), encode_texts(tokenizer, data.documents), files)
 
 
-def _tiny_text_side(data: RankingData, settings: BertSettings, from_front: bool) -> TextSide:
+def _tiny_text_side(data: RankingData, settings: Any, from_front: bool) -> TextSide:
     tokenizer = train_wordpiece(training_texts(data), settings.vocabulary_size)
     config = tiny_config(tokenizer.get_vocab_size())
     return _text_side(data, _files(tokenizer, config, config.max_position_embeddings, PAD, from_front))
 
 
-def _hub_files(model: str, from_front: bool) -> dict[str, str]:
+def hub_files(model: str, from_front: bool) -> dict[str, str]:
     """Files of a tokenizer and configuration from a folder or the hub."""
     config, tokenizer = read_encoder(model)
     longest = min(tokenizer.model_max_length, positions(config, tokenizer.model_max_length))

@@ -67,11 +67,22 @@ def _require_cls_first(model: str, tokenizer: Tokenizer, cls: int) -> None:
 
 def positions(config: PretrainedConfig, otherwise: int) -> int:
     """Most tokens that the encoder can read."""
-    with torch.device("meta"), _hub_out_of_reach():
-        encoder = transformers.AutoModel.from_config(config)
+    encoder = _empty(config)
     if (table := _position_table(encoder)) is not None:
         return table.num_embeddings - first_position(encoder)
     return getattr(config, "max_position_embeddings", otherwise)
+
+
+def _empty(config: PretrainedConfig) -> PreTrainedModel:
+    with torch.device("meta"), _hub_out_of_reach():
+        return transformers.AutoModel.from_config(config)
+
+
+def empty_encoder(fields: dict[str, Any]) -> PreTrainedModel:
+    """An encoder from its configuration's fields, without numbers, and without the pooler that ours lacks."""
+    encoder = _empty(_config_of(fields))
+    pop_pooler(encoder)
+    return encoder
 
 
 def first_position(encoder: PreTrainedModel) -> int:
@@ -87,11 +98,15 @@ def _position_table(encoder: PreTrainedModel) -> nn.Embedding | None:
 
 def new_encoder(fields: dict[str, Any], kind: Any = transformers.AutoModel) -> PreTrainedModel:
     """An encoder with random weights from its configuration's fields, or another `kind` of model."""
+    with _hub_out_of_reach():
+        return kind.from_config(_config_of(fields), dtype=torch.float32)
+
+
+def _config_of(fields: dict[str, Any]) -> PretrainedConfig:
     fields = dict(fields)
     config = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
     _require_own_kernels(config.model_type, config)
-    with _hub_out_of_reach():
-        return kind.from_config(config, dtype=torch.float32)
+    return config
 
 
 def pretrained_encoder(model: str, kind: Any = transformers.AutoModel) -> PreTrainedModel:

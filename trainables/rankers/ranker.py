@@ -79,6 +79,49 @@ class RankerModule(nn.Module, ABC):
         """Optimiser groups; a ranker with several learning rates overrides this."""
         return [{"params": [p for p in self.parameters() if p.requires_grad], "lr": lr}]
 
+    def merge_adapters(self) -> None:
+        """Adds adapters, if there are any, to the weights beside which they were trained: what is saved has none."""
+        return
+
+
+class DualEncoder(RankerModule):
+    """A ranker that encodes queries and documents apart: the score of a pair is the dot product of two vectors."""
+
+    @abstractmethod
+    def text_lengths(self, texts: Tokens, rows: np.ndarray) -> np.ndarray:
+        """Tokens that are read of each text, special ones included, int [N]."""
+
+    @abstractmethod
+    def collate_texts(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> dict[str, Any]:
+        """Inputs of `embed` for Q queries and D documents, given as rows; one of them may be none."""
+
+    @abstractmethod
+    def embed(self, **inputs: Any) -> Tensor:
+        """Vectors float32 [Q + D, H], those of the queries first."""
+
+    def collate(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> dict[str, Any]:
+        """Inputs of `embed` for the distinct texts of B pairs, and which vectors are a pair's: `query_of` and
+        `document_of`, int64 [B]."""
+        asked, query_of = np.unique(query_rows, return_inverse=True)
+        read, document_of = np.unique(document_rows, return_inverse=True)
+        pairs = {"query_of": query_of, "document_of": len(asked) + document_of}
+        inputs = self.collate_texts(queries, documents, asked, read)
+        return inputs | {name: torch.from_numpy(index) for name, index in pairs.items()}
+
+    def costs(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> np.ndarray:
+        """Tokens of the longer text of each pair."""
+        return np.maximum(self.text_lengths(queries, query_rows), self.text_lengths(documents, document_rows))
+
+    def forward(self, query_of: Tensor, document_of: Tensor, **inputs: Any) -> Tensor:
+        vectors = self.embed(**inputs)
+        return (vectors[query_of] * vectors[document_of]).sum(1)
+
 
 def on_device(inputs: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
     """Inputs of `forward` with their tensors on a device."""
@@ -111,6 +154,11 @@ class Ranker(ABC):
     def weights_identity(self, settings: Any) -> list[object]:
         """What identifies the files of weights that `build` reads, beyond their name in `settings`."""
         return []
+
+    def notes(self, text: TextSide, settings: Any) -> tuple[str, ...]:
+        """What the user should know before a module is built. Raises ConfigError for settings that no module of this
+        text side can have."""
+        return ()
 
     @abstractmethod
     def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:

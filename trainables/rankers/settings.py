@@ -23,12 +23,14 @@ class RankerSettings(BaseModel):
     """The `ranker.*` keys of one ranker; subclasses add theirs.
 
     default_lr  default of training.lr, where it is not the usual one
+    embeds      whether queries and documents are encoded apart, and a score compares their vectors
     text_side   rankers with the same name here and equal `text_keys` share what `prepare` makes
     text_keys   the settings that `prepare` reads
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     default_lr: ClassVar[float | None] = None
+    embeds: ClassVar[bool] = False
     text_side: ClassVar[str] = ""
     text_keys: ClassVar[frozenset[str]] = frozenset()
 
@@ -38,6 +40,30 @@ class RankerSettings(BaseModel):
     def draws(self) -> bool:
         """Whether training draws anything at random, so that the seed matters."""
         return True
+
+    @property
+    def temperature(self) -> float:
+        """Default of training.temperature with loss softmax."""
+        return 1.0
+
+
+class LoraSettings(BaseModel):
+    """Low-rank adapters, which are trained in place of a pretrained model's own weights."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rank: int = Field(
+        default=0, ge=0, description="of the adapters (LoRA) that are trained in place of the encoder; 0: none"
+    )
+    alpha: float | None = Field(
+        default=None, gt=0, description="an adapter's output counts alpha / rank times; null: twice the rank"
+    )
+    targets: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
+        default=None, description="names of the linear layers that get an adapter; null: all of the encoder"
+    )
+
+
+LAYER_DECAY = "learning rate of a layer as a share of that of the layer above it; 1: all have the same"
 
 
 class BertSettings(RankerSettings):
@@ -59,6 +85,8 @@ class BertSettings(RankerSettings):
     head_lr: float | None = Field(
         None, gt=0, description="learning rate of layers that no encoder brings; null = training.lr"
     )
+    lora: LoraSettings = LoraSettings()
+    layer_decay: float = Field(1.0, gt=0, le=1, description=LAYER_DECAY)
     keep: Keep = Field("latest", description="what is left of long queries of several utterances")
     passages: Literal["truncate", "average"] = Field(
         "truncate", description="long documents: cut off, or cut into passages whose [CLS] vectors are averaged"
@@ -66,6 +94,31 @@ class BertSettings(RankerSettings):
     document_length: int = Field(2000, ge=1, description="tokens of a document that passages average reads")
     checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
     vocabulary_size: int = Field(8000, ge=64, description="of model tiny")
+
+
+class BiEncoderSettings(RankerSettings):
+    text_side = "bert"
+    text_keys = frozenset({"model", "vocabulary_size", "keep"})
+    embeds = True
+
+    name: str = "bi_encoder"
+    model: str = Field(
+        TINY,
+        min_length=1,
+        description="a Hugging Face encoder's or SentenceTransformer's name or folder; tiny: a small new one",
+    )
+    pooling: Literal["mean", "cls"] = Field(
+        "mean", description="a text's vector: the mean of its tokens' vectors, or that of [CLS]"
+    )
+    similarity: Literal["cosine", "dot"] = Field("cosine", description="of the two vectors: the score")
+    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
+    checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
+    vocabulary_size: int = Field(8000, ge=64, description="of model tiny")
+
+    @property
+    def temperature(self) -> float:
+        """Cosines lie between -1 and 1, too close together for a softmax (sentence-transformers: scale 20)."""
+        return 0.05 if self.similarity == "cosine" else 1.0
 
 
 class WordSettings(RankerSettings):

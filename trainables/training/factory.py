@@ -16,14 +16,14 @@ from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
 from trainables.training.courses import completed
-from trainables.training.materials import Materials, materials_for, materials_key
+from trainables.training.materials import Materials, materials_for, materials_key, ranker_of
 from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
-from trainables.training.ranker_folder import is_cross_encoder
+from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
     SavedRanker,
     SavedTrees,
     holds_trees,
-    load_cross_encoder,
+    load_encoder,
     load_ranker_folder,
     load_trees,
 )
@@ -111,12 +111,13 @@ def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
     split, instances = training_instances(run, materials)
     given = run.reads_teacher and split.teacher is not None
     taught = ("the teacher's scores are those that the data gives: no teacher is trained",) if given else ()
-    return (*task_notes(run, materials.data), *taught, *instances.notes)
+    ranker, settings = ranker_of(run)
+    return (*task_notes(run, materials.data), *ranker.notes(materials.text, settings), *taught, *instances.notes)
 
 
 def load_saved(folder: Path) -> SavedRanker | SavedTrees:
-    """The trained ranker in a folder, or a cross-encoder of others in a folder or of a hub name. Raises DataError or
+    """The trained ranker in a folder, or an encoder of others in a folder or of a hub name. Raises DataError or
     ConfigError if there is none or it is broken."""
-    if is_cross_encoder(folder):
-        return load_cross_encoder(str(folder))
+    if is_of_others(folder):
+        return load_encoder(str(folder))
     return load_trees(folder) if holds_trees(folder) else load_ranker_folder(folder)

@@ -14,6 +14,7 @@ from trainables.core.plugins import plugins_of, require_plugins
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # organisation/model
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
+MODULES = "modules.json"  # of sentence-transformers
 OWN = "tune_cl.json"  # beside the files of a form that other libraries read: all that the form has no room for
 
 
@@ -22,20 +23,23 @@ def is_shared_form(folder: Path) -> bool:
     return (folder / OWN).is_file()
 
 
-def is_cross_encoder(name: str | Path) -> bool:
-    """Whether it can be a cross-encoder that tune_cl did not write: a Hugging Face folder, or a name on the hub."""
+def is_of_others(name: str | Path) -> bool:
+    """Whether it can be a cross-encoder or bi-encoder that tune_cl did not write: a Hugging Face folder, or a hub
+    name."""
     folder = Path(name)
     if not folder.exists():
         return HUB_NAME.fullmatch(str(name)) is not None
-    if is_shared_form(folder) or not (folder / CONFIG).is_file():
+    if is_shared_form(folder):
         return False
+    if not (folder / CONFIG).is_file():
+        return (folder / MODULES).is_file()
     return '"model_type"' in read_text(folder / CONFIG)
 
 
 def require_ranker(folder: Path) -> None:
-    """Raises DataError unless it is a folder that a trained ranker was saved in, or can be a cross-encoder."""
+    """Raises DataError unless it is a folder that a trained ranker was saved in, or can be an encoder of others."""
     require_regular(folder / CONFIG)
-    if is_cross_encoder(folder):
+    if is_of_others(folder):
         return
     if not (folder / CONFIG).is_file():
         inside = folder / "ranker"  # where `tune-cl train` and `confirm` put it within their folders

@@ -162,9 +162,24 @@ def load_weights(folder: Path, run: TrainingRun) -> dict[str, Tensor]:
     return _read(folder, ranker_of(run)[0])[1]
 
 
-def load_cross_encoder(model: str) -> SavedRanker:
-    """The cross-encoder of a folder or hub name that tune_cl did not write. Raises ConfigError if it is none."""
-    from trainables.rankers.bert import read_cross_encoder  # imports transformers
+def load_encoder(model: str) -> SavedRanker:
+    """The SentenceTransformer or cross-encoder of a folder or hub name that tune_cl did not write. Raises ConfigError
+    if it is none."""
+    from trainables.rankers.sentence_folder import read_sentences  # imports transformers
+
+    return _load_cross_encoder(model) if read_sentences(model) is None else _load_bi_encoder(model)
+
+
+def _load_bi_encoder(model: str) -> SavedRanker:
+    from trainables.rankers.bi_encoder import read_bi_encoder
+
+    settings, module, files = read_bi_encoder(model)
+    run = {"ranker": settings.model_dump(), "training": {"max_length": module.max_length}}
+    return SavedRanker(TrainingRun.model_validate(run), module, files)
+
+
+def _load_cross_encoder(model: str) -> SavedRanker:
+    from trainables.rankers.bert import read_cross_encoder
 
     cross_encoder = read_cross_encoder(model)
     run = TrainingRun.model_validate(

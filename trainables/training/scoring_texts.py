@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.errors import WorkFailed
-from trainables.rankers.ranker import RankerModule, Tokens, on_device
+from trainables.rankers.ranker import DualEncoder, RankerModule, Tokens, on_device
 from trainables.training.device import Precision
 
 Result = TypeVar("Result")
@@ -149,6 +149,8 @@ def score_candidates(
     if not len(query_rows):
         return np.empty(0, np.float32)
     module.eval()
+    if isinstance(module, DualEncoder):
+        return _compare(module, queries, documents, query_rows, document_rows, device, precision)
 
     def scores_of(rows: np.ndarray) -> Tensor:
         inputs = module.collate(queries, documents, query_rows[rows], document_rows[rows])
@@ -157,12 +159,70 @@ def score_candidates(
         return module(**on_device(inputs, device)).float()
 
     costs = module.costs(queries, documents, query_rows, document_rows)
+    return _computed(scores_of, costs, device, precision)
+
+
+def _computed(
+    values_of: Callable[[np.ndarray], Tensor], costs: np.ndarray, device: torch.device, precision: Precision
+) -> np.ndarray:
+    """Values [N, ...] of N pairs or texts, in their order, which a network computes in batches of similar cost."""
     order = np.argsort(costs, kind="stable")
     with torch.inference_mode(), precision.autocast(device):
-        by_cost = torch.cat(list(_in_batches(scores_of, costs, order, device))).cpu().numpy()  # one wait for the device
-    scores = np.empty_like(by_cost)
-    scores[order] = by_cost
+        by_cost = torch.cat(list(_in_batches(values_of, costs, order, device))).cpu().numpy()  # one wait for the device
+    values = np.empty_like(by_cost)
+    values[order] = by_cost
+    return values
+
+
+PAIRS_A_BLOCK = 1 << 16  # compared at a time: with 1,024 numbers a vector, 512 MB
+
+
+def _compare(
+    module: DualEncoder,
+    queries: Tokens,
+    documents: Tokens,
+    query_rows: np.ndarray,
+    document_rows: np.ndarray,
+    device: torch.device,
+    precision: Precision,
+) -> np.ndarray:
+    """Scores of B pairs, float32 [B]; each distinct text is encoded once."""
+    asked, query_of = np.unique(query_rows, return_inverse=True)
+    read, document_of = np.unique(document_rows, return_inverse=True)
+    vectors = embed_queries(module, queries, asked, device, precision)
+    others = embed_documents(module, documents, read, device, precision)
+    scores = np.empty(len(query_rows), np.float32)
+    for start in range(0, len(scores), PAIRS_A_BLOCK):
+        part = slice(start, start + PAIRS_A_BLOCK)
+        np.einsum("bh,bh->b", vectors[query_of[part]], others[document_of[part]], out=scores[part])
     return scores
+
+
+NO_ROWS = np.empty(0, np.int64)
+
+
+def embed_queries(
+    module: DualEncoder, texts: Tokens, rows: np.ndarray, device: torch.device, precision: Precision
+) -> np.ndarray:
+    """Vectors of queries, float32 [rows, H]; the module is in evaluation mode."""
+    return _computed(
+        lambda part: module.embed(**on_device(module.collate_texts(texts, texts, rows[part], NO_ROWS), device)),
+        module.text_lengths(texts, rows),
+        device,
+        precision,
+    )
+
+
+def embed_documents(
+    module: DualEncoder, texts: Tokens, rows: np.ndarray, device: torch.device, precision: Precision
+) -> np.ndarray:
+    """Vectors of documents, float32 [rows, H]; the module is in evaluation mode."""
+    return _computed(
+        lambda part: module.embed(**on_device(module.collate_texts(texts, texts, NO_ROWS, rows[part]), device)),
+        module.text_lengths(texts, rows),
+        device,
+        precision,
+    )
 
 
 def _in_batches(

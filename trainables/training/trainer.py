@@ -203,8 +203,7 @@ class Training(RankerProgress):
 
     @property
     def loss_settings(self) -> LossSettings:
-        training = self.run.training
-        return LossSettings(training.margin, self.run.evaluation.relevance_level, training.temperature)
+        return LossSettings(self.run.training.margin, self.run.evaluation.relevance_level, self.run.temperature)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)
@@ -297,12 +296,15 @@ class Training(RankerProgress):
         self.best_iteration = self.copied_iterations = self.iteration
 
     def save_ranker(self, folder: Path) -> None:
-        """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights."""
+        """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with
+        adapters merged."""
         checkpoint.load_trained_state(self.module, self.best_weights)
+        self.module.merge_adapters()
         write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
 
     def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
+        self.module.merge_adapters()
         self.module.load_state_dict(load_weights(folder, self.run))
 
     def _restore(self, folder: Path) -> None:

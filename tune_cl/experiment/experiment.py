@@ -98,10 +98,10 @@ class Experiment:
     def distinct_rankers(self) -> list[TrainingRun]:
         """The baseline and a training for each combination of the opened keys that decide what trainings read: the
         ranker's keys that its texts depend on (all, if it is pre-trained), `training.loss`, the keys of negatives,
-        `training.pretrain_data`, and the keys of the subset that comes first."""
+        `training.pretrain_data`, `ranker.lora.targets`, and the keys of the subset that comes first."""
         subsets = ("curriculum.subset", "curriculum.feature")
         negatives = ("training.negatives", "training.hard_negatives", "training.negative_ranks")
-        read = ("training.loss", *negatives, "training.pretrain_data", *subsets)
+        read = ("training.loss", *negatives, "training.pretrain_data", "ranker.lora.targets", *subsets)
         return self._varied(key for key in self.space.leaves if key.startswith(read) or key in self._text_keys())
 
     def file_readers(self) -> list[TrainingRun]:

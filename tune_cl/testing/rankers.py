@@ -112,13 +112,13 @@ def ignores_padding_and_the_rest_of_the_batch(case: Case) -> None:
 
 
 def keeps_the_contract_for_classes(case: Case) -> None:
-    if case.build().reads_first_stage:
-        try:
-            case.build(outputs=CLASSES)
-        except ConfigError:
-            return
-        promise(False, "classes have no first-stage score, which is a ConfigError")
-    module, (queries, documents) = case.build(outputs=CLASSES), case.pairs
+    """Logits of classes, or a ConfigError for them."""
+    first_stage, (queries, documents) = case.build().reads_first_stage, case.pairs
+    try:
+        module = case.build(outputs=CLASSES)
+    except ConfigError:
+        return
+    promise(not first_stage, "classes have no first-stage score, which is a ConfigError")
     logits = case.score(module, queries, documents)
     promise(logits.shape == (len(queries), CLASSES), "outputs=K gives logits [B, K]")
     promise(logits.dtype == torch.float32, "logits are float32")

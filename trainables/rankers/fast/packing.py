@@ -147,14 +147,14 @@ AttentionInterface.register(ATTENTION, packed_attention)
 AttentionMaskInterface.register(ATTENTION, _no_mask)
 
 
-def pack_encoder(encoder: PreTrainedModel) -> None:
+def pack_encoder(encoder: PreTrainedModel, cls_alone: bool = True) -> None:
     """Makes an encoder of `PACKED` read what `pack` gives, and return `last_hidden_state` [1, T, D].
 
-    For encoders of `CLS_ALONE` it is [1, P, D]: the last layer's attention becomes the architecture's own
-    cross-attention, with the same weights under the same names, from [CLS] to all positions.
+    With `cls_alone`, for encoders of `CLS_ALONE` it is [1, P, D]: the last layer's attention becomes the architecture's
+    own cross-attention, with the same weights under the same names, from [CLS] to all positions.
     """
     encoder.set_attn_implementation(ATTENTION)
-    if encoder.config.model_type not in CLS_ALONE:
+    if not cls_alone or encoder.config.model_type not in CLS_ALONE:
         return
     last: Any = encoder.get_submodule("encoder.layer")[-1]  # pyright: ignore[reportIndexIssue]
     with torch.device("meta"):
@@ -174,3 +174,15 @@ def cls_vectors(states: Tensor, starts: Tensor, ranks: Tensor) -> Tensor:
     """[CLS] vectors [P, D], in the order before packing, from a packed encoder's `last_hidden_state`."""
     tokens = ranks if states.shape[1] == len(starts) else starts[ranks]
     return rows(states[0], tokens)
+
+
+def mean_vectors(states: Tensor, groups: tuple[Group, ...], reads: Tensor, ranks: Tensor) -> Tensor:
+    """Means of the vectors of each sequence's tokens [P, D], in the order before packing, from a packed encoder's
+    `last_hidden_state` [1, T, D]."""
+    tokens = [group.sequences * group.width for group in groups]
+    sums = [
+        (part * mask[:, None]).unflatten(0, (group.sequences, group.width)).sum(1)
+        / mask.view(group.sequences, group.width).sum(1, keepdim=True)
+        for group, part, mask in zip(groups, states[0].split(tokens), reads.split(tokens), strict=True)
+    ]
+    return rows(torch.cat(sums), ranks)

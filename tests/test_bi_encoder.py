@@ -1,0 +1,231 @@
+"""Bi-encoders: equal to sentence-transformers' both ways, each text encoded once, and trained by every loss."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.support.builders import tiny_data
+from tests.support.encoder_folders import TEXTS, save_encoder
+from tests.support.training_runs import make_run, start, start_without_dropout
+from trainables.config.keys import TrainingRun, validated
+from trainables.core.errors import ConfigError
+from trainables.rankers import load_ranker, ranker_settings
+from trainables.rankers.ranker import DualEncoder, TextSide, Tokens
+from trainables.training.factory import load_saved
+from trainables.training.losses import LOSSES
+from trainables.training.materials import prepare
+from trainables.training.saved_ranker import SavedRanker, write_ranker
+from trainables.training.trainer import Training
+
+QUERIES = ["w1 w2", "so it is", "w7 said w30 w31 w32 w33 w34 w35 w36 w37 w38 w39 w40 w41 w42"]
+MAX_LENGTH = 16
+EVERY = np.repeat(np.arange(3), 5), np.tile(np.arange(5), 3)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return tiny_data(queries=24, candidates=6, seed=5)
+
+
+def saved_ranker(folder: Path, kind: str, **ranker: Any) -> SavedRanker:
+    """A bi_encoder over a small encoder of the kind, written to and read from `folder`/ranker."""
+    save_encoder(kind, folder / "encoder")
+    run = TrainingRun.model_validate(
+        {
+            "ranker": {"name": "bi_encoder", "model": str(folder / "encoder"), "keep": "first", **ranker},
+            "training": {"max_length": MAX_LENGTH},
+        }
+    )
+    bi_encoder, settings = load_ranker("bi_encoder"), ranker_settings(run.ranker)
+    text = bi_encoder.prepare(tiny_data(queries=4), settings, seed=0)
+    module = bi_encoder.build(text, settings, MAX_LENGTH)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for weight in module.parameters():  # else all texts would have nearly the same vector
+            weight.add_(torch.randn_like(weight), alpha=0.2)
+    write_ranker(run, module, text, folder / "ranker")
+    return load(folder / "ranker")
+
+
+def load(folder: Path) -> SavedRanker:
+    ranker = load_saved(folder)
+    assert isinstance(ranker, SavedRanker)
+    return ranker
+
+
+def our_vectors(ranker: SavedRanker, texts: list[str]) -> np.ndarray:
+    tokens = load_ranker("bi_encoder").encode(ranker.files, None, texts)
+    module = ranker.module.eval()
+    assert isinstance(module, DualEncoder)
+    with torch.no_grad():
+        nothing = np.empty(0, np.int64)
+        return module.embed(**module.collate_texts(tokens, tokens, np.arange(len(texts)), nothing)).numpy()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "pooling", "similarity"),
+    [
+        ("bert", "mean", "cosine"),
+        ("bert", "cls", "dot"),
+        ("roberta", "mean", "dot"),
+        ("modernbert", "mean", "cosine"),
+        ("distilbert", "cls", "cosine"),
+        ("deberta-v2", "mean", "cosine"),
+    ],
+)
+def test_sentence_transformers_gives_equal_vectors(kind: str, pooling: str, similarity: str, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    ranker = saved_ranker(tmp_path, kind, pooling=pooling, similarity=similarity)
+    theirs = SentenceTransformer(str(tmp_path / "ranker"))
+    texts = [*QUERIES, *TEXTS[:5]]
+    vectors = theirs.encode(texts)
+    assert our_vectors(ranker, texts) == pytest.approx(vectors, abs=1e-4)
+    scores = theirs.similarity(vectors[:3], vectors[3:]).numpy()
+    assert ranker.score(QUERIES, TEXTS[:5], *EVERY, precision="fp32").reshape(3, 5) == pytest.approx(scores, abs=1e-4)
+    assert scores.std() > 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("normalised", [True, False])
+def test_a_sentence_transformer_of_others_is_loaded_and_trained_further(normalised: bool, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
+
+    save_encoder("bert", tmp_path / "encoder")
+    transformer = modules.Transformer(str(tmp_path / "encoder"), max_seq_length=MAX_LENGTH)
+    parts = [transformer, modules.Pooling(32, "cls"), *([modules.Normalize()] if normalised else [])]
+    theirs = SentenceTransformer(modules=parts, similarity_fn_name=None if normalised else "dot")
+    theirs.save_pretrained(str(tmp_path / "theirs"))
+    ranker = load(tmp_path / "theirs")
+    assert ranker.run.training.max_length == MAX_LENGTH
+    assert our_vectors(ranker, QUERIES) == pytest.approx(theirs.encode(QUERIES), abs=1e-4)
+    keys = {"name": "bi_encoder", "model": str(tmp_path / "theirs"), "pooling": "cls"}
+    run = TrainingRun.model_validate({"ranker": keys, "training": {"max_length": MAX_LENGTH}})
+    training = Training(run, prepare(run, tiny_data(queries=4)), device="cpu")
+    started = dict(training.module.named_parameters())
+    assert all(torch.equal(weight, started[name]) for name, weight in ranker.module.named_parameters())
+    with pytest.raises(ConfigError, match=r"ranker\.pooling: 'mean', but .* was trained with cls; cls"):
+        wrong = TrainingRun.model_validate({"ranker": keys | {"pooling": "mean"}, "training": {"max_length": 16}})
+        Training(wrong, prepare(wrong, tiny_data(queries=4)), device="cpu")
+
+
+def test_an_encoder_in_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
+    """As versions of sentence-transformers before 2 wrote it."""
+    ranker = saved_ranker(tmp_path, "bert")
+    old = tmp_path / "old"
+    (old / "1_Pooling").mkdir(parents=True)
+    save_encoder("bert", old / "0_Transformer")
+    modules = json.loads((tmp_path / "ranker" / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (old / "modules.json").write_text(json.dumps(modules))
+    (old / "1_Pooling" / "config.json").write_bytes((tmp_path / "ranker" / "1_Pooling" / "config.json").read_bytes())
+    (old / "0_Transformer" / "sentence_bert_config.json").write_text('{"max_seq_length": 16}')
+    for name in ("config.json", "model.safetensors"):
+        (old / "0_Transformer" / name).write_bytes((tmp_path / "ranker" / name).read_bytes())
+    assert np.array_equal(our_vectors(load(old), QUERIES), our_vectors(ranker, QUERIES))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "wrong"),
+    [
+        ("modules.json", {"type": "sentence_transformers.models.Dense"}, "is made of Transformer, Pooling, Dense"),
+        ("modules.json", {"path": "../elsewhere", "idx": 0}, "has its encoder at '../elsewhere'"),
+        ("1_Pooling/config.json", {"pooling_mode_max_tokens": True}, "pools in another way"),
+        ("config_sentence_transformers.json", {"similarity_fn_name": "euclidean"}, "compares by 'euclidean'"),
+    ],
+)
+def test_models_with_other_parts_are_refused(name: str, change: dict[str, Any], wrong: str, tmp_path: Path) -> None:
+    saved_ranker(tmp_path, "bert")
+    folder = tmp_path / "ranker"
+    (folder / "tune_cl.json").unlink()
+    document = json.loads((folder / name).read_text())
+    part = document[change.get("idx", -1)] if isinstance(document, list) else document
+    part.update(change)
+    (folder / name).write_text(json.dumps(document))
+    with pytest.raises(ConfigError, match=rf"^error: ranker\.model: .* {wrong}"):
+        load_saved(folder)
+
+
+def test_pairs_to_classify_are_refused() -> None:
+    bi_encoder, settings = load_ranker("bi_encoder"), ranker_settings({"name": "bi_encoder", "vocabulary_size": 300})
+    text = bi_encoder.prepare(tiny_data(queries=4), settings, seed=0)
+    with pytest.raises(ConfigError, match=r"ranker\.name: .* pairs to classify; bert"):
+        bi_encoder.build(text, settings, MAX_LENGTH, outputs=3)
+
+
+def test_settings_of_other_rankers_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"ranker\.similarity: .*unknown"):
+        validated({"ranker": {"name": "bert", "similarity": "dot"}})
+    with pytest.raises(ConfigError, match=r"ranker\.head: .*unknown"):
+        validated({"ranker": {"name": "bi_encoder", "head": "cls"}})
+
+
+def test_evaluation_encodes_each_text_once(data, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = start(make_run("bi_encoder", training={"precision": "fp32"}), data)
+    module, dev = training.module, data.splits["dev"]
+    assert isinstance(module, DualEncoder)
+    encoded: list[int] = []
+    collate = module.collate_texts
+
+    def counting(queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray) -> Any:
+        encoded.append(len(query_rows) + len(document_rows))
+        return collate(queries, documents, query_rows, document_rows)
+
+    monkeypatch.setattr(module, "collate_texts", counting)
+    scores = training.score(dev)
+    assert sum(encoded) == len(np.unique(dev.query)) + len(np.unique(dev.document))
+    text: TextSide = training.materials.text
+    with torch.no_grad():
+        inputs = module.collate(text.queries, text.documents, dev.query[dev.owner], dev.document)
+        assert scores == pytest.approx(module(**inputs).numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("loss", [name for name, loss in LOSSES.items() if loss.kind != "classification"])
+def test_it_trains_with_every_loss(loss: str, data) -> None:
+    ranker = {"name": "bi_encoder", "vocabulary_size": 300, "similarity": "dot" if loss == "mse" else "cosine"}
+    keys = {"loss": loss, "negatives": 2, "max_iterations": 1, "batches_per_iteration": 2}
+    run = make_run("bi_encoder", training=keys).model_copy(update={"ranker": ranker_settings(ranker).model_dump()})
+    materials = prepare(run, data)
+    if run.training.reads_teacher:
+        train = data.splits["train"]
+        materials = type(materials)(data, materials.text, teacher=train.grade.astype(np.float32))
+    training = Training(run, materials, device="cpu")
+    before = [parameter.detach().clone() for parameter in training.module.parameters()]
+    assert np.isfinite(training.iterate()["train_loss"])
+    assert not all(map(torch.equal, before, training.module.parameters()))
+
+
+@pytest.mark.parametrize(("loss", "tempered"), [("softmax", True), ("pairwise", False)])
+def test_the_temperature_divides_scores_in_the_loss(loss: str, tempered: bool, data) -> None:
+    def first_loss(**training: Any) -> float:
+        keys = {"loss": loss, "negatives": 2, "max_iterations": 1, "batches_per_iteration": 1}
+        run = make_run("bert", training=keys | training)
+        return start_without_dropout(run, prepare(run, data)).iterate()["train_loss"]
+
+    assert first_loss() == first_loss(temperature=1.0)
+    assert (first_loss(temperature=0.1) != first_loss()) is tempered
+
+
+@pytest.mark.parametrize(
+    ("ranker", "training", "temperature"),
+    [
+        ({}, {}, 0.05),
+        ({"similarity": "dot"}, {}, 1),
+        ({}, {"loss": "distill_kl"}, 1),
+        ({}, {"temperature": 0.02}, 0.02),
+        ({"name": "bert"}, {}, 1),
+    ],
+)
+def test_cosines_have_a_temperature_of_their_own(
+    ranker: dict[str, Any], training: dict[str, Any], temperature: float
+) -> None:
+    run = {"ranker": {"name": "bi_encoder", **ranker}, "training": {"loss": "softmax", **training}}
+    assert TrainingRun.model_validate(run).temperature == temperature
