@@ -7,7 +7,7 @@ and `unflatten` convert between the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -24,6 +24,7 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
 from trainables.curriculum.difficulty_file import no_file
+from trainables.curriculum.negatives import SCHEDULES
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import COURSES, SCORINGS
 from trainables.curriculum.subset import SUBSETS
@@ -83,6 +84,9 @@ class TeacherConfig(Section):
 
 ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]
 HAS_PACING = ActiveIf("a pacing", lambda run: run.curriculum.pacing != "none")
+SCHEDULES_NEGATIVES = ActiveIf("a schedule of negatives", lambda run: run.curriculum.negatives.schedule != "none")
+MOVES_RANKS = ActiveIf("schedule ranks", lambda run: run.curriculum.negatives.schedule == "ranks")
+HAS_PACE = ActiveIf("a pacing, of the order or of negatives", lambda run: bool(run.curriculum.paces))
 HAS_WEIGHTING = ActiveIf("a weighting", lambda run: run.curriculum.weighting != "none")
 HAS_ORDER = ActiveIf(
     "a pacing or a weighting",
@@ -111,13 +115,15 @@ PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data i
 
 OPENS_FROM_DELTA = ActiveIf(
     "not the fixed stages of pacing step under reference code",
-    lambda run: (run.curriculum.pacing, run.curriculum.reference) != ("step", "code"),
+    lambda run: run.curriculum.reference != "code" or any(name != "step" for name in run.curriculum.paces),
 )
 
 
 def pacing_reads(key: str) -> ActiveIf:
     names = [name for name, pacing in PACINGS.items() if key in pacing.needs]
-    return ActiveIf(f"pacing {_any_of(names)}", lambda run: key in PACINGS[run.curriculum.pacing].needs)
+    return ActiveIf(
+        f"pacing {_any_of(names)}", lambda run: any(key in PACINGS[one].needs for one in run.curriculum.paces)
+    )
 
 
 def scoring_reads(need: str) -> ActiveIf:
@@ -134,6 +140,20 @@ def _any_of(names: list[str]) -> str:
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+class NegativesConfig(Section):
+    """A curriculum over the candidates of each query, with T, delta, n and stages of `curriculum`."""
+
+    schedule: Annotated[str, one_of(SCHEDULES)] = Field(
+        default="none", description="how the negatives of a query become harder"
+    )
+    pacing: Annotated[str, one_of(PACINGS), SCHEDULES_NEGATIVES] = Field(
+        default="linear", description="how much of the way to the last negatives lies behind a step"
+    )
+    start: Annotated[tuple[Rank, Rank] | None, MOVES_RANKS] = Field(
+        default=None, description="[LO, HI]: ranks that schedule ranks begins with; null: the deepest of each query"
+    )
+
+
 class CurriculumConfig(Section):
     scoring: Annotated[str, one_of(SCORINGS), READS_SCORING] = Field(
         default="random", description="difficulty that orders the training data"
@@ -148,7 +168,7 @@ class CurriculumConfig(Section):
     delta: Annotated[float, pacing_reads("delta"), OPENS_FROM_DELTA] = Field(
         default=0.33, gt=0, le=1, description="share open at the start"
     )
-    T: Annotated[float, HAS_PACING] = Field(
+    T: Annotated[float, HAS_PACE] = Field(
         default=0.9, gt=0, le=1, description="share of all training steps after which everything is open"
     )
     final_share: Annotated[float, HAS_PACING] = Field(
@@ -211,6 +231,13 @@ class CurriculumConfig(Section):
         default=None, description="difficulty of one's own: a file of rows QUERY TAB DOCUMENT TAB VALUE"
     )
     teacher: Annotated[TeacherConfig, READS_TEACHER] = TeacherConfig()
+    negatives: ForNetworks[NegativesConfig] = NegativesConfig()
+
+    @property
+    def paces(self) -> list[str]:
+        """The pacings in force, of the order and of the negatives."""
+        of_negatives = [self.negatives.pacing] if self.negatives.schedule != "none" else []
+        return [name for name in (self.pacing, *of_negatives) if name != "none"]
 
     @property
     def reads_scoring(self) -> bool:
@@ -231,7 +258,7 @@ class CurriculumConfig(Section):
     def follows_reference(self) -> bool:
         """Whether a part of the curriculum differs between a paper and its code."""
         scored = self.reads_scoring and "reference" in SCORINGS[self.scoring].needs
-        return scored or self.weighting != "none" or "reference" in PACINGS[self.pacing].needs
+        return scored or self.weighting != "none" or any("reference" in PACINGS[name].needs for name in self.paces)
 
 
 class TrainingConfig(Section):
@@ -312,6 +339,11 @@ class TrainingConfig(Section):
     def reads_teacher(self) -> bool:
         """Whether the loss or the negatives read a teacher's scores."""
         return LOSSES[self.loss].reads_teacher or (self.draws_hard_negatives and self.hard_negatives == "teacher")
+
+    @property
+    def ranks(self) -> tuple[int, int]:
+        """First and last rank of hard negatives."""
+        return self.negative_ranks or (1, int(self.negatives))
 
     @property
     def reads_lists(self) -> bool:
@@ -409,9 +441,10 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
         right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
         wrong = f"{name} is not trained on a subset first"
         subset = [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
-        return subset + loss_misfits(run.training)
+        return [*subset, *loss_misfits(run.training), *schedule_misfits(run)]
     right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
     used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
+    used["negatives.schedule"] = curriculum.negatives.schedule
     problems = [
         Problem(f"curriculum.{key}", f"'{value}' does not apply to {name}, which grows trees on all its data", right)
         for key, value in used.items()
@@ -442,6 +475,20 @@ def loss_misfits(training: TrainingConfig) -> list[Problem]:
         wrong = "a loss or negatives by a teacher cannot be pre-trained: the teacher knows the target's data only"
         problems.append(Problem("training.pretrain_data", wrong, "null, or another loss and hard_negatives"))
     return problems
+
+
+def schedule_misfits(run: TrainingRun) -> Iterator[Problem]:
+    """A Problem for each key that contradicts the schedule of negatives."""
+    training, schedule = run.training, run.curriculum.negatives.schedule
+    key = "curriculum.negatives.schedule"
+    if schedule in ("ranks", "sources") and not training.draws_hard_negatives:
+        wrong = f"'{schedule}' ends at hard negatives, and training.* draws none"
+        yield Problem(key, wrong, "training.hard_negatives: first_stage or teacher, and training.negatives: a number")
+    if schedule == "groups" and not LOSSES[training.loss].by_groups:
+        yield Problem(key, f"'groups' is of loss cl_drd, and the loss is {training.loss}", "training.loss: cl_drd")
+    low, high = run.curriculum.negatives.start or (1, 1)
+    if low > high:
+        yield Problem("curriculum.negatives.start", f"{low} is above {high}", f"e.g. [{high}, {low}]")
 
 
 NEEDS = needs(TrainingRun)

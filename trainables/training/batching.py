@@ -11,6 +11,7 @@ import torch
 
 from trainables.config.keys import TrainingRun
 from trainables.core.randomness import generator
+from trainables.curriculum.negatives import Negatives
 from trainables.curriculum.sampler import Sampler, easy_first
 from trainables.curriculum.scoring import Scored, difficulty
 from trainables.curriculum.weighting import CODE_EPSILON, WEIGHTINGS, Weigher, ease_of, values_of
@@ -26,15 +27,18 @@ DIFFICULTY = "difficulty"
 
 @dataclass
 class Curriculum:
-    """Sampler and weigher of one training. `refreshed`: difficulty float64 [I] that replaced the first one, or None."""
+    """Sampler, weigher and negatives of one training. `refreshed`: difficulty float64 [I] that replaced the first one,
+    or None."""
 
     sampler: Sampler
     weigher: Weigher
+    negatives: Negatives
     refreshed: np.ndarray | None = None
 
     def follow(self, dev: Sequence[float]) -> None:
         """Paces the next iteration by the dev values of all before it."""
         self.sampler.schedule = self.sampler.schedule.after(dev)
+        self.negatives = self.negatives.after(dev)
 
     def reads_difficulty(self, step: int, iteration: int) -> bool:
         """Whether the instances' difficulty still decides anything at a step."""
@@ -58,14 +62,15 @@ class Curriculum:
         self.sampler.restore(state)
 
 
-def make_curriculum(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> Curriculum:
-    """The configured curriculum over the training instances."""
+def make_curriculum(run: TrainingRun, materials: Materials, split: Split, negatives: Negatives) -> Curriculum:
+    """The configured curriculum over the training instances. Orders and weights are those of the last negatives."""
+    instances = negatives.instances
     settings = run.curriculum
     difficulty = (
         first_difficulty(run, materials, split, instances) if settings.reads_scoring else np.zeros(len(instances))
     )
     sampler = sampler_of(settings, difficulty, total_steps(run), run.seed)
-    return Curriculum(sampler, make_weigher(run, split, instances, difficulty))
+    return Curriculum(sampler, make_weigher(run, split, instances, difficulty), negatives)
 
 
 def first_difficulty(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> np.ndarray:
@@ -134,15 +139,14 @@ class Batcher:
         self,
         materials: Materials,
         split: Split,
-        instances: Instances,
-        sampler: Sampler,
+        curriculum: Curriculum,
         module: RankerModule,
         batch_size: int,
         window: int,
     ):
         self.text: TextSide = materials.text
-        self.split, self.instances, self.sampler = split, instances, sampler
-        self.seed = sampler.seed  # of the negatives; the sampler's is that of the order
+        self.split, self.curriculum, self.instances = split, curriculum, curriculum.negatives.instances
+        self.seed = curriculum.sampler.seed  # of the negatives; the sampler's is that of the order
         self.module, self.batch_size, self.window = module, batch_size, window
         self.query_of_row = split.query[split.owner]
         self.first_stage = first_stage_for(module, split)
@@ -153,9 +157,9 @@ class Batcher:
             yield from self._window(start, min(self.window, step + count - start))
 
     def _window(self, step: int, batches: int) -> Iterator[Batch]:
-        rows = self.sampler.draw(step, batches, self.batch_size).ravel()
+        rows = self.curriculum.sampler.draw(step, batches, self.batch_size).ravel()
         rng = generator(self.seed, "negatives", step)
-        positive, negative = self.instances.draw(rows, rng)
+        positive, negative = self.curriculum.negatives.at(step).draw(rows, rng)
         if batches > 1:
             by_cost = np.argsort(self._costs(positive, negative), kind="stable")
             rows, positive, negative = rows[by_cost], positive[by_cost], negative[by_cost]

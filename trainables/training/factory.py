@@ -27,7 +27,7 @@ from trainables.training.saved_ranker import (
     load_ranker_folder,
     load_trees,
 )
-from trainables.training.trainer import Training, training_instances
+from trainables.training.trainer import Training, training_negatives
 from trainables.training.trees import TreeTraining, tree_notes
 
 STEPS = 4
@@ -108,11 +108,16 @@ def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
     required_split(materials.data, "dev")
     if run.grows_trees:
         return tree_notes(run, materials.data)
-    split, instances = training_instances(run, materials)
+    split, negatives = training_negatives(run, materials)
     given = run.reads_teacher and split.teacher is not None
     taught = ("the teacher's scores are those that the data gives: no teacher is trained",) if given else ()
     ranker, settings = ranker_of(run)
-    return (*task_notes(run, materials.data), *ranker.notes(materials.text, settings), *taught, *instances.notes)
+    return (
+        *task_notes(run, materials.data),
+        *ranker.notes(materials.text, settings),
+        *taught,
+        *negatives.instances.notes,
+    )
 
 
 def load_saved(folder: Path) -> SavedRanker | SavedTrees:

@@ -101,6 +101,7 @@ class Experiment:
         `training.pretrain_data`, `ranker.lora.targets`, and the keys of the subset that comes first."""
         subsets = ("curriculum.subset", "curriculum.feature")
         negatives = ("training.negatives", "training.hard_negatives", "training.negative_ranks")
+        negatives = (*negatives, "curriculum.negatives.schedule")
         read = ("training.loss", *negatives, "training.pretrain_data", "ranker.lora.targets", *subsets)
         return self._varied(key for key in self.space.leaves if key.startswith(read) or key in self._text_keys())
 
