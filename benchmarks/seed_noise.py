@@ -99,9 +99,9 @@ class Measured:
 class SharedDraws(Sampler):
     """Draws of the open samples with the lowest random numbers, which depend on seed, step and sample alone."""
 
-    def _batch(self, step: int, pool: int, size: int) -> np.ndarray:
+    def _batch(self, step: int, pool: range, size: int) -> np.ndarray:
         drawn = generator(self.seed, "shared batch", step).random(len(self.order))
-        return np.argsort(drawn[self.order[:pool]])[:size]
+        return np.argsort(drawn[self.order[pool.start : pool.stop]])[:size]
 
 
 class Observed(Training):

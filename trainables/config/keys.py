@@ -109,6 +109,7 @@ READS_TEACHER = ActiveIf(
 )
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
+CONTRASTS = ActiveIf("loss softmax", lambda run: run.training.loss == "softmax")
 AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
@@ -306,6 +307,9 @@ class TrainingConfig(Section):
     negative_ranks: ForNetworks[Annotated[tuple[Rank, Rank] | None, DRAWS_NEGATIVES, DRAWS_HARD]] = Field(
         default=None, description="[LO, HI]: ranks, among a positive's negatives, that are drawn from; null: [1, N]"
     )
+    in_batch_negatives: ForNetworks[Annotated[bool, CONTRASTS]] = Field(
+        default=False, description="whether the documents of a batch's other queries are negatives too"
+    )
     window: ForNetworks[int] = Field(
         default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting"
     )
@@ -441,7 +445,11 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
         right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
         wrong = f"{name} is not trained on a subset first"
         subset = [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
+<<<<<<< HEAD
         return [*subset, *loss_misfits(run.training), *schedule_misfits(run)]
+=======
+        return subset + loss_misfits(run.training) + contrast_misfits(run)
+>>>>>>> main
     right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
     used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
     used["negatives.schedule"] = curriculum.negatives.schedule
@@ -477,6 +485,7 @@ def loss_misfits(training: TrainingConfig) -> list[Problem]:
     return problems
 
 
+<<<<<<< HEAD
 def schedule_misfits(run: TrainingRun) -> Iterator[Problem]:
     """A Problem for each key that contradicts the schedule of negatives."""
     training, schedule = run.training, run.curriculum.negatives.schedule
@@ -489,6 +498,18 @@ def schedule_misfits(run: TrainingRun) -> Iterator[Problem]:
     low, high = run.curriculum.negatives.start or (1, 1)
     if low > high:
         yield Problem("curriculum.negatives.start", f"{low} is above {high}", f"e.g. [{high}, {low}]")
+=======
+def contrast_misfits(run: TrainingRun) -> list[Problem]:
+    """A Problem if in-batch negatives are asked of a ranker or loss that cannot have them."""
+    key, name, loss = "training.in_batch_negatives", run.ranker["name"], run.training.loss
+    if not run.training.in_batch_negatives:
+        return []
+    if not RANKERS[name].settings.embeds:
+        able = ", ".join(other for other, kind in RANKERS.items() if kind.settings.embeds)
+        return [Problem(key, f"{name} scores each document with its own query only", f"false, or ranker {able}")]
+    wrong = f"loss {loss} does not compare a query with the documents of others"
+    return [Problem(key, wrong, "false, or loss softmax")] if loss != "softmax" else []
+>>>>>>> main
 
 
 NEEDS = needs(TrainingRun)

@@ -79,7 +79,7 @@ def instances_of(run: TrainingRun, split: str, scoring: str | None = None) -> Sp
     """The instances of a split of the configured data, which `scoring` must suit. Raises ConfigError or DataError."""
     if scoring is not None:
         SCORINGS[scoring]  # raises for an unknown name before the data is read
-    data = load_data(run.data)
+    data = load_data(run.data, run.evaluation.relevance_level)
     if scoring is not None:
         require_scoring(scoring, data)
     from trainables.training.pretrained import teacher_scores

@@ -182,7 +182,7 @@ def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:
     The text side does not depend on a trial's seed: vocabulary and word vectors belong to the collection, so that
     trials with different seeds differ in training alone.
     """
-    data = data or load_data(run.data)
+    data = data or load_data(run.data, run.evaluation.relevance_level)
     if run.grows_trees:
         require_features(data)
         return Materials(data, NO_TEXTS)

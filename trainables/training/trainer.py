@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +25,11 @@ from trainables.data.instances import Batch, HardNegatives, Instances, make_inst
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import evaluator_of
 from trainables.rankers.first_stage import first_stage_for
-from trainables.rankers.ranker import RankerModule, on_device, sent
+from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
 from trainables.training.average import MovingAverage, save_average
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
+from trainables.training.contrast import InBatchNegatives
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
@@ -63,6 +65,8 @@ class Training(RankerProgress):
             run.training.batch_size,
             run.training.window,
         )
+        contrasts = run.training.in_batch_negatives and run.training.loss == "softmax"
+        self.in_batch = InBatchNegatives(self.batcher, run.evaluation.relevance_level) if contrasts else None
         self.accumulation = Accumulation(run.training.micro_batch, self.device)
         self.best_weights: dict[str, Tensor] = {}
 
@@ -151,12 +155,18 @@ class Training(RankerProgress):
             group["lr"] = base * rate
         batch_mean, fine = self.run.curriculum.reduces_by_batch_mean, self.curriculum.negatives.fine(step)
 
-        def loss_of(part: slice) -> Tensor:
-            per_sample = self._losses(batch[part], objective(self.run, step), self._forward, fine)
+        def reduced(per_sample: Tensor, part: slice) -> Tensor:
             on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
             return losses.reduced(per_sample, on_loss, batch_mean, part)
 
-        loss = self.accumulation.backward(self.module, len(weights), loss_of)
+        if self.in_batch is not None and objective(self.run, step) == self.run.training.loss:
+            loss = self._contrast(self.in_batch, batch, reduced)
+        else:
+            loss = self.accumulation.backward(
+                self.module,
+                len(weights),
+                lambda part: reduced(self._losses(batch[part], objective(self.run, step), self._forward, fine), part),
+            )
         with enough_memory(self.device):
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
             self.optimizer.step()
@@ -164,6 +174,25 @@ class Training(RankerProgress):
                 self.average.update()
         pairs = len(weights) * self.batcher.instances.documents_a_sample
         return loss, float(weights.mean()), pairs
+
+    def _contrast(self, in_batch: InBatchNegatives, batch: Batch, reduced: Callable[[Tensor, slice], Tensor]) -> Tensor:
+        """The loss of a batch with in-batch negatives; leaves its gradient in the parameters."""
+        contrast = in_batch.contrast(batch)
+
+        def encoder(query_rows: np.ndarray, document_rows: np.ndarray) -> Callable[[], Tensor]:
+            return lambda: self._embed(in_batch.inputs(query_rows, document_rows))
+
+        return self.accumulation.backward_through_vectors(
+            self.module,
+            len(batch.instance),
+            lambda count: [encoder(*rows) for rows in contrast.parts(count)],
+            lambda vectors: reduced(contrast.losses(vectors, self.run.temperature), slice(None)),
+        )
+
+    def _embed(self, inputs: Mapping[str, Any]) -> Tensor:
+        assert isinstance(self.module, DualEncoder)
+        with self.precision.autocast(self.device):
+            return self.module.embed(**on_device(inputs, self.device))
 
     def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor], fine: float = 1.0) -> Tensor:
         """Loss of each sample, [B]. `score`: candidate rows to scores; `fine`: as in LossSettings.
