@@ -445,11 +445,7 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
         right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
         wrong = f"{name} is not trained on a subset first"
         subset = [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
-<<<<<<< HEAD
-        return [*subset, *loss_misfits(run.training), *schedule_misfits(run)]
-=======
-        return subset + loss_misfits(run.training) + contrast_misfits(run)
->>>>>>> main
+        return [*subset, *loss_misfits(run.training), *contrast_misfits(run), *schedule_misfits(run)]
     right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
     used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
     used["negatives.schedule"] = curriculum.negatives.schedule
@@ -485,7 +481,6 @@ def loss_misfits(training: TrainingConfig) -> list[Problem]:
     return problems
 
 
-<<<<<<< HEAD
 def schedule_misfits(run: TrainingRun) -> Iterator[Problem]:
     """A Problem for each key that contradicts the schedule of negatives."""
     training, schedule = run.training, run.curriculum.negatives.schedule
@@ -498,7 +493,8 @@ def schedule_misfits(run: TrainingRun) -> Iterator[Problem]:
     low, high = run.curriculum.negatives.start or (1, 1)
     if low > high:
         yield Problem("curriculum.negatives.start", f"{low} is above {high}", f"e.g. [{high}, {low}]")
-=======
+
+
 def contrast_misfits(run: TrainingRun) -> list[Problem]:
     """A Problem if in-batch negatives are asked of a ranker or loss that cannot have them."""
     key, name, loss = "training.in_batch_negatives", run.ranker["name"], run.training.loss
@@ -509,7 +505,6 @@ def contrast_misfits(run: TrainingRun) -> list[Problem]:
         return [Problem(key, f"{name} scores each document with its own query only", f"false, or ranker {able}")]
     wrong = f"loss {loss} does not compare a query with the documents of others"
     return [Problem(key, wrong, "false, or loss softmax")] if loss != "softmax" else []
->>>>>>> main
 
 
 NEEDS = needs(TrainingRun)
