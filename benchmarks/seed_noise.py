@@ -99,9 +99,9 @@ class Measured:
 class SharedDraws(Sampler):
     """Draws of the open samples with the lowest random numbers, which depend on seed, step and sample alone."""
 
-    def _batch(self, step: int, pool: int, size: int) -> np.ndarray:
+    def _batch(self, step: int, pool: range, size: int) -> np.ndarray:
         drawn = generator(self.seed, "shared batch", step).random(len(self.order))
-        return np.argsort(drawn[self.order[:pool]])[:size]
+        return np.argsort(drawn[self.order[pool.start : pool.stop]])[:size]
 
 
 class Observed(Training):
@@ -115,7 +115,7 @@ class Observed(Training):
         if job.shared:
             sampler = SharedDraws(sampler.order, sampler.schedule, order)
         sampler.seed, self.batcher.seed = order, negatives
-        self.curriculum.sampler = self.batcher.sampler = sampler
+        self.curriculum.sampler = sampler
         steps = run.training.batches_per_iteration
         self.averages = {name: MovingAverage(self.module, count * steps) for name, count in HORIZONS.items()}
 
