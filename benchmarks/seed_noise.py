@@ -115,7 +115,7 @@ class Observed(Training):
         if job.shared:
             sampler = SharedDraws(sampler.order, sampler.schedule, order)
         sampler.seed, self.batcher.seed = order, negatives
-        self.curriculum.sampler = self.batcher.sampler = sampler
+        self.curriculum.sampler = sampler
         steps = run.training.batches_per_iteration
         self.averages = {name: MovingAverage(self.module, count * steps) for name, count in HORIZONS.items()}
 

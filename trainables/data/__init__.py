@@ -19,6 +19,7 @@ from trainables.data.readers import READERS, reader_for
 from trainables.data.settings import DataConfig
 
 _FORMAT = 4  # raise it when a reader or the store would give other columns for the same files
+_COLUMNS = 2  # raise it when the store has another column for the same content: it is read again, its digest stays
 DOCSTRINGS = "docstrings"
 _IR_DATASETS = "ir_datasets:"
 _FORMS = f"a folder (tune-cl list data), {DOCSTRINGS} or {_IR_DATASETS}NAME"
@@ -109,7 +110,7 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     def build(entry: Path) -> None:
         save_data(replace(reader.read(folder, config, entry), digest=digest), entry)
 
-    return replace(load_data_folder(cached("data", digest, build)), name=folder.resolve().name)
+    return replace(load_data_folder(cached("data", digest_of(_COLUMNS, digest), build)), name=folder.resolve().name)
 
 
 def _require_intact_links(folder: Path) -> None:
@@ -134,7 +135,7 @@ def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
     def build(entry: Path) -> None:
         save_data(replace(ir_datasets_source.read_source(named, config, entry), digest=digest), entry)
 
-    return load_data_folder(cached("data", digest, build))
+    return load_data_folder(cached("data", digest_of(_COLUMNS, digest), build))
 
 
 def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:

@@ -60,7 +60,9 @@ def _weakly_labelled(data: RankingData, config: DataConfig, level: int) -> Ranki
     grade = np.full(len(split.grade), UNJUDGED, split.grade.dtype)
     grade[best] = level
     judged = np.full(len(split), level, split.judged_grade.dtype)
-    changed = replace(split, grade=grade, judged_grade=judged, judged_offsets=np.arange(len(split) + 1))
+    changed = replace(
+        split, grade=grade, judged_grade=judged, judged_offsets=np.arange(len(split) + 1), judged_document=None
+    )
     note = f"weak labels: BM25's best candidate is the relevant one of each of {len(best):,} training queries"
     return _with_train(data, changed, note)
 

@@ -243,6 +243,43 @@ def _compare(
     return scores
 
 
+DOCUMENTS_A_BLOCK, SCORES_A_BLOCK = 1 << 16, 1 << 25  # scored at a time: 128 MB of scores
+
+
+def nearest(
+    module: DualEncoder,
+    queries: Tokens,
+    documents: Tokens,
+    query_rows: np.ndarray,
+    document_rows: np.ndarray,
+    depth: int,
+    device: torch.device,
+    precision: Precision,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The `depth` documents of highest score for each of Q queries (all, if there are fewer), best first: their rows,
+    int32 [Q K], and scores, float32 [Q K]. Exact: every query is compared with every document."""
+    module.eval()
+    asked = torch.from_numpy(embed_queries(module, queries, query_rows, device, precision)).to(device)
+    read = torch.from_numpy(embed_documents(module, documents, document_rows, device, precision))
+    width = min(len(read), DOCUMENTS_A_BLOCK)
+    parts = [_nearest_of(part, read, depth, device) for part in asked.split(max(1, SCORES_A_BLOCK // width))]
+    scores, index = (torch.cat(side).cpu().numpy().ravel() for side in zip(*parts, strict=True))
+    return document_rows[index].astype(np.int32), scores
+
+
+def _nearest_of(queries: Tensor, documents: Tensor, depth: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Highest scores [Q, K] and their documents [Q, K], best first; `documents` [N, H] come to the device in blocks."""
+    scores, index = queries.new_empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64, device=device)
+    for start, block in zip(
+        range(0, len(documents), DOCUMENTS_A_BLOCK), documents.split(DOCUMENTS_A_BLOCK), strict=True
+    ):
+        own = torch.arange(start, start + len(block), device=device).expand(len(queries), -1)
+        scores = torch.cat([scores, queries @ block.to(device).T], 1)
+        scores, best = scores.topk(min(depth, scores.shape[1]), 1)
+        index = torch.cat([index, own], 1).gather(1, best)
+    return scores, index
+
+
 NO_ROWS = np.empty(0, np.int64)
 
 
